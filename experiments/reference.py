@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from actors.backends.backends import BACKENDS
 from actors.errors import UserError
 from actors.lookup import installed, near_miss
-from experiments.attacks.catalogue import ATTACKS
+from experiments.attacks.attack import ATTACKS
 from experiments.config.config import Config
 from experiments.config.loading import experiments
 from experiments.config.settings import RoleSettings

@@ -110,7 +110,7 @@ class Serper:
             return []
         if status == 200 or status in (408, 425, 429) or status >= 500:
             return _SearchFault(reason, _seconds(response.headers.get("retry-after")))
-        raise WebError(f"{self._url} is no web search ({reason}); give its address as retrieval.web_url")
+        raise WebError(f"{self._url} is no web search ({reason})")
 
 
 @dataclass(frozen=True, slots=True)

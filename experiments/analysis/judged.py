@@ -10,9 +10,8 @@ from actors.messages import derive_seed
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.analysis.summary import EMBEDDED, paired_tests, rounded, verdicts
 from experiments.judging.judge import Judgement
-from experiments.judging.judgements import judged
+from experiments.judging.judgements import judged, similarities
 from experiments.judging.rubric import CORRECT, GRADED, Rubric
-from experiments.judging.scenes import similarities
 from experiments.records.recorder import RunFolder
 
 EMBEDDED_JUDGE_NOTE = "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."

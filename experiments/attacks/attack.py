@@ -1,30 +1,104 @@
-"""Attacked discussions, from outside the topology: an attacker touches its own turns, the wire or the evidence."""
+"""Attacks by name, the choice of compromised agents, and attacked discussions. Topologies do not know of attacks."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Literal
 
-from actors.messages import Message, Question, Trace, Turn
-from experiments.attacks.attackers import choose_attackers
-from experiments.attacks.catalogue import attack_kind
-from experiments.attacks.kind import NONE, AttackContext
-from experiments.attacks.settings import AttackSettings
+from actors.errors import UserError
+from actors.lookup import find, near_miss
+from actors.messages import Message, Question, Trace, Turn, derive_seed
+from experiments.attacks.kind import NONE, AttackContext, AttackKind, AttackSettings
+from experiments.attacks.outside_attacks import Poison, Tamper
 from experiments.attacks.targets import Targets
+from experiments.attacks.turn_attacks import Collude, Contagion, Input, Response, Sleeper
 from experiments.datasets.item import Dataset, Item
 from topologies.topology import Team, Topology, run_discussion
+
+ATTACKS: tuple[type[AttackKind], ...] = (AttackKind, Input, Response, Collude, Sleeper, Tamper, Poison, Contagion)
 
 Phase = Literal["train", "evaluate"]
 Change = Callable[[Turn], Turn]
 
 
+@cache  # the measures of every attacked discussion look it up
+def attack_kind(name: str) -> type[AttackKind]:
+    """Finds an attack: one of `ATTACKS`, an installed package's, or `package.module:Class`.
+
+    Raises UserError, with the nearest name, when there is none.
+    """
+    kind = find(name, {kind.name: kind for kind in ATTACKS}, "attacks", "attack")
+    if not (isinstance(kind, type) and issubclass(kind, AttackKind)):
+        raise UserError(f"attack={name} is no subclass of experiments.attacks.kind.AttackKind")
+    return kind
+
+
+def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int) -> tuple[str, ...]:
+    """Names of the compromised agents among those that discuss, in the team's order.
+
+    For an attack on messages they are the senders whose messages are rewritten; an empty tuple means all senders.
+    Raises UserError for an attack or an agent that does not exist, an agent named twice, and numbers that make no
+    sense.
+    """
+    kind = attack_kind(settings.kind)
+    if settings.kind == NONE:
+        return ()
+    if settings.agents or kind.acts_on != "turns":
+        # Without names, an attack on messages or evidence compromises no particular agent.
+        named = [_agent_name(agent, agents) for agent in settings.agents]
+    else:
+        if not 1 <= settings.number <= len(agents):
+            raise UserError(f"attack.number={settings.number}: expected 1 to {len(agents)}, as many as agents discuss")
+        # An order by seed: a larger number adds attackers to those of a smaller one.
+        named = sorted(agents, key=lambda name: derive_seed(seed, "attackers", name))[: settings.number]
+    times = Counter(named)
+    if twice := [name for name in agents if times[name] > 1]:
+        raise UserError(f"attack.agents names {twice[0]} twice: name each agent once")
+    # Last, since an attack checks the number of its attackers.
+    kind(settings).check(named)
+    # In the team's order, so that the order in `attack.agents` changes nothing.
+    return tuple(name for name in agents if name in times)
+
+
+def check_phases(settings: AttackSettings, rounds: int | None, questions: int | None) -> None:
+    """Raises UserError where a sleeper would never wake.
+
+    Discussions have so many `rounds` and a phase so many `questions`; None where that is not known.
+    """
+    if settings.kind != Sleeper.name:
+        return
+    for name, begins, last in (
+        ("from_round", settings.from_round, rounds),
+        ("from_question", settings.from_question + 1, questions),
+    ):
+        if last is not None and begins > last:
+            raise UserError(
+                f"attack.{name}={getattr(settings, name)}: nobody would ever be attacked, as there are only {last} "
+                f"{name.removeprefix('from_')}s; lower it"
+            )
+
+
+def _agent_name(agent: object, agents: Sequence[str]) -> str:
+    """The name of an agent by its position or name."""
+    if isinstance(agent, int) and not isinstance(agent, bool):  # True is an int as well
+        if not 0 <= agent < len(agents):
+            raise UserError(f"attack.agents: no agent at position {agent}; they go from 0 to {len(agents) - 1}")
+        return agents[agent]
+    if agent in agents:
+        return str(agent)
+    hint = near_miss(str(agent), agents)
+    raise UserError(f"attack.agents: no agent {str(agent)!r} discusses.{hint} Known: {', '.join(agents)}")
+
+
 class Attack:
-    """Holds discussions under the attack that the settings name; topologies do not know of it.
+    """Runs discussions under the attack of the settings.
 
     `attackers` are the compromised agents' names. A discussion without a compromised agent (one agent that answers
-    alone) goes on as it would; its answer is compared with the target all the same, which shows how often the target is
-    hit by chance.
+    alone) is not changed; its answer is compared with the target all the same, which shows how often the target is hit
+    by chance.
     """
 
     def __init__(self, settings: AttackSettings, agents: Sequence[str], dataset: Dataset, seed: int) -> None:
@@ -51,11 +125,15 @@ class Attack:
         number: int,
         sample: int = 0,
     ) -> Trace:
-        """One discussion, attacked if the phase is. `question` is the item's, with evidence; `number` its position
-        among those of the phase."""
+        """Runs one discussion, attacked if the phase is.
+
+        Args:
+            question: the item's, with evidence.
+            number: its position among those of the phase, from 0.
+        """
         if not self.present(phase):
             return await run_discussion(topology, question, team, seed, sample)
-        # Recorded messages already are what the attack made of them.
+        # Recorded messages already include the attack.
         attacked_team = team if team.recorded else _AttackedTeam(team, self.change(item, number))
         trace = await run_discussion(topology, self.evidence(item, question, number), attacked_team, seed, sample)
         # A system may ask only some of the agents; the others cannot have done any harm.
@@ -63,7 +141,7 @@ class Attack:
         return replace(trace, attack=self.settings.kind, attacked=attacked, target=self.target(item))
 
     def target(self, item: Item) -> str | None:
-        """The wrong answer that the attack is after; None where it is after none or the question has none."""
+        """The wrong answer that the attack argues for; None where it has none or the question has none."""
         return self._targets.of(item) if self._kind.aimed else None
 
     def evidence(self, item: Item, question: Question, number: int) -> Question:
@@ -74,16 +152,16 @@ class Attack:
     def change(self, item: Item, number: int) -> Change:
         """The change of every turn of a discussion."""
         # Once for all turns of the discussion: choosing a target reads the data set.
-        context, on_wire = self._context(item, number), self._kind.acts_on == "messages"
+        context, every_turn = self._context(item, number), self._kind.acts_on == "messages"
 
         def change(turn: Turn) -> Turn:
-            reached = on_wire or turn.agent in self.attackers
-            return self._kind.change(turn, context) if context and reached else turn
+            attacked = every_turn or turn.agent in self.attackers
+            return self._kind.change(turn, context) if context and attacked else turn
 
         return change
 
     def _context(self, item: Item, number: int) -> AttackContext | None:
-        """None where a question has no wrong answer: its discussion goes on as it would."""
+        """None where a question has no wrong answer: its discussion is not attacked."""
         target, own_targets = self.target(item), {}
         if self._kind.aimed and target is None:
             return None
@@ -94,8 +172,10 @@ class Attack:
 
 
 class _AttackedTeam:
-    """A team with turns that are changed before they are taken. Its messages record what was sent to their agent
-    (`heard`) and which of that arrived rewritten (`tampered`)."""
+    """A team whose turns are changed before agents receive them.
+
+    Its messages record what was sent to their agent (`heard`) and which of these arrived rewritten (`tampered`).
+    """
 
     def __init__(self, team: Team, change: Change) -> None:
         self.recorded, self.usage = team.recorded, team.usage
@@ -105,7 +185,7 @@ class _AttackedTeam:
     async def ask(self, turn: Turn) -> Message:
         changed = self._change(turn)
         message = await self._team.ask(changed)
-        # The agent's own record lists what reached it; the trace's must list what was sent.
+        # The agent's own record lists what it received; the trace's must list what was sent.
         if changed is turn or changed.heard == turn.heard:
             return message
         arrived = {heard.message.id: heard.message for heard in changed.heard}

@@ -1,22 +1,45 @@
-"""The protocol of an attack: its threat model, and what it changes of a discussion."""
+"""Base of all attacks: settings, threat model, and the parts of a discussion that an attack changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from actors.messages import Message, Question, Turn
-from experiments.attacks.settings import AttackSettings
+from actors.settings import at_least
+from actors.settings import share as a_share
 
 NONE = "none"
+
+
+@dataclass
+class AttackSettings:
+    """An attack and its attackers. `attack=response` is short for `attack.kind=response`."""
+
+    kind: str = NONE
+    """`none`, one of `attacks.attack.ATTACKS`, or one of your own as `package.module:Class`."""
+    agents: list[Any] = field(default_factory=list)
+    """Positions in the team (from 0) or role names, such as [0, visual_critic]; empty: `number` of them, by seed."""
+    number: int = at_least(1, default=1)
+    """Number of compromised agents where `agents` names none."""
+    when: Literal["train", "evaluate", "both"] = "both"
+    """Phases of a run that are attacked."""
+    share: float = a_share(0.5)
+    """tamper: share of messages that are rewritten (of those that `agents` send, of all where it is empty)."""
+    source: Literal["text", "image"] = "text"
+    """poison: kind of the planted source, a passage or the caption of a picture."""
+    from_round: int = at_least(1, default=2)
+    """sleeper: first round in which it is no longer honest."""
+    from_question: int = at_least(0, default=0)
+    """sleeper: number of questions of a phase that it answers honestly first."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttackContext:
     """An attack's knowledge of the discussion that it attacks. The gold answer is no part of it.
 
-    target: the wrong answer that the attack is after; empty for an attack that is after none.
+    target: the wrong answer that the attack argues for; empty for an attack without one.
     attackers: names of the compromised agents, in the team's order.
     own_targets: a wrong answer for each of them, where the attack has `several_targets`.
     number: the question's position among those of the phase, from 0.
@@ -30,16 +53,14 @@ class AttackContext:
 
 
 class AttackKind:
-    """No attack.
-
-    The base of all: a subclass says in its docstring what the attacker sees and what it changes.
+    """No attack, and the base of all attacks. A subclass states its threat model in its docstring.
 
     name: as in the configuration and in traces.
-    acts_on: `turns` of the agents under its control, `messages` of everybody on the wire, or `evidence`.
-    aimed: whether it is after a wrong answer; without one there is no success rate.
-    several_targets: whether each compromised agent argues for a wrong answer of its own.
-    spreads: whether agents that are not compromised may pass it on.
-    reads: names of the settings of its own that it goes by.
+    acts_on: `turns` of the compromised agents, `messages` of all agents between sender and receiver, or `evidence`.
+    aimed: it argues for a wrong answer; without one there is no success rate.
+    several_targets: each compromised agent argues for another wrong answer.
+    spreads: agents that are not compromised may pass it on.
+    reads: names of the settings that only some attacks use.
     """
 
     name: ClassVar[str] = NONE
@@ -56,11 +77,11 @@ class AttackKind:
         """Raises UserError for settings, or a number of attackers, that make no sense."""
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        """The turn as it is taken; only turns of compromised agents come here, unless the attack is on the wire."""
+        """The turn as its agent receives it. Called for compromised agents only, unless `acts_on` is `messages`."""
         return turn
 
     def evidence(self, question: Question, context: AttackContext) -> Question:
-        """The question with the evidence that the discussion is given."""
+        """The question with the evidence that agents receive."""
         return question
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The wrong answer that an attack is after, chosen here, where the labels are; attackers see nothing else of them."""
+"""Chooses the wrong answers that attacks argue for. Attackers see nothing else of the labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import chain
 
 from actors.messages import derive_seed
 from experiments.datasets.item import Dataset, Item
-from experiments.metrics.text import normalise
+from experiments.metrics.answer_metrics import normalise
 
 # Both match normalised text, in which every number is written as a float.
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
@@ -18,7 +18,7 @@ _QUESTION_WORD = re.compile(r"\b(who|when|where|(?:how|what|which|whose)\s+\w+)\
 
 
 class Targets:
-    """Wrong answers by question: the same in every method, round and sample, whoever attacks.
+    """Wrong answers by question, the same in every method, round and sample.
 
     With choices they are the wrong ones, in an order of the seed. Otherwise they are other questions' gold answers of
     the same form (yes or no, year, number, words): first of questions that ask alike ("what colour", "who"), then of
@@ -32,14 +32,14 @@ class Targets:
         self._chosen: dict[tuple[str, int], str | None] = {}
 
     def of(self, item: Item, number: int = 0) -> str | None:
-        """Wrong answer `number` (from 0) of a question, or None where there are not so many."""
+        """Wrong answer `number` (from 0) of a question, or None where there are fewer."""
         key = item.question.id, number
         if key not in self._chosen:
             self._chosen[key] = self._choose(item, number)
         return self._chosen[key]
 
     def _choose(self, item: Item, number: int) -> str | None:
-        # The empty string stands for answers of which normalisation leaves nothing.
+        # Normalisation leaves an empty string of some answers.
         seen = {""}
         for candidate in self._candidates(item):
             key = normalise(candidate)
@@ -79,7 +79,8 @@ class Targets:
 
 
 def aimed_at(item: Item, target: str) -> Item:
-    """The item with the target as its gold answer, so that the data set's own scoring says whether it was given."""
+    """The item with the target as its gold answer, so that the data set's own scoring tells whether an answer is the
+    target."""
     return replace(item, gold=(target,))
 
 

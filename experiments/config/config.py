@@ -10,7 +10,7 @@ from typing import Literal
 from actors.backends.model_settings import ModelSettings
 from actors.reader.reader import ReaderSettings
 from actors.settings import AgentSettings, CompletionSettings, RaySettings, at_least
-from experiments.attacks.settings import AttackSettings
+from experiments.attacks.kind import AttackSettings
 from experiments.config.settings import (
     BehaviourSettings,
     CostSettings,
@@ -22,8 +22,8 @@ from experiments.config.settings import (
     TopologySettings,
     TrainingSettings,
 )
-from experiments.datasets.settings import DataSettings
-from experiments.evidence.settings import RetrievalSettings
+from experiments.datasets.kind import DataSettings
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.records.tracking import WandbSettings
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.method import DefenceSettings, SystemSettings
@@ -101,7 +101,6 @@ _OF_A_MODEL = """replicas capacity gpus hang_s key_env timeout_s retries request
 # These may differ between a run and its resumption.
 RUNTIME_KEYS = (
     *HOW_IT_RUNS,
-    "retrieval.web_key_env",
     *(f"{model}.{key}" for model in ("model", "judge", "roles.<role>.model") for key in _OF_A_MODEL),
 )
 

@@ -19,7 +19,7 @@ from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.settings import check_bounds, shown
-from experiments.attacks.catalogue import attack_kind
+from experiments.attacks.attack import attack_kind
 from experiments.config.config import RUNTIME_KEYS, Config, may_change, of_any_role
 from experiments.config.references import check_named_again, check_outside, flat
 from experiments.config.role_files import read_roles

@@ -110,9 +110,6 @@ def _leads_out(key: str, value: Any, loads: bool, config: Config, folder: Path) 
         return True
     if key == "retrieval.web":
         return bool(value == "serper")
-    if key in ("retrieval.web_url", "retrieval.web_key_env"):
-        # At their defaults they say no more than `retrieval.web` does.
-        return config.retrieval.web == "serper" and value != _value(asdict(Config()), key)
     if key == "cache":
         return Path(value).resolve() != folder.resolve().parent / "cache"
     return key == "ray.address" or (key, value) == ("wandb.mode", "online")

@@ -10,10 +10,8 @@ from tempfile import TemporaryDirectory
 
 from actors.agents.roles import DECISION, ROLES
 from actors.messages import Turn
-from experiments.attacks.attack import Attack
-from experiments.attacks.catalogue import attack_kind
-from experiments.attacks.kind import NONE
-from experiments.attacks.settings import AttackSettings
+from experiments.attacks.attack import Attack, attack_kind
+from experiments.attacks.kind import NONE, AttackSettings
 from experiments.conformance.methods import TEAM
 from experiments.conformance.parts import require
 from experiments.conformance.scripted import Script, ScriptedTeam, improvised
@@ -39,7 +37,7 @@ def check_attack(name: str) -> None:
     settings = AttackSettings(kind=name, number=2)
     with TemporaryDirectory() as folder:
         write_sample(Path(folder) / "sample", seed=3, train=0, dev=8)
-        data = Mmqa(Path(folder) / "sample")
+        data = Mmqa.at(Path(folder) / "sample")
         items = list(data.evaluate())[:3]
         for number, item in enumerate(items):
             attack = Attack(settings, TEAM, data, SEED)

@@ -241,7 +241,7 @@ def world_of(folder: Path, corpus: Callable[[], Iterator[Source]], items: Sequen
 def sample_world(folder: Path) -> SampleWorld:
     """Generates a sample in the folder, with two questions of different kinds."""
     write_sample(folder / "sample", seed=3, train=0, dev=8)
-    data = Mmqa(folder / "sample")
+    data = Mmqa.at(folder / "sample")
     # Reversed, because the last of equal keys wins: the first question of each type stays.
     by_type = {item.tags["type"]: item for item in reversed(list(data.evaluate()))}
     return world_of(folder, data.corpus, list(by_type.values())[:2])

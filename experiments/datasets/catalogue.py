@@ -5,11 +5,11 @@ from __future__ import annotations
 from actors.errors import UserError
 from actors.lookup import find
 from experiments.datasets.crisismmd import CRISISMMD
-from experiments.datasets.generated import SAMPLE
 from experiments.datasets.kind import DatasetKind
 from experiments.datasets.mh import MH
 from experiments.datasets.mmbench import MMBENCH
 from experiments.datasets.mmqa import MMQA
+from experiments.datasets.sample.release import SAMPLE
 from experiments.datasets.scienceqa import SCIENCEQA
 from experiments.datasets.tatqa import TATQA
 from experiments.datasets.vidoseek import VIDOSEEK
@@ -19,12 +19,14 @@ DATASETS = (SAMPLE, MMQA, SCIENCEQA, TATQA, MH, VIDOSEEK, WEBQA, CRISISMMD, MMBE
 
 
 def dataset_kind(name: str) -> DatasetKind:
-    """The data set of a name: one of `DATASETS`, an installed package's, or `package.module:load`.
+    """Finds a data set: one of `DATASETS`, an installed package's, or `package.module:load`.
 
-    `load` is a `DatasetKind` or a function that takes a `DataRequest` and gives a `Dataset`.
+    `load` is a `DatasetKind` or a function that takes a `DataRequest` and returns a `Dataset`.
     Raises UserError, with the nearest name, when there is none.
     """
     kind = find(name, {kind.name: kind for kind in DATASETS}, "datasets", "data")
-    if not isinstance(kind, DatasetKind) and not callable(kind):
+    if isinstance(kind, DatasetKind):
+        return kind
+    if not callable(kind):
         raise UserError(f"data={name} is neither a DatasetKind nor a function of a DataRequest")
-    return kind if isinstance(kind, DatasetKind) else DatasetKind(name, "the files that it reads", kind)
+    return DatasetKind(name, "the files that it reads", kind)

@@ -1,7 +1,7 @@
-"""The folder of a benchmark's release: the one place where a name that the release says becomes a file that is read.
+"""Finds the files of a release: the one place where a name from a release becomes a file that is opened.
 
-What a release names may be wrong or meant to do harm: only regular files inside the folder are ever opened, so that no
-other file of the machine gets into a prompt. Links that stay inside are followed; those that lead outside only with
+A name in a release may be wrong or hostile: only regular files inside the folder are ever opened, so that no other file
+of the machine gets into a prompt. Links that stay inside are followed; those that lead outside only with
 `data.allow_links=true`.
 """
 
@@ -15,55 +15,51 @@ from functools import cached_property
 from pathlib import Path
 
 from actors.errors import UserError
-from experiments.datasets.layouts.limits import DEPTH, FRAMES, NAME
 
-# What needs no further look: the name of nearly every file in a release, one of tens of thousands.
+NAME = 255  # bytes of a file's name, as file systems have it
+DEPTH = 32  # folders inside each other (2 in MH's release)
+FRAMES = 100_000  # files of one picture (hundreds, of MH's films)
+
+# Most names in a release, of tens of thousands: they need no further check.
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,120}(\.[A-Za-z0-9]{1,10})?")
 
 
 class Folder:
-    """A release's folder. `release` says where the files come from, for errors."""
+    """A release's folder. `release` names where the files come from, for errors."""
 
     def __init__(self, root: Path, release: str, *, allow_links: bool = False) -> None:
         self.root = root
-        self._release = release
+        self.release = release
         self._allow_links = allow_links
 
     def __str__(self) -> str:
         return str(self.root)
 
-    def find(self, name: str, *, packed: bool = False) -> Path:
-        """The file of a fixed name, or with `packed` also `<name>.gz`; the plain file wins where both exist.
-
-        Raises UserError when there is none.
-        """
-        if not self.root.is_dir():
-            raise UserError(
-                f"data folder {self.root} does not exist: give the folder that holds {name} ({self._release})"
-            )
-        for candidate in (name, f"{name}.gz") if packed else (name,):
-            if path := self.file(candidate):
+    def find(self, *names: str) -> Path:
+        """The first file there of several paths. Raises UserError, with the first path, when there is none."""
+        for name in names:
+            if path := self.file(name):
                 return path
-        alternative = " (or .gz)" if packed else ""
-        raise UserError(f"missing data file {self.root / name}{alternative}: copy it there from {self._release}")
+        others = f" (or {', '.join(names[1:])})" if names[1:] else ""
+        raise UserError(f"missing data file {self.root / names[0]}{others}: copy it there from {self.release}")
 
     def file(self, *names: str) -> Path | None:
-        """The regular file of that path below the folder; None where there is nothing, or a folder.
+        """The regular file of a path below the folder; None where there is nothing, or a folder.
 
-        Raises UserError for a path that leads outside or that no file can have, and for what is no regular file.
+        Raises UserError for a path that leads outside or that no file can have, and for anything but a regular file.
         """
         path = self._below(names)
         mode = _mode(path)
         if mode is None or stat.S_ISDIR(mode):
             return None  # most often: releases come without their pictures
         if not stat.S_ISREG(mode):
-            # A named pipe would keep the run waiting, and a device never ends.
-            raise UserError(f"{path} is not a regular file: put the file of {self._release} in its place")
+            # A named pipe would block the run, and a device never ends.
+            raise UserError(f"{path} is not a regular file: put the file of {self.release} in its place")
         self._check_inside(path)
         return Path(path)
 
     def folder(self, *names: str) -> Path | None:
-        """The folder of that path; None where there is none. Raises UserError like `file`."""
+        """The folder of a path; None where there is none. Raises UserError like `file`."""
         path = self._below(names)
         mode = _mode(path)
         if mode is None or not stat.S_ISDIR(mode):
@@ -90,26 +86,24 @@ class Folder:
         seen: set[str] = set()
         while left:
             folder = left.pop()
-            self._check_new(folder, len(folder) - len(names), seen)
+            path = self.root.joinpath(*folder)
+            if len(folder) - len(names) > DEPTH:
+                raise UserError(
+                    f"{path} lies more than {DEPTH} folders deep: copy the folder again from {self.release}"
+                )
+            # Links inside of the release can give a few folders paths without number.
+            if (real := os.path.realpath(path)) in seen:
+                raise UserError(f"{path} leads to a folder that is read already, {real}: delete the link")
+            seen.add(real)
             for file in self.files(*folder):
                 if (number := number + 1) > FRAMES:
                     where = self.root.joinpath(*names)
-                    raise UserError(f"{where} has more than {FRAMES:,} files: copy them again from {self._release}")
+                    raise UserError(f"{where} has more than {FRAMES:,} files: copy them again from {self.release}")
                 yield file
             left += [(*folder, name) for name in self.folders(*folder)]
 
-    def _check_new(self, names: tuple[str, ...], depth: int, seen: set[str]) -> None:
-        """Raises UserError for a folder that is one of those `seen`, to which it is added, or that lies too deep."""
-        path = self.root.joinpath(*names)
-        if depth > DEPTH:
-            raise UserError(f"{path} lies more than {DEPTH} folders deep: copy the folder again from {self._release}")
-        # By links inside of the release a few folders can have paths without number.
-        if (real := os.path.realpath(path)) in seen:
-            raise UserError(f"{path} leads to a folder that is read already, {real}: delete the link")
-        seen.add(real)
-
     def _below(self, names: tuple[str, ...]) -> str:
-        """The path of names from a record, which each may be several folders deep."""
+        """The path of names from a record, each of which may be several folders deep."""
         for name in names:
             if _PLAIN.fullmatch(name):
                 continue
@@ -122,9 +116,7 @@ class Folder:
         return os.path.join(self.root, *names)
 
     def _check_inside(self, path: str) -> None:
-        if self._allow_links:
-            return
-        if not f"{os.path.realpath(path)}{os.sep}".startswith(self._resolved):
+        if not self._allow_links and not f"{os.path.realpath(path)}{os.sep}".startswith(self._resolved):
             raise UserError(
                 f"{path} is a link that leads outside of {self.root}: copy its file there, or, where the link is your "
                 "own, set data.allow_links=true"
@@ -137,7 +129,7 @@ class Folder:
 
 
 def _mode(path: str) -> int | None:
-    """The kind of what is there, links followed; None for nothing. Raises UserError when that cannot be told."""
+    """The kind of file at a path, links followed; None for nothing. Raises UserError for one that cannot be read."""
     try:
         return os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):

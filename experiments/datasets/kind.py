@@ -1,36 +1,57 @@
-"""A data set that `data=` can name, and the request from which one is opened."""
+"""Data sets that `data=` can name: their settings, the request that opens one, and the checks that all of them pass."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from actors.errors import UserError
-from experiments.datasets.item import Dataset
-from experiments.datasets.questions import check_questions
-from experiments.datasets.settings import DataSettings
+from actors.settings import at_least
+from experiments.datasets.item import Dataset, Item
 
-OF_A_RELEASE = ("root", "allow_links")  # settings that every data set goes by that is read from files
+OF_A_RELEASE = ("root", "allow_links")  # settings of every data set that is read from files
+
+
+@dataclass
+class DataSettings:
+    """The questions of a run. `data=mmqa` is short for `data.kind=mmqa`."""
+
+    kind: str = "sample"
+    """One of `datasets.catalogue.DATASETS`, or one of your own as `package.module:load`."""
+    root: str | None = None
+    """Folder of the benchmark's official release; the generated sample needs none."""
+    limit: int | None = at_least(1, default=100, most=10_000_000)
+    """Number of evaluated questions, chosen by seed; null for all."""
+    selection: Literal["all", "paper"] = "all"
+    """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441 remain)."""
+    split: Literal["test", "minitest", "val", "minival"] = "test"
+    """ScienceQA only: the evaluated split."""
+    pictures: bool = False
+    """ScienceQA only: evaluate and learn from questions with a picture only (2,017 of the 4,241 of test), as BDoG."""
+    task: Literal["informative", "humanitarian", "humanitarian_merged", "damage"] = "informative"
+    """CrisisMMD only: informativeness, humanitarian category (`_merged`: five of them, not eight), or damage."""
+    allow_links: bool = False
+    """Follow links in `data.root` that lead outside of it; for links of your own, never for a folder from others."""
 
 
 @dataclass(frozen=True)
 class DataRequest:
-    """The settings, folders and numbers of questions with which a run opens its data set.
+    """Settings, folders and numbers of questions with which a run opens its data set.
 
-    cache: a folder that outlives the run, for what is generated or unpacked.
-    train: the number of training questions.
+    cache: a folder that outlives the run, for generated or unpacked files.
+    train: the number of training questions; None: all.
     held_out: the same for a benchmark with a single split, where they are taken out of the evaluation; 0 unless the
         run learns.
-    whole_corpus: true where a question searches the whole corpus, not its own pool alone.
+    whole_corpus: a question searches the whole corpus, not its own pool alone.
     release: where the files come from, in a phrase; filled in by `DatasetKind.open`.
     """
 
     settings: DataSettings
     cache: Path
-    train: int
+    train: int | None
     held_out: int
     seed: int
     whole_corpus: bool
@@ -38,7 +59,7 @@ class DataRequest:
 
     @property
     def root(self) -> Path:
-        """The folder of the release. Raises UserError when `data.root` does not name one."""
+        """The folder of the release. Raises UserError unless `data.root` names one."""
         kind, root = self.settings.kind, self.settings.root
         if root is None:
             raise UserError(f"data={kind} needs data.root=<folder>, with {self.release}")
@@ -49,15 +70,17 @@ class DataRequest:
 
 @dataclass(frozen=True)
 class DatasetKind:
-    """One value of `data=`: its name, where its release comes from, and how it is made for a run.
+    """One value of `data=`.
 
-    directed: whether the edges of its own knowledge graph lead from head to tail only; those of a graph that is
-        extracted from its texts have the directions of the wording and are followed both ways.
-    advice: what its authors tell an agent that decides where a search through that graph goes on.
-    rubric: by what its paper judges answers: a grade from 1 to 5, or whether they are the same as the reference.
-    scope: what the benchmark searches for a question, its own pool or the whole corpus.
+    release: where its files come from, in a phrase.
+    make: opens the data set for a run.
+    directed: edges of its own knowledge graph lead from head to tail only. Those of a graph that is extracted from its
+        texts have the directions of the wording and are followed both ways.
+    advice: its authors' advice to an agent that decides where a search through that graph continues.
+    rubric: how its paper judges answers: by a grade from 1 to 5, or as the same as the reference or not.
+    scope: the sources that a question searches, its own pool or the whole corpus.
     pictures_for: the questions that pictures are retrieved for, all or those with a picture of their own.
-    reads: names of the settings that it goes by, beside the kind and the limit.
+    reads: names of the settings that it uses, besides the kind and the limit.
     """
 
     name: str
@@ -71,12 +94,48 @@ class DatasetKind:
     reads: tuple[str, ...] = OF_A_RELEASE
 
     def open(self, request: DataRequest) -> Dataset:
-        """The data set, opened. Raises UserError when the release is missing or broken, with the part at fault.
+        """Opens the data set and reads every question once, so that none ends a run that has begun.
 
-        Every question is read once, so that none ends a run that has begun.
+        Raises UserError when the release is missing or broken, with the part at fault.
         """
-        dataset = self.make(replace(request, release=self.release))
         root = request.settings.root
+        dataset = self.make(replace(request, release=self.release))
         where = f"data={self.name} in {root}" if root else f"data={self.name}"
         check_questions(dataset, where, trains=request.held_out > 0)
         return dataset
+
+
+def check_questions(dataset: Dataset, name: str, *, trains: bool) -> None:
+    """Reads the evaluated questions, and with `trains` the training questions, once.
+
+    Everything is recorded and compared by id, and training questions must not be evaluated. Raises UserError for
+
+    - no evaluated question,
+    - two questions with one id, or a question in both splits,
+    - a question without text or without a gold answer.
+    """
+    evaluated = _checked_ids(dataset.evaluate(), name, "evaluated")
+    if not evaluated:
+        raise UserError(f"{name}: there is no question to evaluate; copy its files again")
+    if not trains:
+        return
+    if both := sorted(evaluated & _checked_ids(dataset.train(), name, "training")):
+        raise UserError(
+            f"{name}: {len(both):,} questions are both learned from and evaluated, {both[0]} among them; take them out "
+            "of the training questions"
+        )
+
+
+def _checked_ids(items: Iterable[Item], name: str, split: str) -> set[str]:
+    ids: set[str] = set()
+    for item in items:
+        id = item.question.id
+        where = f"{name}: {split} question {id}"
+        if id in ids:
+            raise UserError(f"{where} is there twice: remove one, or give it another id")
+        if not item.question.text.strip():
+            raise UserError(f"{where} has no text: remove it")
+        if not item.gold or not all(gold.strip() for gold in item.gold):
+            raise UserError(f"{where} has an empty gold answer: put one in, or remove the question")
+        ids.add(id)
+    return ids

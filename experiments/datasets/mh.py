@@ -2,19 +2,18 @@
 
 One folder holds both parts of the release:
 
-- questions_mh/question_list.xlsx, with the columns of `COLUMNS` and one question a row; the picture `Image` of the
-  question `File` is questions_mh/<File>/<Image>, one file or a folder of video frames.
-- mmkg/<monster>/Node.xlsx, a row per entity: name, picture, video, what the clip shows, and further information;
-  mmkg/<monster>/Relations.xlsx, a row per edge: head, relation, information, condition, tail. Columns count by their
-  places, whatever their headers. Pictures lie in mmkg/<monster>/Knowledge_Images, one file or a folder of frames.
+- questions_mh/question_list.xlsx, one question a row; the picture `Image` of the question `File` is
+  questions_mh/<File>/<Image>, one file or a folder of video frames.
+- mmkg/<monster>/Node.xlsx, a row per entity, and mmkg/<monster>/Relations.xlsx, a row per edge. Columns count by their
+  places, whatever their headers. Pictures are in mmkg/<monster>/Knowledge_Images, one file or a folder of frames.
 
-In a monster's sheets and in the question list's paths, entities go by their names within that monster's part of the
-graph: `Bite` of Rathian is here, as in the release's own code, the entity `Rathian Bite`. Monsters, elements and the
-Pierce Pod belong to no monster. A path that passes through another monster goes on in that one's part.
+A monster's sheets and the question list's paths name entities within that monster's part of the graph: `Bite` of
+Rathian is here, as in the release's own code, the entity `Rathian Bite`. Monsters, elements and the Pierce Pod belong
+to no monster. A path that passes through another monster continues in that one's part.
 
 Videos are not read: no model here takes them, and the authors use the key frames too. A picture whose file is not there
-has only its caption, which people wrote: methods that have to see for themselves pass it over. An edge's condition is
-part of its relation; its `information` is left out, as the authors do.
+has only its caption, which people wrote: methods that have to see for themselves ignore it. An edge's condition is part
+of its relation; its `information` is left out, as the authors do.
 """
 
 from __future__ import annotations
@@ -25,20 +24,19 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source, Triple
-from experiments.datasets.files import check_image, from_record
-from experiments.datasets.folder import Folder
-from experiments.datasets.item import Item, Score, text_score
-from experiments.datasets.kind import DataRequest, DatasetKind
-from experiments.datasets.layouts.fields import checked_value
-from experiments.datasets.layouts.mh import NODE, QUESTION, RELATION, AskedQuestion
-from experiments.datasets.sheets import read_placed, read_records
-from experiments.datasets.subset import choose, limited
+from experiments.datasets.benchmark import Benchmark, choose
+from experiments.datasets.fields import Id, Label, NonBlank, Text
+from experiments.datasets.item import Item
+from experiments.datasets.kind import DatasetKind
+from experiments.datasets.reading import placed
+from experiments.datasets.sheets import read_sheet
 
-RELEASE = "the data of github.com/wbw520/MH-MMKG"
-COLUMNS = tuple("File,Image,Question,Monster Name,Extra Information,Perception,Search Route,Answer,Type".split(","))
 TASKS = {  # Table 1; the release numbers its questions from 0, and in other proportions than the table
     "0": "individual information",
     "1": "attack recognition",
@@ -53,67 +51,96 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
 @dataclass(frozen=True, slots=True)
-class Entity:
-    """A node: its key frames, what its clip shows (written by people), and what is known of it beside that."""
+class MhQuestion:
+    """A row of question_list.xlsx, by its columns."""
+
+    file: Annotated[Id, Field(alias="File")]
+    image: Annotated[Label, Field(alias="Image")]
+    question: Annotated[NonBlank, Field(alias="Question")]
+    monster: Annotated[Id, Field(alias="Monster Name")]
+    extra: Annotated[Text, Field(alias="Extra Information")]
+    perception: Annotated[Text, Field(alias="Perception")]
+    route: Annotated[Label, Field(alias="Search Route")]
+    answer: Annotated[NonBlank, Field(alias="Answer")]
+    task: Annotated[Literal["0", "1", "2", "3", "4", "5"], Field(alias="Type")]
+
+    @property
+    def text(self) -> str:
+        """The question after its extra information, with the monster's name in every gap."""
+        parts = [f"In Monster Hunter: World, in a fight with {self.monster}:", self.extra, self.question]
+        # Gaps have no spaces around them.
+        text = " ".join(" ".join(parts).replace("{}", f" {self.monster} ").split())
+        # A space may now be before punctuation ("Rathian 's").
+        return re.sub(r" (?=[.,?!'\u2019])", "", text)
+
+
+@dataclass(frozen=True, slots=True)
+class MhNode:
+    """A row of a monster's Node.xlsx. `caption` is what people wrote about the clip."""
+
+    name: Label
+    picture: Label
+    video: Text
+    caption: Text
+    information: Text
+
+
+@dataclass(frozen=True, slots=True)
+class MhEdge:
+    """A row of a monster's Relations.xlsx."""
+
+    head: Label
+    relation: Label
+    information: Text
+    condition: Label
+    tail: Label
+
+
+QUESTION, NODE, EDGE = TypeAdapter(MhQuestion), TypeAdapter(MhNode), TypeAdapter(MhEdge)
+
+
+@dataclass(frozen=True, slots=True)
+class MhEntity:
+    """A node of the whole graph: its key frames, its clip's caption, and further information."""
 
     name: str
     frames: tuple[str, ...]
     caption: str
     information: str
 
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The information as text, and the frames with their caption; all one document."""
+        texts = (Source(self.name, self.name, Kind.TEXT, self.name, self.information),) if self.information else ()
+        return (*texts, *pictures_of(self.name, self.name, self.caption, self.frames))
 
-class Mh:
-    """Questions of the release's single split, in the order of the list.
 
-    `limit` caps the evaluated ones, chosen by `seed` (None: all 238); of the others, up to `train` are there to learn
-    from.
+class Mh(Benchmark):
+    """Questions of the release's single split, in the order of the list; training questions are not evaluated ones.
 
-    A question names its monster and what the authors add to it (z in the paper); its picture is its own source, with
-    the description that people wrote as text. Its pool is that picture and the whole knowledge graph.
+    A question names its monster and the authors' extra information (z in the paper); its picture is its own source,
+    with people's description as text. Its pool is that picture and the whole knowledge graph. Most gold answers are
+    sentences, which the paper has a model judge.
     """
 
     name = "mh"
-    metric = "EM"
+    release = "the data of github.com/wbw520/MH-MMKG"
+    evaluated = "all"
+    pictures = "opened"  # not decoded: there are thousands, of 4K
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        train: int | None = None,
-        limit: int | None = None,
-        seed: int = 0,
-        allow_links: bool = False,
-    ) -> None:
-        self._release = Folder(root, RELEASE, allow_links=allow_links)
-        self._train = train
-        self._limit = limit
-        self._seed = seed
+    def split(self, name: str, count: int | None) -> Iterator[Item]:
+        ids = list(self._questions)
+        if name == "train":
+            chosen = choose(ids, self.settings.limit, self.request.seed)
+            # Without a limit every question is evaluated, and none is left to learn from.
+            ids = [] if chosen is None else [id for id in ids if id not in chosen]
+        return map(self._item, self.limited(ids, str, count))
 
-    def train(self) -> Iterator[Item]:
-        evaluated = choose(self._records, self._limit, self._seed)
-        # Without a limit every question is evaluated, and none is left to learn from.
-        others = [] if evaluated is None or self._train == 0 else [id for id in self._records if id not in evaluated]
-        # `choose` refuses a count of 0: None takes all of `others`, which are none then.
-        return map(self._item, limited(others, str, self._train or None, self._seed))
-
-    def evaluate(self) -> Iterator[Item]:
-        return map(self._item, limited(list(self._records), str, self._limit, self._seed))
-
-    def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
-        """Every entity's information and key frames, then the questions' pictures; with `docs`, those only.
-
-        Pictures are opened and not decoded here: there are thousands, and they are of 4K.
-        """
-        for source in self._sources():
-            if docs is None or source.doc in docs:
-                if source.image is not None:
-                    check_image(Path(source.image), decode=False)
-                yield source
-
-    def _sources(self) -> Iterator[Source]:
+    def sources(self) -> Iterator[Source]:
+        """Every entity's information and key frames, then the questions' pictures."""
         for entity in self._entities.values():
-            yield from sources_of(entity)
-        for id in self._records:
+            yield from entity.sources
+        for id in self._questions:
             yield from self._pictures(id)
 
     def triples(self) -> Iterator[Triple]:
@@ -121,133 +148,121 @@ class Mh:
         return iter(self._triples.values())
 
     def captions(self) -> Mapping[str, str]:
-        """What people wrote of the entities' pictures, by entity: a label of Table 4's Sim., and in no agent's prompt
-        where agents describe the pictures themselves."""
+        """People's captions of the entities' pictures, by entity.
+
+        They are a label of Table 4's Sim., and in no agent's prompt where agents describe the pictures themselves.
+        """
         return {entity.name: entity.caption for entity in self._entities.values() if entity.caption}
 
-    def score(self, item: Item, answer: str | None) -> Score:
-        """EM and F1 against the one gold answer, most of which are sentences: the paper has a model judge them."""
-        return text_score(item, answer)
-
     def _item(self, id: str) -> Item:
-        record = self._records[id]
-        paths = paths_of(record.route, record.monster, self._monsters)
+        question = self._questions[id]
+        paths = paths_of(question.route, question.monster, self._monsters)
         own = tuple(dict.fromkeys(source.doc for source in self._pictures(id)))
         return Item(
-            question=Question(id, question_text(record)),
-            gold=(record.answer,),
+            question=Question(id, question.text),
+            gold=(question.answer,),
             pool=(*own, *self._documents),
             # An entity that the sheets only name has no source, so it is in no pool and cannot support.
             supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self._documents),
             own=own,
             paths=paths,
-            topics=self._topics,
+            topics=self._folders,
+            # A path of n entities has n - 1 edges.
             tags={
-                "task": TASKS[record.task],
-                "monster": record.monster,
-                # A path of n entities has n - 1 edges.
+                "task": TASKS[question.task],
+                "monster": question.monster,
                 "hops": str(max(map(len, paths)) - 1),
             },
         )
 
     def _pictures(self, id: str) -> tuple[Source, ...]:
-        record = self._records[id]
-        if not record.image and not record.perception:
+        question = self._questions[id]
+        if not question.image and not question.perception:
             return ()
-        frames = self._frames(f"{self._list}, question {id}", record.image, "questions_mh", record.file)
-        return pictures(f"{id}:picture", BATTLE, record.perception, frames)
+        with placed(f"{self._list}, question {id}"):
+            frames = self._frames(question.image, "questions_mh", question.file)
+        return pictures_of(f"{id}:picture", BATTLE, question.perception, frames)
 
     @property
     def _list(self) -> Path:
-        return self._release.find("questions_mh/question_list.xlsx")
+        return self.folder.find("questions_mh/question_list.xlsx")
 
     @cached_property
-    def _records(self) -> dict[str, AskedQuestion]:
-        """The rows by id: the `File`, with a number where several questions are about one."""
-        path = self._list
+    def _questions(self) -> dict[str, MhQuestion]:
+        """Questions by id: the `File`, with a number where several questions are about one."""
         counted: Counter[str] = Counter()
-        records: dict[str, AskedQuestion] = {}
-        for cells in read_records(path, COLUMNS):
-            where = f"{path}, question {cells['File']}"
-            record = checked_value(QUESTION, cells, where)
-            if not paths_of(record.route, record.monster, ()):
-                raise UserError(f"{where}: Search Route: expected a path such as A>B, found {record.route!r}")
-            counted[record.file] += 1
+        questions: dict[str, MhQuestion] = {}
+        for where, question in read_sheet(self._list, QUESTION, by_name=True):
+            if not paths_of(question.route, question.monster, ()):
+                raise UserError(f"{where}: Search Route: expected a path such as A>B, found {question.route!r}")
+            counted[question.file] += 1
             # The first question on a file keeps its name, so that ids of files with one question have no number.
-            id = record.file if counted[record.file] == 1 else f"{record.file}#{counted[record.file]}"
-            if id in records:
+            id = question.file if counted[question.file] == 1 else f"{question.file}#{counted[question.file]}"
+            if id in questions:
                 raise UserError(f"{where}: the id {id} is there twice: give one of the files another name")
-            records[id] = record
-        if not records:
-            raise UserError(f"{path} has no questions: copy it again from {RELEASE}")
-        return records
+            questions[id] = question
+        if not questions:
+            raise UserError(f"{self._list} has no questions: copy it again from {self.release}")
+        return questions
 
     @cached_property
     def _monsters(self) -> frozenset[str]:
-        return frozenset(record.monster for record in self._records.values()) | set(self._monster_folders)
+        return frozenset(question.monster for question in self._questions.values()) | set(self._folders)
 
     @cached_property
-    def _topics(self) -> tuple[str, ...]:
-        return tuple(self._monster_folders)
-
-    @cached_property
-    def _monster_folders(self) -> tuple[str, ...]:
-        if self._release.folder("mmkg") is None:
+    def _folders(self) -> tuple[str, ...]:
+        if self.folder.folder("mmkg") is None:
             raise UserError(
-                f"missing folder {self._release.root / 'mmkg'}, the knowledge graph: unpack it there from {RELEASE}"
+                f"missing folder {self.folder.root / 'mmkg'}, the knowledge graph: unpack it there from {self.release}"
             )
-        # Sorted, as the first sheet with content for an entity wins.
-        return tuple(self._release.folders("mmkg"))
+        # Sorted: the first sheet with content for an entity wins.
+        return tuple(self.folder.folders("mmkg"))
 
     @cached_property
-    def _entities(self) -> dict[str, Entity]:
+    def _entities(self) -> dict[str, MhEntity]:
         """By name; an entity that several monsters' sheets name has the first row with any content."""
-        entities: dict[str, Entity] = {}
-        for monster in self._monster_folders:
-            path = self._release.find(f"mmkg/{monster}/Node.xlsx")
-            for row in read_placed(path, NODE):
-                entity = entity_name(row.name, monster, self._monsters)
-                known = entities.get(entity)
+        entities: dict[str, MhEntity] = {}
+        for monster in self._folders:
+            for where, row in read_sheet(self.folder.find(f"mmkg/{monster}/Node.xlsx"), NODE, by_name=False):
+                name = entity_name(row.name, monster, self._monsters)
+                known = entities.get(name)
                 # Another monster's sheet may only mention it, with empty columns.
                 if known is None or not (known.frames or known.caption or known.information):
-                    frames = self._frames(
-                        f"{path}, entity {row.name}", row.picture, "mmkg", monster, "Knowledge_Images"
-                    )
-                    entities[entity] = Entity(entity, frames, row.caption, row.information)
+                    with placed(where):
+                        frames = self._frames(row.picture, "mmkg", monster, "Knowledge_Images")
+                    entities[name] = MhEntity(name, frames, row.caption, row.information)
         return entities
 
     @cached_property
     def _documents(self) -> dict[str, None]:
         """The documents of the graph: entities that have a source."""
-        return dict.fromkeys(entity.name for entity in self._entities.values() if any(sources_of(entity)))
+        return dict.fromkeys(entity.name for entity in self._entities.values() if entity.sources)
 
     @cached_property
     def _triples(self) -> dict[str, Triple]:
         triples = {}
-        for monster in self._monster_folders:
-            # The authors' description calls it Relation.xlsx, their code Relations.xlsx.
-            first = self._release.file(f"mmkg/{monster}/Relation.xlsx")
-            path = first or self._release.find(f"mmkg/{monster}/Relations.xlsx")
-            for row in read_placed(path, RELATION):
-                ends = [entity_name(end, monster, self._monsters) for end in (row.head, row.tail)]
-                stated = f"{row.relation} (if {row.condition})" if row.condition else row.relation
-                # Several monsters' sheets may state one edge: by its text it counts once.
-                id = f"{ends[0]} | {stated} | {ends[1]}"
-                triples[id] = Triple(id, ends[0], stated, ends[1])
+        for monster in self._folders:
+            # The authors' code calls the sheet Relations.xlsx, their description Relation.xlsx.
+            path = self.folder.file(f"mmkg/{monster}/Relation.xlsx")
+            for _, row in read_sheet(path or self.folder.find(f"mmkg/{monster}/Relations.xlsx"), EDGE, by_name=False):
+                head, tail = (entity_name(end, monster, self._monsters) for end in (row.head, row.tail))
+                relation = f"{row.relation} (if {row.condition})" if row.condition else row.relation
+                # Several monsters' sheets may state one edge, which counts once by its text.
+                id = f"{head} | {relation} | {tail}"
+                triples[id] = Triple(id, head, relation, tail)
         return triples
 
-    def _frames(self, where: str, name: str, *folder: str) -> tuple[str, ...]:
+    def _frames(self, name: str, *folder: str) -> tuple[str, ...]:
         """The files of a picture, which is one or a folder of frames, in their order in time; none where it is missing.
 
-        Raises UserError, beginning with `where`, for a name that leads outside of the release.
+        Raises UserError for a name that leads outside of the release.
         """
-        return from_record(name, lambda name: self._found(*folder, name), where) if name else ()
-
-    def _found(self, *names: str) -> tuple[str, ...]:
-        if self._release.folder(*names):
-            files = [file for file in self._release.files_below(*names) if file.suffix.lower() in SUFFIXES]
+        if not name:
+            return ()
+        if self.folder.folder(*folder, name):
+            files = [file for file in self.folder.files_below(*folder, name) if file.suffix.lower() in SUFFIXES]
             return tuple(str(file) for file in sorted(files, key=_in_time))
-        file = self._release.file(*names)
+        file = self.folder.file(*folder, name)
         return (str(file),) if file else ()
 
 
@@ -270,12 +285,13 @@ def paths_of(route: str, monster: str, monsters: Container[str]) -> tuple[tuple[
     return tuple(paths)
 
 
-def question_text(record: AskedQuestion) -> str:
-    """The question after its extra information, with the monster's name in every gap; gaps have no spaces around."""
-    parts = [f"In Monster Hunter: World, in a fight with {record.monster}:", record.extra, record.question]
-    text = " ".join(" ".join(parts).replace("{}", f" {record.monster} ").split())
-    # A name filled into a gap may now be followed by a space and then punctuation ("Rathian 's").
-    return re.sub(r" (?=[.,?!'\u2019])", "", text)
+def pictures_of(doc: str, title: str, caption: str, frames: tuple[str, ...]) -> tuple[Source, ...]:
+    """The frames of one clip, all with its caption; without any file, the caption alone, or nothing."""
+    # A caption without a file is an image source too: agents that read pictures get its text.
+    files = frames or ((None,) if caption else ())
+    return tuple(
+        Source(f"{doc}:{number}", doc, Kind.IMAGE, title, caption, file) for number, file in enumerate(files, 1)
+    )
 
 
 def _in_time(file: Path) -> tuple[list[int], str]:
@@ -283,31 +299,8 @@ def _in_time(file: Path) -> tuple[list[int], str]:
     return [int(number) for number in re.findall(r"\d+", file.stem)], file.name
 
 
-def sources_of(entity: Entity) -> tuple[Source, ...]:
-    """An entity's information as text, and its clip's frames with their caption; all one document."""
-    name, text = entity.name, entity.information
-    stated = (Source(name, name, Kind.TEXT, name, text),) if text else ()
-    return (*stated, *pictures(name, name, entity.caption, entity.frames))
-
-
-def pictures(doc: str, title: str, caption: str, frames: tuple[str, ...]) -> tuple[Source, ...]:
-    """The frames of one clip, all with its caption; without any file, the caption alone, or nothing."""
-    # A caption without a file is still an image source: those who see pictures get its text.
-    files = frames or ((None,) if caption else ())
-    return tuple(
-        Source(f"{doc}:{number}", doc, Kind.IMAGE, title, caption, file) for number, file in enumerate(files, 1)
-    )
-
-
 ADVICE = (  # the rules of the game that the authors give their expansion agent
     "Pick attacks always, unless they clearly have nothing to do with the question. Of several phases of one monster "
     "pick only the one that the question is about."
 )
-
-
-def _make(request: DataRequest) -> Mh:
-    data = request.settings
-    return Mh(request.root, train=request.train, limit=data.limit, seed=request.seed, allow_links=data.allow_links)
-
-
-MH = DatasetKind("mh", RELEASE, _make, directed=True, advice=ADVICE, rubric="same_answer")
+MH = DatasetKind("mh", Mh.release, Mh, directed=True, advice=ADVICE, rubric="same_answer")

@@ -1,118 +1,137 @@
 """ScienceQA (Lu et al. 2022): multiple choice over a hint, a picture, both or neither, in the official layout.
 
 One folder holds problems.json, pid_splits.json, captions.json, where there is one ocrs.json, and the pictures in
-images/<split>/<problem>/. Part of it is enough: problems that are not there are skipped, and a picture whose file is
-not there is described by its caption and by the lettering recognised in it.
+images/<split>/<problem>/. A part of it is enough: problems that are not there are skipped, and a picture whose file is
+not there is described by its caption and its OCR text.
 
-What may be retrieved: hints and pictures (a question's own are its pool) and lectures, never solutions. A lecture is
-in the corpus when two or more *training* problems share it; a lecture of one problem alone may describe that
-problem's picture or answer. A question's own lecture is withheld from it, because it leans towards the label: over
-649 validation and test questions, their own shared lectures name the right choice and no wrong one 16 times, and the
-reverse 7 times. Other lectures on the same skill do not: once and never, in 156 pairs of question and lecture.
-A question without a picture is about none, so no picture of another problem is retrieved for it
-(`retrieval.pictures_for`).
+Hints and pictures (a question's own are its pool) and lectures may be retrieved, solutions never. A lecture is in the
+corpus when two or more *training* problems share it; a lecture of one problem alone may describe that problem's picture
+or answer. A question's own lecture is withheld from it, because it leans towards the label: over 649 validation and
+test questions, their own shared lectures name the right choice and no wrong one 16 times, and the reverse 7 times.
+Other lectures on the same skill do not: once and never, in 156 pairs of question and lecture. No picture of another
+problem is retrieved for a question without a picture, which is about none (`DatasetKind.pictures_for`).
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import logging
+import warnings
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StrictInt, StringConstraints, TypeAdapter
+from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.files import check_image, from_record, read_json
-from experiments.datasets.folder import Folder
+from experiments.datasets.benchmark import Benchmark
+from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, matching
 from experiments.datasets.item import Item, Score, choice_score
-from experiments.datasets.json_members import read_members
 from experiments.datasets.kind import OF_A_RELEASE, DataRequest, DatasetKind
-from experiments.datasets.layouts.scienceqa import CAPTION, LETTERING_OF, PROBLEM, SPLITS, Problem, Splits
-from experiments.datasets.subset import limited
-
-RELEASE = "the data/ folder of github.com/lupantech/ScienceQA"
+from experiments.datasets.reading import placed, read_json, read_members
 
 SUBJECTS = {"natural science": "NAT", "social science": "SOC", "language science": "LAN"}
-
-Split = Literal["test", "minitest", "val", "minival"]
+OCR_TEXT = 256 * 1024  # characters of one picture in ocrs.json (8 kB)
 
 log = logging.getLogger(__name__)
 
+Stripped = Annotated[Text, StringConstraints(strip_whitespace=True)]
 
-class ScienceQa:
-    """Trains on the official train split and evaluates on `split`, which never shares a problem with it.
 
-    With `pictures`, both are of questions with a picture only. `train` and `limit` cap the training and evaluation
-    questions (None: all); `seed` chooses which, and they come in the order of pid_splits.json. problems.json is one
-    JSON value, so its problems stay in memory (without solutions).
+def _ocr_text(text: str) -> str:
+    """Recognised words in reading order. ocrs.json holds each picture's list of (box, word, confidence) as text."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about a backslash in a word
+            found = ast.literal_eval(text)  # Python literals, not JSON; this runs no code
+        words = [word for _, word, _ in found]
+        "".join(words).encode()  # raises for anything but texts without lone surrogates
+    # Python's own limits of nesting raise three of these.
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        raise PydanticCustomError("ocr", "a list of (box, word, confidence) in Python's notation") from error
+    return "; ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class ScienceQaProblem:
+    """A member of problems.json. Its solution is not among the fields and is never read."""
+
+    question: NonBlank
+    choices: Annotated[Many[NonBlank], Field(min_length=1)]
+    answer: StrictInt
+    hint: Stripped
+    image: Label | None
+    grade: Annotated[str, matching(r"^(grade)?[0-9]{1,2}$", "a grade such as grade7")]
+    subject: Literal["natural science", "social science", "language science"]
+    topic: Label
+    category: Text
+    lecture: Stripped
+    split: Literal["train", "val", "test"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScienceQaSplits:
+    """pid_splits.json; a split that is not there is empty."""
+
+    train: Many[Id]
+    val: Many[Id] = ()
+    test: Many[Id] = ()
+    minival: Many[Id] = ()
+    minitest: Many[Id] = ()
+
+
+PROBLEM, SPLITS = TypeAdapter(ScienceQaProblem), TypeAdapter(ScienceQaSplits)
+CAPTION = TypeAdapter(Text)
+OCR = TypeAdapter(Annotated[str, StringConstraints(max_length=OCR_TEXT), AfterValidator(_ocr_text)])
+
+
+class ScienceQa(Benchmark):
+    """Trains on the official train split and evaluates on `data.split`, in the order of pid_splits.json.
+
+    With `data.pictures`, both are of questions with a picture only.
     """
 
     name = "scienceqa"
     metric = "accuracy"
+    release = "the data/ folder of github.com/lupantech/ScienceQA"
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        split: Split = "test",
-        train: int | None = None,
-        limit: int | None = None,
-        seed: int = 0,
-        pictures: bool = False,
-        allow_links: bool = False,
-    ) -> None:
-        if split not in get_args(Split):
-            raise UserError(f"unknown evaluation split {split!r} of scienceqa: use one of {', '.join(get_args(Split))}")
-        self._folder = Folder(root, RELEASE, allow_links=allow_links)
-        self._split = split
-        self._train = train
-        self._limit = limit
-        self._seed = seed
-        self._pictures = pictures
+    def __init__(self, request: DataRequest) -> None:
+        super().__init__(request)
+        self.evaluated = request.settings.split
 
-    def train(self) -> Iterator[Item]:
-        return self._items("train", self._train)
+    def split(self, name: str, count: int | None) -> Iterator[Item]:
+        # A folder may hold a part of the release.
+        present = [pid for pid in getattr(self._splits, name) if pid in self._problems]
+        if not present:
+            raise UserError(
+                f"no problem of split {name} is in {self.folder.root / 'problems.json'}: copy more of {self.release}"
+            )
+        if self.settings.pictures:
+            present = [pid for pid in present if self._problems[pid].image]
+        return map(self._item, self.limited(present, str, count))
 
-    def evaluate(self) -> Iterator[Item]:
-        return self._items(self._split, self._limit)
-
-    def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
-        """Lectures, then hints and pictures of all problems; with `docs`, those documents only.
-
-        Raises UserError for a missing or broken file and for a picture that cannot be decoded.
-        """
+    def sources(self) -> Iterator[Source]:
+        """Lectures, then hints and pictures of all problems."""
         for id, (category, text) in self._lectures.items():
-            if docs is None or id in docs:
-                yield Source(id, id, Kind.TEXT, category, text)
+            yield Source(id, id, Kind.TEXT, category, text)
         for pid in self._problems:
-            for source in self._own_sources(pid):
-                if docs is None or source.doc in docs:
-                    if source.image is not None:
-                        check_image(Path(source.image))
-                    yield source
+            yield from self._own_sources(pid)
 
     def score(self, item: Item, answer: str | None) -> Score:
         """Accuracy: the answer must name the right choice by its text or letter; there is no partial credit."""
         return choice_score(item, answer)
 
-    def _items(self, split: str, count: int | None) -> Iterator[Item]:
-        # A folder may hold a part of the release.
-        present = [pid for pid in getattr(self._splits, split) if pid in self._problems]
-        if not present:
-            raise UserError(
-                f"no problem of split {split} is in {self._folder.root / 'problems.json'}: copy more of {RELEASE}"
-            )
-        if self._pictures:
-            present = [pid for pid in present if self._problems[pid].image]
-        return map(self._item, limited(present, str, count, self._seed))
-
     def _item(self, pid: str) -> Item:
         problem = self._problems[pid]
         own = tuple(source.doc for source in self._own_sources(pid))
         lecture = lecture_id(problem.lecture)
+        # A question with both a picture and a hint counts in both, "IMG+TXT".
+        context = [tag for tag, present in (("IMG", problem.image), ("TXT", problem.hint)) if present]
         return Item(
             question=Question(pid, problem.question, problem.choices),
             gold=(problem.choices[problem.answer],),
@@ -122,80 +141,77 @@ class ScienceQa:
             withheld=(lecture,) if lecture in self._lectures else (),
             tags={
                 "subject": SUBJECTS[problem.subject],
-                "context": context(problem),
+                "context": "+".join(context) or "NO",
                 # The two grade bands of the paper's tables.
                 "grade": "G1-6" if int(problem.grade.removeprefix("grade")) <= 6 else "G7-12",
                 "topic": problem.topic,
             },
         )
 
-    def _own_sources(self, pid: str) -> tuple[Source, ...]:
+    def _own_sources(self, pid: str) -> list[Source]:
         """A problem's hint, picture and pictures of choices. Titles name the category, never the question.
 
-        Raises UserError for a picture about which nothing is known: no file, no caption, no lettering.
+        Raises UserError for a picture with no file, no caption and no OCR text.
         """
-        return from_record(pid, self._sources, f"{self._folder.root / 'problems.json'}, problem {pid}")
-
-    def _sources(self, pid: str) -> tuple[Source, ...]:
-        problem = self._problems[pid]
+        problem, sources = self._problems[pid], []
         title = problem.category
-        sources = []
         if problem.hint:
             sources.append(Source(f"{pid}:hint", f"{pid}:hint", Kind.TEXT, title, problem.hint))
         if not problem.image:
-            return tuple(sources)
-        # Sorted: of two files with one stem, the same one counts on every machine.
-        files = {file.stem: str(file) for file in self._folder.files("images", problem.split, pid)}
-        known = self._known_of_picture(pid)
-        if "image" not in files and not known:
-            expected = self._folder.root / "images" / problem.split / pid / problem.image
-            raise UserError(
-                f"question {pid} has no source for its picture: copy {expected},"
-                f" or captions.json with its caption, from {RELEASE}"
-            )
+            return sources
+        with placed(f"{self.folder.root / 'problems.json'}, problem {pid}"):
+            # Sorted: of two files with one stem, the same one counts on every machine.
+            files = {file.stem: str(file) for file in self.folder.files("images", problem.split, pid)}
+            words = self._ocr.get(pid)
+            known = " ".join(filter(None, (self._captions.get(pid), f"Lettering: {words}." if words else "")))
+            if "image" not in files and not known:
+                expected = self.folder.root / "images" / problem.split / pid / problem.image
+                raise UserError(
+                    f"question {pid} has no source for its picture: copy {expected},"
+                    f" or captions.json with its caption, from {self.release}"
+                )
         sources.append(Source(f"{pid}:image", f"{pid}:image", Kind.IMAGE, title, known, files.get("image")))
         for number, choice in enumerate(problem.choices):
             if file := files.get(f"choice_{number}"):
                 id = f"{pid}:choice_{number}"
                 sources.append(Source(id, id, Kind.IMAGE, title, f"Picture of the choice {choice}.", file))
-        return tuple(sources)
-
-    def _known_of_picture(self, pid: str) -> str:
-        lettering = self._lettering.get(pid, "")
-        parts = (self._captions.get(pid, ""), f"Lettering: {lettering}." if lettering else "")
-        return " ".join(part for part in parts if part)
+        return sources
 
     @cached_property
-    def _splits(self) -> Splits:
-        return read_json(self._folder.find("pid_splits.json"), SPLITS)
+    def _splits(self) -> ScienceQaSplits:
+        return read_json(self.folder.find("pid_splits.json"), SPLITS)
 
     @cached_property
-    def _problems(self) -> dict[str, Problem]:
-        path = self._folder.find("problems.json")
+    def _problems(self) -> dict[str, ScienceQaProblem]:
+        path, problems = self.folder.find("problems.json"), {}
+        for where, pid, problem in read_members(path, PROBLEM, "problem"):
+            if not 0 <= problem.answer < len(problem.choices):
+                raise UserError(
+                    f"{where}: answer {problem.answer} of {len(problem.choices)} choices: expected the place of one, "
+                    "from 0"
+                )
+            problems[pid] = problem
         # The release's other splits (minival, minitest, trainval) are made of these three.
         listed = dict.fromkeys((*self._splits.train, *self._splits.val, *self._splits.test))
-        problems: dict[str, Problem] = {}
-        for pid, problem in read_members(path, PROBLEM, "problem"):
-            from_record(problem, check_answer, f"{path}, problem {pid}")
-            problems[pid] = problem
         if missing := sum(pid not in problems for pid in listed):
             log.info("%s has %d of the %d problems listed; %d are skipped", path, len(problems), len(listed), missing)
         return problems
 
     @cached_property
     def _captions(self) -> dict[str, str]:
-        return dict(read_members(self._folder.find("captions.json"), CAPTION, "problem", inside="captions"))
+        members = read_members(self.folder.find("captions.json"), CAPTION, "problem", inside="captions")
+        return {pid: caption for _, pid, caption in members}
 
     @cached_property
-    def _lettering(self) -> dict[str, str]:
-        path = self._folder.file("ocrs.json")
-        return {} if path is None else dict(read_members(path, LETTERING_OF, "problem"))
+    def _ocr(self) -> dict[str, str]:
+        path = self.folder.file("ocrs.json")
+        return {pid: text for _, pid, text in read_members(path, OCR, "problem")} if path else {}
 
     @cached_property
     def _lectures(self) -> dict[str, tuple[str, str]]:
         """Category and text by id, of the lectures that two or more training problems share."""
-        training = [self._problems[pid] for pid in self._splits.train if pid in self._problems]
         # Training problems alone, so that no evaluated problem puts its own lecture into the corpus.
+        training = [self._problems[pid] for pid in self._splits.train if pid in self._problems]
         uses = Counter(lecture_id(problem.lecture) for problem in training)
         lectures: dict[str, tuple[str, str]] = {}
         for problem in training:
@@ -206,36 +222,11 @@ class ScienceQa:
         return lectures
 
 
-def check_answer(problem: Problem) -> None:
-    """Raises UserError for an answer that is none of the choices."""
-    if not 0 <= problem.answer < len(problem.choices):
-        raise UserError(f"answer {problem.answer} of {len(problem.choices)} choices: expected the place of one, from 0")
-
-
-def context(problem: Problem) -> str:
-    """TXT with a hint, IMG with a picture, NO without either; a question with both counts in both, "IMG+TXT"."""
-    parts = [tag for tag, present in (("IMG", problem.image), ("TXT", problem.hint)) if present]
-    return "+".join(parts) or "NO"
-
-
 def lecture_id(text: str) -> str:
     """The document id of a lecture, equal for lectures that differ in white space only."""
     return "lecture:" + hashlib.blake2b(" ".join(text.split()).encode(), digest_size=8).hexdigest()
 
 
-def _make(request: DataRequest) -> ScienceQa:
-    data = request.settings
-    return ScienceQa(
-        request.root,
-        split=data.split,
-        train=request.train,
-        limit=data.limit,
-        seed=request.seed,
-        pictures=data.pictures,
-        allow_links=data.allow_links,
-    )
-
-
 SCIENCEQA = DatasetKind(
-    "scienceqa", RELEASE, _make, pictures_for="pictured", reads=(*OF_A_RELEASE, "split", "pictures")
+    "scienceqa", ScienceQa.release, ScienceQa, pictures_for="pictured", reads=(*OF_A_RELEASE, "split", "pictures")
 )

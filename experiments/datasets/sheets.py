@@ -1,4 +1,4 @@
-"""Reads the rows of a spreadsheet, with one clear line for each way in which it can be missing or broken."""
+"""Reads the rows of a spreadsheet as typed records."""
 
 from __future__ import annotations
 
@@ -11,49 +11,46 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from actors.errors import UserError
-from experiments.datasets.layouts.fields import checked_value
-from experiments.datasets.layouts.limits import COLUMNS, MB, ROWS, SHEET
+from experiments.datasets.fields import MB, validated
 
 T = TypeVar("T")
 
-Row = tuple[str, ...]
+# Limits are far above what the official releases hold; the largest of these are in brackets.
+SHEET = 16 * MB  # bytes of a spreadsheet, unpacked (0.2 MB, MH's question list)
+ROWS = 100_000  # rows (238 questions of MH)
+COLUMNS = 256  # columns (10 of MH's question list)
 
 
-def read_placed(path: Path, schema: TypeAdapter[T]) -> Iterator[T]:
-    """The rows of the first sheet below its header as records: the first columns are the fields, whatever their names.
-    Empty rows are left out.
+def read_sheet(path: Path, schema: TypeAdapter[T], *, by_name: bool) -> Iterator[tuple[str, T]]:
+    """Yields the rows of the first sheet below its header as records, with their places; empty rows are left out.
 
-    Raises UserError for a file that is no .xlsx, for a sheet that is larger than allowed, for one of fewer columns and
-    for a cell that is not of the schema, with its row.
+    by_name: columns are found by the header's names; otherwise the first columns are the fields, whatever their names.
+    Raises UserError for a file that is no .xlsx, a sheet that is too large, a missing column and a cell that is not of
+    the layout.
     """
     names = list(schema.json_schema()["properties"])
-    rows, columns = _cells(path), len(names)
-    header = rows[0] if rows else ()
-    if len(header) < columns:
-        raise UserError(f"{path}: expected {columns} columns at least, found {len(header)}: download it again")
-    return (
-        checked_value(schema, dict(zip(names, row, strict=False)), f"{path}, row {number}")
-        for number, row in enumerate(rows[1:], start=2)
-        if any(row)
-    )
-
-
-def read_records(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    """The rows as dictionaries by the header's names; UserError where one of `columns` is not among these."""
-    # An empty sheet has no header; with an empty one, the error below names the columns.
     header, *rows = _cells(path) or [()]
-    if missing := [column for column in columns if column not in header]:
+    if not by_name and len(header) < len(names):
+        raise UserError(f"{path}: expected {len(names)} columns at least, found {len(header)}: download it again")
+    if by_name and (missing := [name for name in names if name not in header]):
         raise UserError(f"{path} has no column {' or '.join(missing)}: copy it again from the release")
-    return (dict(zip(header, row, strict=True)) for row in rows if any(row))
+    for number, row in enumerate(rows, start=2):
+        if any(row):
+            where = f"{path}, row {number}"
+            yield where, validated(schema, dict(zip(header if by_name else names, row, strict=False)), where)
 
 
-def _cells(path: Path) -> list[Row]:
-    import openpyxl  # takes a third of a second, and hardly a data set has sheets
+def _cells(path: Path) -> list[tuple[str, ...]]:
+    import openpyxl  # takes a third of a second, and few data sets have sheets
 
     try:
-        _check_size(path)
+        # All of it is unpacked into memory.
+        with zipfile.ZipFile(path) as packed:
+            size = sum(part.file_size for part in packed.infolist())
+        if size > SHEET:
+            raise UserError(f"{path} unpacks to {size // MB} MB, more than {SHEET // MB}: download it again")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # openpyxl's, of styles and extensions that it leaves out
+            warnings.simplefilter("ignore")  # about styles and extensions, which are not read
             # data_only: a formula's stored result in place of its text.
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
             try:
@@ -64,7 +61,7 @@ def _cells(path: Path) -> list[Row]:
                 book.close()
     except UserError:
         raise
-    # openpyxl raises whatever a damaged file makes it stumble on.
+    # openpyxl raises any exception on a damaged file.
     except Exception as error:
         reason = type(error).__name__
         raise UserError(f"{path} is not an .xlsx spreadsheet ({reason}): download it again") from error
@@ -73,33 +70,20 @@ def _cells(path: Path) -> list[Row]:
     return [row + ("",) * (width - len(row)) for row in rows]
 
 
-def _check_size(path: Path) -> None:
-    """Raises UserError for a file that unpacks to more than is allowed: it would all be read into memory."""
-    with zipfile.ZipFile(path) as packed:
-        size = sum(part.file_size for part in packed.infolist())
-    if size > SHEET:
-        raise UserError(f"{path} unpacks to {size // MB} MB, more than {SHEET // MB}: no official release has so much")
-
-
-def _within_limits(values: Iterator[tuple[object, ...]], path: Path) -> list[Row]:
-    rows: list[Row] = []
+def _within_limits(values: Iterator[tuple[object, ...]], path: Path) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
     size = 0
-    # One by one: a cell far down or to the right is preceded by empty rows and cells without end.
+    # One by one: a cell far down or to the right follows empty rows and cells without end.
     for cells in values:
+        where = f"{path}, row {len(rows) + 1}"
         if len(cells) > COLUMNS or len(rows) >= ROWS:
-            raise UserError(
-                f"{path}, row {len(rows) + 1}: more than {COLUMNS} columns or {ROWS:,} rows; delete the cells that lie "
-                "far off"
-            )
-        # One by one as well: many cells may share a long text, and each gets a copy of its own.
+            raise UserError(f"{where}: more than {COLUMNS} columns or {ROWS:,} rows; delete the cells that lie far off")
         row = []
         for cell in cells:
             row.append("" if cell is None else str(cell).strip())
+            # Many cells may share a long text, of which each gets a copy.
             size += len(row[-1])
             if size > SHEET:
-                raise UserError(
-                    f"{path}, row {len(rows) + 1}: the cells hold more than {SHEET:,} characters, and no official "
-                    "release has so many; download it again"
-                )
+                raise UserError(f"{where}: the cells hold more than {SHEET:,} characters; download the file again")
         rows.append(tuple(row))
     return rows

@@ -4,67 +4,99 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import PlainValidator, StrictInt, TypeAdapter
+from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.files import from_record, row_cells
-from experiments.datasets.folder import Folder
+from experiments.datasets.benchmark import Benchmark
+from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, answer_text
 from experiments.datasets.item import Item, Score, text_score
-from experiments.datasets.json_members import read_elements
-from experiments.datasets.kind import DataRequest, DatasetKind
-from experiments.datasets.layouts.tatqa import REPORT, Report
-from experiments.datasets.subset import limited
-from experiments.datasets.unique import once
+from experiments.datasets.kind import DatasetKind
+from experiments.datasets.reading import once, placed, read_elements, row_cells
 
-RELEASE = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
-# The whole dev file first.
-TRAIN = "tatqa_dataset_train.json"
-DEV = ("tatqa_dataset_dev.json", "tatqa_dataset_dev_part.json")
+FILES = {
+    "train": ("tatqa_dataset_train.json",),
+    "dev": ("tatqa_dataset_dev.json", "tatqa_dataset_dev_part.json"),
+}
 COMPUTED = ("arithmetic", "count")  # types whose answers are compared as numbers
 
 
-class TatQa:
-    """Trains on tatqa_dataset_train.json and evaluates on the dev file or, where only that is there, a part of it.
+def _answers(value: Any) -> tuple[str, ...]:
+    """Spans are a list (empty ones are dropped), counts a text, computed answers a number."""
+    texts = value if isinstance(value, list) else [answer_text(value)]
+    gold = tuple(text for text in texts if isinstance(text, str) and text.strip())
+    if not gold or not all(isinstance(text, str) for text in texts):
+        raise PydanticCustomError("answers", "an answer (text, a number or a list of texts) that is not empty")
+    return gold
 
-    `train` and `limit` cap the training and evaluation questions (None: all); `seed` chooses which.
-    """
+
+@dataclass(frozen=True, slots=True)
+class TatQaTable:
+    uid: Id
+    table: Many[Many[Text]]
+
+
+@dataclass(frozen=True, slots=True)
+class TatQaParagraph:
+    uid: Id
+    order: StrictInt
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class TatQaQuestion:
+    """`rel_paragraphs` are the orders of paragraphs, as texts."""
+
+    uid: Id
+    question: NonBlank
+    answer: Annotated[tuple[str, ...], PlainValidator(_answers)]
+    answer_type: Label
+    answer_from: Label
+    scale: Label
+    rel_paragraphs: Many[Label]
+
+
+@dataclass(frozen=True, slots=True)
+class TatQaReport:
+    """An element of a file's list."""
+
+    table: TatQaTable
+    paragraphs: Many[TatQaParagraph]
+    questions: Many[TatQaQuestion]
+
+
+REPORT = TypeAdapter(TatQaReport)
+
+
+class TatQa(Benchmark):
+    """Trains on tatqa_dataset_train.json and evaluates on the dev file or, where only that is there, a part of it."""
 
     name = "tatqa"
-    metric = "EM"
+    release = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        train: int | None = None,
-        limit: int | None = None,
-        seed: int = 0,
-        allow_links: bool = False,
-    ) -> None:
-        self._folder = Folder(root, RELEASE, allow_links=allow_links)
-        self._train = train
-        self._limit = limit
-        self._seed = seed
+    def split(self, name: str, count: int | None) -> Iterator[Item]:
+        items: list[Item] = []
+        for where, report in read_elements(self._file(name), REPORT, "report"):
+            with placed(where):
+                items += report_items(report)
+        return self.limited(items, lambda item: item.question.id, count)
 
-    def train(self) -> Iterator[Item]:
-        return self._items(self._folder.find(TRAIN), self._train)
-
-    def evaluate(self) -> Iterator[Item]:
-        return self._items(self._dev(), self._limit)
-
-    def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
+    def sources(self) -> Iterator[Source]:
         """Paragraphs and table rows of the dev file and, where there is one, of the training file."""
-        train = self._folder.file(TRAIN)
         seen: set[str] = set()
-        for path in (self._dev(), *([train] if train else [])):
-            for number, report in read_elements(path, REPORT, "report"):
-                where = f"{path}, report {number}"
-                for source in from_record(report, sources, where):
-                    from_record(source.id, lambda id: once(id, seen), where)
-                    if docs is None or source.doc in docs:
-                        yield source
+        for name in ("dev", "train") if self.folder.file(*FILES["train"]) else ("dev",):
+            for where, report in read_elements(self._file(name), REPORT, "report"):
+                with placed(where):
+                    found = sources_of(report)
+                    for source in found:
+                        once(source.id, seen)
+                yield from found
 
     def score(self, item: Item, answer: str | None) -> Score:
         """EM by containment or, for a computed answer, equality of numbers; F1 of bags of tokens.
@@ -77,56 +109,43 @@ class TatQa:
             return Score(equal, equal, equal)
         return text_score(item, answer)
 
-    def _dev(self) -> Path:
-        return next(filter(None, map(self._folder.file, DEV)), None) or self._folder.find(DEV[0])
-
-    def _items(self, path: Path, count: int | None) -> Iterator[Item]:
-        items = [
-            item
-            for number, report in read_elements(path, REPORT, "report")
-            for item in from_record(report, report_items, f"{path}, report {number}")
-        ]
-        return limited(items, lambda item: item.question.id, count, self._seed)
+    def _file(self, split: str) -> Path:
+        return self.folder.find(*FILES[split])
 
 
-def report_items(report: Report) -> tuple[Item, ...]:
-    """The questions of one report. Supporting: the paragraphs named by order and, where used, the whole table."""
+def report_items(report: TatQaReport) -> Iterator[Item]:
+    """The questions of a report. The named paragraphs and, where used, the whole table are supporting."""
     table = report.table.uid
     paragraphs = {str(paragraph.order): paragraph.uid for paragraph in report.paragraphs}
-    pool = tuple(dict.fromkeys(source.doc for source in sources(report)))
+    pool = tuple(dict.fromkeys(source.doc for source in sources_of(report)))
     if not pool:
         raise UserError(f"its questions have no sources: report {table} needs paragraphs or a table with values")
-    items = []
     for question in report.questions:
         if missing := [order for order in question.rel_paragraphs if order not in paragraphs]:
-            raise UserError(f"question {question.uid} rests on a paragraph that is not there: no {missing[0]!r}")
+            raise UserError(f"question {question.uid} needs a paragraph that is not there: no {missing[0]!r}")
         if question.answer_type in COMPUTED and not is_number(question.answer[0]):
             raise UserError(f"question {question.uid} is {question.answer_type}, and {question.answer[0]!r} no number")
-        # The release names paragraphs by their `order`, here by id.
         supporting = [paragraphs[order] for order in question.rel_paragraphs]
         if "table" in question.answer_from:
             supporting.append(table)
-        items.append(
-            Item(
-                question=Question(question.uid, question.question),
-                gold=question.answer,
-                pool=pool,
-                supporting=tuple(supporting),
-                tags={
-                    "answer_type": question.answer_type,
-                    "answer_from": question.answer_from,
-                    "scale": question.scale,
-                },
-            )
+        yield Item(
+            question=Question(question.uid, question.question),
+            gold=question.answer,
+            pool=pool,
+            supporting=tuple(supporting),
+            tags={
+                "answer_type": question.answer_type,
+                "answer_from": question.answer_from,
+                "scale": question.scale,
+            },
         )
-    return tuple(items)
 
 
-def sources(report: Report) -> tuple[Source, ...]:
+def sources_of(report: TatQaReport) -> list[Source]:
     """Paragraphs in order, then table rows "Label; header = value; header = value"."""
     ordered = sorted(report.paragraphs, key=lambda paragraph: paragraph.order)
     texts = [Source(part.uid, part.uid, Kind.TEXT, "Paragraph", part.text) for part in ordered]
-    return (*texts, *row_sources(report.table.uid, report.table.table))
+    return [*texts, *row_sources(report.table.uid, report.table.table)]
 
 
 def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
@@ -139,7 +158,7 @@ def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
         raise UserError(f"table {table} has a row without cells: expected as many as in its header")
     if not rows:
         return
-    # `or 1`: where the very first row has values, it is the header all the same.
+    # `or 1`: a first row with values is the header all the same.
     first = next((n for n, row in enumerate(rows) if row[0] and any(row[1:])), len(rows)) or 1
     head, section = list(rows[:first]), ""
     # A header's last row may be the label of the first section.
@@ -178,13 +197,8 @@ def same_number(answer: str, gold: str) -> bool:
     # Financial reports write losses in brackets.
     negative = "-" in numbers[0] or (numbers[0].startswith("(") and numbers[0].endswith(")"))
     decimals = len(gold.partition(".")[2])
-    # 1e-9: a difference of just half a unit must count, whatever binary fractions make of it.
+    # 1e-9: a difference of just half a unit counts, whatever binary fractions make of it.
     return abs((-digits if negative else digits) - float(gold)) <= 0.5 * 10.0**-decimals + 1e-9
 
 
-def _make(request: DataRequest) -> TatQa:
-    data = request.settings
-    return TatQa(request.root, train=request.train, limit=data.limit, seed=request.seed, allow_links=data.allow_links)
-
-
-TATQA = DatasetKind("tatqa", RELEASE, _make)
+TATQA = DatasetKind("tatqa", TatQa.release, TatQa)

@@ -25,8 +25,7 @@ from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, count
 from experiments.dry_run.simulated_team import ANSWER, MAIN, REPLY, SimulatedCache, SimulatedTeam
 from experiments.dry_run.token_count import Counter, counter_for, counter_of
 from experiments.evidence.evidence import Evidence
-from experiments.evidence.knowledge import triples_given
-from experiments.evidence.library import LabelledLibrary
+from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.judging.judge import grading_request
 from experiments.judging.rubric import GRADED
 from experiments.running.calibration import watched_items, watched_topology

@@ -1,4 +1,4 @@
-"""Retrieves a question's evidence, and keeps searches to what is allowed for the question."""
+"""Retrieves a question's evidence, and keeps searches to the sources that the question may see."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from operator import attrgetter
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from actors.errors import UserError
 from actors.messages import Hit, Question, Search, Source
 from experiments.datasets.item import Item
-from experiments.evidence.settings import RetrievalSettings
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.store import SearchSpace, Store
 from topologies.library import PICTURES, TEXTS, query_of
 
@@ -26,24 +26,28 @@ class Evidence:
     The last questions' evidence is kept, since every method of a run answers the same questions.
 
     Args:
-        settings: `settled` for the data set; what is left at `auto` is taken as it is for most of them.
+        settings: with the scope of the data set in place of `auto`, which is the question's pool.
+        pictures_for: the questions that pictures are retrieved for; see `DatasetKind`.
     """
 
-    def __init__(self, store: Store, settings: RetrievalSettings) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, settings: RetrievalSettings, pictures_for: Literal["all", "pictured"] = "all"
+    ) -> None:
+        self.store = store
         self._settings = settings
+        self._pictures_for = pictures_for
         self._kept: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
 
     def over(self, store: Store) -> Evidence:
         """The same searches of another store."""
-        return Evidence(store, self._settings)
+        return Evidence(store, self._settings, self._pictures_for)
 
     async def question(self, item: Item) -> Question:
-        """The question with its evidence, best first. The label stays behind."""
+        """The question with its evidence, best first, and without its label."""
         id = item.question.id
         evidence = self._kept.get(id)
         if evidence is None:
-            # In a thread: LanceDB would hold up the event loop, and with it every discussion. Two discussions of one
+            # In a thread: LanceDB would block the event loop, and with it every discussion. Two discussions of one
             # question may both get here; their results are equal.
             evidence = self._kept[id] = await asyncio.to_thread(self.retrieve, item)
             if len(self._kept) > KEPT:
@@ -52,15 +56,18 @@ class Evidence:
 
     async def own(self, item: Item) -> tuple[Source, ...]:
         """The sources that are part of the question."""
-        return tuple(await asyncio.to_thread(self._store.documents, item.own)) if item.own else ()
+        return tuple(await asyncio.to_thread(self.store.documents, item.own)) if item.own else ()
 
     def retrieve(self, item: Item) -> tuple[Source, ...]:
-        """The evidence of an agent that looks nothing up: the best passages and rows, then the best pictures; what is
-        part of the question is always among them."""
+        """The evidence of an agent that does not search: the best passages and rows, then the best pictures.
+
+        Sources that are part of the question are always among them. Raises UserError where nothing is found although
+        the question has a pool.
+        """
         settings, query = self._settings, query_of(item.question)
-        own = self._store.documents(item.own)
+        own = self.store.documents(item.own)
         pictures = settings.pictures
-        if settings.pictures_for == "pictured" and not any(source.kind in PICTURES for source in own):
+        if self._pictures_for == "pictured" and not any(source.kind in PICTURES for source in own):
             pictures = 0
         evidence: tuple[Source, ...] = ()
         # Texts before pictures: `poison` plants its source at the head of one of the two.
@@ -70,24 +77,15 @@ class Evidence:
             # The corpus as a whole may hold nearer ones than the question's own, and k may be too small for these.
             missing = (source for source in own if source.kind in kinds and source not in found)
             evidence += (*missing, *found)
+        # Vectors without a radius find something in every pool that is in the corpus.
+        always_finds = settings.texts and settings.pictures and settings.mode != "text" and settings.radius is None
         # An incomplete copy of a release would otherwise score like a hard benchmark.
-        if not evidence and self._always_finds and item.pool:
+        if not evidence and always_finds and item.pool:
             raise UserError(
                 f"question {item.question.id}: none of its {len(item.pool)} sources ({item.pool[0]}, ...) is in the "
                 "corpus; complete the data set's text, table and image files"
             )
         return evidence
-
-    @property
-    def _always_finds(self) -> bool:
-        """True where a pool that is in the corpus cannot come out empty: vectors without a radius find something."""
-        settings = self._settings
-        takes_both = settings.texts > 0 and settings.pictures > 0
-        return takes_both and settings.mode != "text" and settings.radius is None
-
-    @property
-    def store(self) -> Store:
-        return self._store
 
     def spaces(self, item: Item) -> list[SearchSpace]:
         """The parts of the corpus that `retrieval.scope` names: the question's pool, everything, or both in turn."""
@@ -99,24 +97,24 @@ class Evidence:
 
         Where the pool comes before the corpus, scores are comparable within each of the two only.
         """
-        if not search.k:  # the store refuses 0, which is how settings leave out a kind
+        if not search.k:  # the store refuses 0, with which settings leave out a kind
             return ()
-        spaces = self.spaces(item)
-        return first(search.k, spaces, lambda space: self._store.search(search, space), attrgetter("source.id"))
+        return first(
+            search.k, self.spaces(item), lambda space: self.store.search(search, space), attrgetter("source.id")
+        )
 
     def instead_of_web(self, item: Item, query: str, k: int) -> tuple[Hit, ...]:
         """Where `retrieval.web=corpus`, the k best texts outside the question's pool; otherwise nothing."""
         if self._settings.web != "corpus" or not k:
             return ()
-        # The web is everything that the question did not come with.
         elsewhere = SearchSpace(None, (*item.withheld, *item.pool))
-        return tuple(self._store.search(Search(query, k, TEXTS, self._settings.mode), elsewhere))
+        return tuple(self.store.search(Search(query, k, TEXTS, self._settings.mode), elsewhere))
 
 
 def first(
     k: int, spaces: Iterable[SearchSpace], search: Callable[[SearchSpace], Iterable[T]], id_of: Callable[[T], str]
 ) -> tuple[T, ...]:
-    """The first k different results of a search in one space after the other, as far as they are needed."""
+    """The first k different results of a search in one space after the other, until there are k."""
     results: dict[str, T] = {}
     for space in spaces:
         if len(results) < k:

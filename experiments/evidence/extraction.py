@@ -1,18 +1,19 @@
-"""Triples and captions that a run's model extracts from the corpus: HM-RAG's Eqs. 1-3, MMAPG's Eqs. 1-2, in LightRAG's
-way.
+"""Triples and captions that a run's model extracts from the corpus: HM-RAG's Eqs. 1-3, MMAPG's Eqs. 1-2.
 
-A source is one turn of an agent of its own: `graph_extractor` takes its words apart, a long source in parts (parts.py)
-and with further looks where these are wanted (gleaning.py); `captioner` describes a picture. Both ask with a form and
-see no question, so that no label can reach what is built. HM-RAG gives no prompt for either.
+A source is one turn of an agent: `graph_extractor` extracts triples, from a long source in parts and, where
+`retrieval.gleaning` asks for it, with further turns for missed ones, both as GraphRAG (Edge et al. 2024) and LightRAG
+do; `captioner` describes a picture. Both see no question, so that no label can reach what is built. HM-RAG gives no
+prompt for either.
 
-What was extracted lies in a file of JSON lines beside the indexes, by the source's content: a source is taken apart
-once, whatever corpora it is in, and a killed run goes on where it was.
+Results are kept in a file of JSON lines next to the indexes, by the source's content: a source is extracted from once,
+whatever corpora it is in, and a killed run continues where it was.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -35,12 +36,12 @@ from actors.messages import (
     Value,
     derive_seed,
 )
-from experiments.evidence.parts import PART_WORDS, parts_of
 from experiments.records import jsonl
 from retrieval.extract import Extraction
 from topologies.topology import Ask, discussion_id
 
 DAMAGED = "delete the file, and everything is extracted again"
+PART_WORDS = 600  # about 800 tokens; GraphRAG measured that less is found in longer chunks
 
 EXTRACTOR = Role(
     "graph_extractor",
@@ -59,6 +60,12 @@ TRIPLES = Task(
     "or a quantity in one piece. Give every relation that the source states, in a few of its own words.",
     (Field(FieldKind.TRIPLE, "thing | relation | thing", many=True, optional=True, value=Value.TRIPLE),),
 )
+MISSED = Task(
+    f"{TRIPLES.instruction} Under {FieldKind.FOUND.value} stands what was taken from this source before. Read the "
+    "source again and give only what is missing there, in the same form; give none of those triples again, and nothing "
+    "where nothing is missing.",
+    TRIPLES.fields,
+)
 CAPTION = Task(
     "Describe the picture in two to four sentences: who or what is on it, where on it, in which colours and numbers, "
     "and all lettering, signs and labels word for word. Take names from its title, and from the description that came "
@@ -66,13 +73,19 @@ CAPTION = Task(
     (Field(FieldKind.DESCRIPTION, "what there is to see"),),
 )
 
+# After a full stop and closing marks, before a character that may begin a sentence.
+_END = re.compile(r"(?<=[.!?])[\"”'’)\]]*\s+(?=[\"“‘(\[]?[A-Z0-9À-ÖØ-Þ])")
+_ABBREVIATED = re.compile(r"\b[A-Z][a-z]{0,2}\.$")  # an initial, or a title such as `Dr.`
+
 
 @dataclass(eq=False)
 class Step:
-    """One kind of extraction, as a discussion of one turn for each source.
+    """One kind of extraction, as a discussion for each source.
 
     method: its name in discussions and files.
     phase: its name in usage and progress.
+    gleaning: most further turns for each source, which show the agent its triples and ask for missing ones; they end
+        with the first that adds nothing.
     """
 
     method: str
@@ -80,42 +93,63 @@ class Step:
     role: Role
     task: Task
     asks: str
+    gleaning: int = 0
 
-    def shown(self, source: Source) -> Source | None:
-        """The source as the agent reads it; None where there is nothing in it to extract."""
-        if self.role is CAPTIONER:
-            return source if source.kind is Kind.IMAGE and (source.image or source.text) else None
-        # A picture's words are taken apart like any others: what it shows was put into them before.
-        words = replace(source, kind=Kind.TEXT, image=None) if source.kind is Kind.IMAGE else source
-        return words if any(map(str.isalpha, words.text)) else None
+    @property
+    def describes(self) -> bool:
+        """True for a step that describes pictures."""
+        return self.role is CAPTIONER
 
-    def questions(self, source: Source, part_words: int = PART_WORDS) -> list[Question]:
-        """What is asked about a source, or about each part of a longer one, under ids that equal ones share."""
-        shown = self.shown(source)
+    def questions(self, source: Source) -> list[Question]:
+        """Questions about a source, or about each part of a longer one, under ids that equal ones share."""
+        shown = self._shown(source)
         if shown is None:
             return []
-        # Of a picture the words are one description, whatever their number.
-        texts = [shown.text] if self.role is CAPTIONER else parts_of(shown.text, part_words)
+        # A picture's words are one description, whatever their number.
+        texts = [shown.text] if self.describes else parts_of(shown.text, PART_WORDS)
         parts = (replace(shown, text=text) for text in texts)
         return [Question(source_key(part), self.asks, evidence=(part,), own=(part.doc,)) for part in parts]
 
+    def _shown(self, source: Source) -> Source | None:
+        """The source as the agent reads it; None where there is nothing in it to extract."""
+        if self.describes:
+            return source if source.kind is Kind.IMAGE and (source.image or source.text) else None
+        # A picture's words are extracted from like any others: its caption was written before.
+        words = replace(source, kind=Kind.TEXT, image=None) if source.kind is Kind.IMAGE else source
+        return words if any(map(str.isalpha, words.text)) else None
+
     async def answer(self, question: Question, ask: Ask, seed: int = 0, sample: int = 0) -> Trace:
-        """A discussion of one turn. It does not depend on the run's seed, as what is kept serves all runs."""
-        (source,) = question.evidence
+        """A discussion of up to 1 + `gleaning` turns; its status is that of the last.
+
+        It does not depend on the run's seed, since results serve all runs. There are no further turns where the first
+        found nothing or could not be read.
+        """
+        (source,), (field,) = question.evidence, self.task.fields
         given: tuple[Given, ...] = ()
-        if self.role is CAPTIONER and source.image is not None and source.text:
+        if self.describes and source.image is not None and source.text:
             given = (Given(FieldKind.DESCRIPTION, source.text),)
-        message = await ask(
-            Turn(
-                discussion=discussion_id(self.method, question, sample),
-                question=question,
-                agent=self.role.name,
-                round=1,
-                seed=derive_seed("extract", self.method, question.id),
-                task=replace(self.task, given=given),
-            )
+        turns, found = [await ask(self._turn(question, sample, 0, replace(self.task, given=given)))], dict[str, str]()
+        for look in range(1, self.gleaning + 1):
+            # By casefolded text: a model that repeats itself may spell a name another way.
+            said = turns[-1].said(field.name) if turns[-1].status is Status.OK else ()
+            new = {value.casefold(): value for value in said if value.casefold() not in found}
+            if not new:
+                break
+            found |= new
+            missed = replace(MISSED, given=tuple(Given(FieldKind.FOUND, value) for value in found.values()))
+            turns.append(await ask(self._turn(question, sample, look, missed)))
+        agents, status = (self.role.name,), turns[-1].status
+        return Trace(question.id, self.method, sample, agents, tuple(turns), None, status, seed)
+
+    def _turn(self, question: Question, sample: int, look: int, task: Task) -> Turn:
+        return Turn(
+            discussion=discussion_id(self.method, question, sample),
+            question=question,
+            agent=self.role.name,
+            round=look + 1,
+            seed=derive_seed("extract", self.method, question.id, *((look,) if look else ())),
+            task=task,
         )
-        return Trace(question.id, self.method, sample, (self.role.name,), (message,), None, message.status, seed)
 
 
 GRAPH = Step(
@@ -133,68 +167,89 @@ def source_key(source: Source) -> str:
     return hashlib.blake2b(json.dumps(fields).encode(), digest_size=12).hexdigest()
 
 
+def parts_of(text: str, most_words: int) -> list[str]:
+    """A text in parts of so many words at most, each ending with a sentence; a short one as it is.
+
+    A single sentence that is longer, such as a page of a scan without full stops, is cut between words.
+    """
+    if len(text.split()) <= most_words:
+        return [text]
+    ends = [end.end() for end in _END.finditer(text) if not _ABBREVIATED.search(text[: end.start()][-8:])]
+    parts: list[list[str]] = []
+    for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
+        words = text[start:end].split()
+        for piece in (words[at : at + most_words] for at in range(0, len(words), most_words)):
+            if parts and len(parts[-1]) + len(piece) <= most_words:
+                parts[-1] += piece
+            else:
+                parts.append(piece)
+    return [" ".join(part) for part in parts]
+
+
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What was extracted from a source or a part of one; `error` of the first reply that was not readable, of which
-    nothing is left."""
+class Extracted:
+    """The values extracted from a source or a part of one.
+
+    error: of the first reply that could not be read, which adds no values.
+    """
 
     key: str
     values: tuple[str, ...]
     error: str = ""
 
     @staticmethod
-    def of(step: Step, trace: Trace) -> Kept:
-        """What a discussion gave, in the order of its turns."""
+    def of(step: Step, trace: Trace) -> Extracted:
+        """The values of a discussion, in the order of its turns."""
         (field,) = step.task.fields
         first, *later = trace.turns
         values = first.said(field.name) if first.status is Status.OK else ()
         for message in later:
             said = message.said(field.name) if message.status is Status.OK else ()
             values += tuple(value for value in dict.fromkeys(said) if value not in values)
-        return Kept(trace.question, values, next((turn.error for turn in trace.turns if turn.error), ""))
+        return Extracted(trace.question, values, next((turn.error for turn in trace.turns if turn.error), ""))
 
     def encode(self) -> str:
         """One line of plain ASCII, without its newline."""
         return json.dumps({"key": self.key, "values": self.values, "error": self.error}, separators=(",", ":"))
 
     @staticmethod
-    def decode(line: str) -> Kept:
+    def decode(line: str) -> Extracted:
         record = json.loads(line)
-        return Kept(record["key"], tuple(map(str, record["values"])), record["error"])
+        return Extracted(record["key"], tuple(map(str, record["values"])), record["error"])
 
 
-def kept_file(folder: Path, step: Step, identity: str) -> Path:
+def extracted_file(folder: Path, step: Step, identity: str) -> Path:
     """The file of a step's results; another one for another model, other settings of it or other prompts."""
-    told = repr((identity, step.role, step.task, step.asks))
-    return folder / f"{step.method}-{hashlib.blake2b(told.encode(), digest_size=12).hexdigest()}.jsonl"
+    text = repr((identity, step.role, step.task, step.asks))
+    return folder / f"{step.method}-{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.jsonl"
 
 
-def read_kept(path: Path) -> dict[str, Kept]:
+def read_extracted(path: Path) -> dict[str, Extracted]:
     """All complete lines by source. Raises UserError for one that is damaged."""
-    return {kept.key: kept for kept in jsonl.records(path, Kept.decode, DAMAGED)}
+    return {extracted.key: extracted for extracted in jsonl.records(path, Extracted.decode, DAMAGED)}
 
 
-def missing(
-    step: Step, sources: Iterable[Source], kept: Mapping[str, Kept], part_words: int = PART_WORDS
-) -> Iterator[Question]:
-    """The questions about those sources, or parts of them, of which nothing is kept, each once."""
-    seen = set(kept)
+def missing(step: Step, sources: Iterable[Source], known: Mapping[str, Extracted]) -> Iterator[Question]:
+    """The questions about sources, or parts of them, without a result, each once."""
+    seen = set(known)
     for source in sources:
-        for question in step.questions(source, part_words):
+        for question in step.questions(source):
             if question.id not in seen:
                 seen.add(question.id)
                 yield question
 
 
-def statements(sources: Iterable[Source], kept: Mapping[str, Kept], part_words: int = PART_WORDS) -> Extraction:
-    """What a graph is built of; its key is of all that these sources state. What several parts of a source state is one
-    triple of it."""
+def statements(sources: Iterable[Source], known: Mapping[str, Extracted]) -> Extraction:
+    """The triples of a graph; its key covers all triples of these sources.
+
+    Several parts of a source that state the same give one triple.
+    """
     digest = hashlib.blake2b(digest_size=12)
 
     def triples_of(source: Source) -> Iterator[Triple]:
-        parts = [kept[part.id].values for part in GRAPH.questions(source, part_words) if part.id in kept]
-        values, number = chain.from_iterable(parts), 0
-        for value in dict.fromkeys(values):
+        parts = [known[part.id].values for part in GRAPH.questions(source) if part.id in known]
+        number = 0
+        for value in dict.fromkeys(chain.from_iterable(parts)):
             head, relation, tail = (part.strip() for part in value.split(" | "))
             if head and tail and head != tail:
                 number += 1
@@ -207,15 +262,17 @@ def statements(sources: Iterable[Source], kept: Mapping[str, Kept], part_words: 
 
 
 def captioned(
-    corpus: Callable[[], Iterator[Source]], kept: Mapping[str, Kept], otherwise: str = ""
+    corpus: Callable[[], Iterator[Source]], known: Mapping[str, Extracted], otherwise: str = ""
 ) -> Callable[[], Iterator[Source]]:
-    """The corpus with the captions that were written; a picture without one keeps what its data set says, or has what
-    is given to stand for one."""
+    """The corpus with the captions that were written.
+
+    A picture without one has the text `otherwise` or, where that is empty, its data set's description.
+    """
 
     def described() -> Iterator[Source]:
         for source in corpus():
             questions = CAPTIONS.questions(source)
-            values = kept[questions[0].id].values if questions and questions[0].id in kept else ()
+            values = known[questions[0].id].values if questions and questions[0].id in known else ()
             text = values[0] if values else otherwise
             yield replace(source, text=text) if questions and text else source
 

@@ -1,30 +1,96 @@
-"""The library of a run: its corpus, knowledge graph and web, as a system may search them for one question."""
+"""The library of a run: corpus, knowledge graph and web, as a system may search them for one question."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
+from pathlib import Path
+from threading import Lock
+from typing import Literal, Protocol, runtime_checkable
 
 from actors.errors import UserError, WebError
 from actors.messages import Hit, Question, Search, Source, Triple
 from experiments.datasets.item import Item
-from experiments.evidence.evidence import Evidence
-from experiments.evidence.knowledge import Knowledge
+from experiments.evidence.evidence import Evidence, first
+from experiments.evidence.retrieval_settings import SERPER_KEY, RetrievalSettings
+from experiments.records.run_files import write_atomically
 from retrieval.extract import BY_RULES, Extraction
-from retrieval.web_search import Web
+from retrieval.graph import KnowledgeGraph
+from retrieval.store import SearchSpace
+from retrieval.web_search import RecordedWeb, Serper, Web
+
+RECORDING = "web.jsonl"
+SERPER_URL = "https://google.serper.dev/search"
+
+
+@runtime_checkable
+class HasTriples(Protocol):
+    """A data set with its own knowledge graph; its entities are its sources, by their titles."""
+
+    def triples(self) -> Iterator[Triple]: ...
+
+
+def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
+    """A reader of the data set's own triples; None where it has none, and they are extracted from its sources."""
+    return dataset.triples if isinstance(dataset, HasTriples) else None
+
+
+class Knowledge:
+    """The knowledge graph of a corpus, opened (and built, the first time) when it is first searched.
+
+    Searches cover `retrieval.scope`: the statements of the question's pool, all, or both in turn.
+    """
+
+    def __init__(
+        self, evidence: Evidence, given: Callable[[], Iterable[Triple]] | None, stated: Extraction = BY_RULES
+    ) -> None:
+        self._evidence = evidence
+        self._given = given
+        self._stated = stated
+        self._graph: KnowledgeGraph | None = None
+        self._lock = Lock()
+
+    def search(self, item: Item, words: Sequence[str], k: int, level: Literal["entity", "theme"]) -> tuple[Triple, ...]:
+        """The k best triples."""
+        graph = self._opened()
+        spaces = self._evidence.spaces(item)
+        return first(k, spaces, lambda space: graph.search(words, k, level=level, space=space), attrgetter("id"))
+
+    def neighbours(self, item: Item, entity: str) -> tuple[Triple, ...]:
+        """All triples of an entity."""
+        return tuple(self._opened().neighbours(entity, self._widest(item)))
+
+    def entity(self, item: Item, name: str, k: int | None = None, near: str = "") -> tuple[Source, ...]:
+        """All sources of an entity, or the k nearest to some words, those of the question's pool first."""
+        graph = self._opened()
+        if k is None:
+            return tuple(graph.entity(name, self._widest(item)))
+        spaces = self._evidence.spaces(item)
+        return first(k, spaces, lambda space: graph.entity(name, space, near), attrgetter("id"))
+
+    def _widest(self, item: Item) -> SearchSpace:
+        # All results are asked for, so the pool need not be searched first.
+        return self._evidence.spaces(item)[-1]
+
+    def _opened(self) -> KnowledgeGraph:
+        with self._lock:  # searches run in threads, and building takes seconds to minutes
+            if self._graph is None:
+                self._graph = KnowledgeGraph.open(self._evidence.store, self._given, self._stated)
+            return self._graph
 
 
 class LabelledLibrary:
     """A `topologies.library.Library` over the run's evidence.
 
-    It has the labelled items, for their pools and what is withheld from them; systems see search results only.
+    It has the labelled items, for their pools and withheld sources; systems see search results only.
 
     Args:
         items: all that questions may be about.
-        web: without one, the corpus stands in where `retrieval.web` says so.
+        web: without one, `retrieval.web` decides whether the corpus is searched in its place.
         triples: the data set's own, if it has any.
-        stated: what the graph is built of where it has none.
+        stated: triples of its sources where it has none.
     """
 
     def __init__(
@@ -77,3 +143,42 @@ class LabelledLibrary:
 
     async def annotated(self, question: Question) -> tuple[tuple[str, ...], ...]:
         return self._items[question.id].paths
+
+
+def check_web(retrieval: RetrievalSettings, replayed: bool = False) -> None:
+    """Raises UserError where the web cannot be searched; called before anything is started."""
+    if retrieval.web == "serper" and not replayed and not os.environ.get(SERPER_KEY):
+        raise UserError(
+            f"retrieval.web=serper needs a key of serper.dev in the environment variable {SERPER_KEY}: export it "
+            "first, or choose retrieval.web=corpus"
+        )
+    if retrieval.web == "recorded" and not (retrieval.web_file and os.path.isfile(retrieval.web_file)):
+        raise UserError(
+            f"retrieval.web=recorded needs retrieval.web_file=<web.jsonl of a run>; {retrieval.web_file} is no file"
+        )
+
+
+def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None = None) -> Web | None:
+    """The web that a run searches; None where there is none, or the corpus in its place.
+
+    Results are kept in the run's folder, so that a resumed or replayed run gets the same. Earlier recordings (of this
+    run, in `retrieval.web_file`, or in the run `replayed`) come first. A replay searches nothing live.
+
+    Raises UserError when the recording cannot be read.
+    """
+    if retrieval.web not in ("serper", "recorded"):
+        return None
+    recording = folder / RECORDING
+    before = Path(retrieval.web_file) if retrieval.web == "recorded" and retrieval.web_file else None
+    if replayed is not None:  # its recording has all that its turns received, whatever the settings name
+        before = replayed / RECORDING
+    live = None
+    if retrieval.web == "serper" and replayed is None:
+        live = Serper(SERPER_URL, os.environ.get(SERPER_KEY, ""), SERPER_KEY)
+    try:
+        # A resumed run continues its own recording, which begins with the earlier one.
+        if before is not None and before.is_file() and not recording.exists():
+            write_atomically(recording, before.read_bytes())
+        return RecordedWeb(recording, live)
+    except (WebError, OSError) as error:
+        raise UserError(str(error)) from error

@@ -26,10 +26,10 @@ MAX_TOKENS = 512  # the form needs a tenth of it; some judges reason before they
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`grade` is None when the judge gave none that can be read, `error` then says why. Of a verdict that is yes or no,
-    it is 5 or 1.
+    """A grade from 1 to 5; a verdict that is yes or no is 5 or 1.
 
-    `calls` and tokens are nominal, like a message's: 1 call, 2 with a repair, 0 where there was nothing to judge.
+    grade: None when the judge gave none that can be read; `error` has the reason.
+    calls, tokens: nominal, like a message's: 1 call, 2 with a repair, 0 where there was nothing to judge.
     """
 
     grade: int | None
@@ -40,7 +40,7 @@ class Judgement:
     completion_tokens: int = 0
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what no judge gives: figures are made of it."""
+        """Raises ValueError for a grade or counts that no judge gives."""
         counts = (self.calls, self.prompt_tokens, self.completion_tokens)
         if self.grade not in (None, 1, 2, 3, 4, 5) or not all(type(n) is int and n >= 0 for n in counts):
             raise ValueError(f"expected a grade from 1 to 5 or none, and counts, not {self.grade!r} and {counts}")
@@ -58,9 +58,9 @@ class Judge:
 
     Args:
         model: the judge's own; in a run a `CachedModel`, so that one answer of several methods is judged once.
-        name: what the judge is called in records.
-        replies: how they keep to the form; as JSON by the model's decoder only where the model can.
-        retries: how often a call that failed is repeated before the judgement has failed.
+        name: of the judge, in records.
+        replies: how they keep to the form; the model's decoder enforces JSON only where it can.
+        retries: repetitions of a failed call before the judgement has failed.
     """
 
     def __init__(self, model: Model, name: str, replies: Replies = "auto", retries: int = 2) -> None:
@@ -73,13 +73,13 @@ class Judge:
         self._requests = 0
 
     def digest(self, rubric: Rubric = GRADED) -> str:
-        """Tells judgements of another judge or by another rubric from this one's."""
+        """The digest of the judge and the rubric, which judgements carry."""
         # The unit separator keeps the parts apart: none of them holds one.
         parts = self.name, *rubric.parts
         return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=8).hexdigest()
 
     async def grade(self, item: Item, answer: str | None, rubric: Rubric = GRADED) -> Judgement:
-        """No answer gets grade 1, without a request. A reply without a readable grade gets one more request."""
+        """Grades an answer: 1 for None, without a request. An unreadable reply gets one more request."""
         if answer is None:
             return Judgement(1, "There is no answer.")
         request, form = grading_request(item, answer, await self._enforced(), rubric), rubric.form
@@ -131,8 +131,7 @@ class Judge:
 
 
 def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rubric = GRADED) -> Request:
-    """Rubric, then question and reference, then the answer, and the form last: all answers to a question share the
-    longest prefix.
+    """Rubric, question and reference, then the answer, and the form last: answers to one question share a prefix.
 
     It does not depend on which method answered. `enforced` asks for JSON that the model is kept to.
     """
@@ -162,7 +161,7 @@ def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rub
 
 
 def _reading(completion: Completion, asked: Form, form: Form) -> Reading | None:
-    """What a reply says of the fields that were `asked` for of a form; None where there is no reply."""
+    """The fields `asked` of a form that a reply holds; None where there is no reply."""
     if completion.stop not in ("stop", "length"):
         return None
     return read(asked, completion.text, completion.stop == "length", among=form)

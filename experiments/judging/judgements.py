@@ -1,32 +1,68 @@
-"""Judging a whole run: judgements.jsonl, a line for every line of scores.jsonl and in their order.
+"""Judges a whole run: its answers in judgements.jsonl, and agents' descriptions of pictures in scenes.jsonl.
 
-A killed run judges only what is missing. A judgement that failed stays in the file as such; to have these judged
-again, delete judgements.jsonl and resume: with the completion cache only they are computed anew.
+judgements.jsonl has a line for every line of scores.jsonl, in their order. A killed run judges only what is missing. A
+judgement that failed stays in the file as such; to have these judged again, delete judgements.jsonl and resume: with
+the completion cache only they are computed anew.
+
+scenes.jsonl is for Sim. of MH-MMKG's Table 4: whether an agent's description of an entity's pictures shows the same as
+people's. It has a line for every description of an entity that people described too, and is written at once, when all
+of them are judged. Neither people's words nor the verdicts reach an agent.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
+from typing import Any, Protocol, Self, runtime_checkable
 
 from actors.errors import UserError
+from actors.messages import Question
 from actors.runtime.in_order import in_order
 from experiments.datasets.item import Item
 from experiments.judging.judge import Judge, Judgement
-from experiments.judging.rubric import GRADED, Rubric
+from experiments.judging.rubric import GRADED, SAME_SCENE, Rubric
 from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
+from experiments.records.run_files import write_atomically
+from topologies.answers import wording
 
-JUDGEMENTS = "judgements.jsonl"
+JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"
 DAMAGED = "delete the file to judge again"
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class _Line:
+    """A judgement with texts that name its answer. A subclass is a dataclass with `judgement` as its last field."""
+
+    def __init__(self, *texts: str | Judgement) -> None: ...
+
+    judgement: Judgement
+
+    def encode(self) -> str:
+        """One line of plain ASCII, without its newline."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in self._names()}
+        judge = record.pop("judge")
+        return json.dumps({**record, **asdict(self.judgement), "judge": judge}, separators=(",", ":"))
+
+    @classmethod
+    def decode(cls, line: str) -> Self:
+        """Reads an encoded line. Raises ValueError or KeyError for one that is no judgement."""
+        record = json.loads(line)
+        texts = [record.pop(name) for name in cls._names()]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"expected texts as {', '.join(cls._names())}")
+        return cls(*texts, Judgement(**record))
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [field.name for field in fields(cls)][:-1]  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Judged(_Line):
     """The judgement of one method's answer to one question; `judge` is the digest of the judge and its rubric."""
 
     method: str
@@ -34,18 +70,16 @@ class Judged:
     judge: str
     judgement: Judgement
 
-    def encode(self) -> str:
-        """One line of plain ASCII, without its newline."""
-        fields = {"method": self.method, "question": self.question, **asdict(self.judgement), "judge": self.judge}
-        return json.dumps(fields, separators=(",", ":"))
 
-    @staticmethod
-    def decode(line: str) -> Judged:
-        fields = json.loads(line)
-        method, question, judge = said = [fields.pop(name) for name in ("method", "question", "judge")]
-        if not all(isinstance(text, str) for text in said):
-            raise ValueError("expected the names of a method, a question and a judge")
-        return Judged(method, question, judge, Judgement(**fields))
+@dataclass(frozen=True)
+class JudgedScene(_Line):
+    """The judgement of one description in one discussion; `judge` is the digest of the judge and its rubric."""
+
+    method: str
+    question: str
+    entity: str
+    judge: str
+    judgement: Judgement
 
 
 def judged(folder: RunFolder) -> Iterator[Judged]:
@@ -61,8 +95,9 @@ async def judge_run(
     progress: Progress,
     rubric: Rubric = GRADED,
 ) -> None:
-    """Judge every answer in scores.jsonl that is not judged yet. Call it while the folder's `Recorder` is open, which
-    keeps other writers out.
+    """Judges every answer in scores.jsonl that is not judged yet.
+
+    Call it while the folder's `Recorder` is open, which keeps other writers out.
 
     Args:
         items: by question id, all that were evaluated.
@@ -73,8 +108,8 @@ async def judge_run(
     """
     path = folder.path / JUDGEMENTS
     digest = judge.digest(rubric)
-    done, size = _kept(folder, digest)
-    # Counted first, for the progress bar; records are read as a stream and never held in memory.
+    done, size = _judged_before(folder, digest)
+    # Counted first, for the progress bar: records are streamed and never all in memory.
     total = sum(1 for _ in folder.scores())
     bar = progress.phase(f"judging with {judge.name}", total=total, done=done)
 
@@ -83,16 +118,15 @@ async def judge_run(
 
     with path.open("ab", buffering=0) as file:
         file.truncate(size)  # without a half-written last line
-        # In the order of the scores, whichever judgement is ready first: a resumed run matches the files line by
-        # line.
+        # In the order of the scores, whichever is ready first: a resumed run matches the files line by line.
         async for scored, judgement in in_order(islice(folder.scores(), done, None), grade, concurrency):
             # Not synced to disk: a judgement lost in a power cut is made again.
             jsonl.append(file, Judged(scored.method, scored.question, digest, judgement).encode())
             bar.advance()
 
 
-def _kept(folder: RunFolder, digest: str) -> tuple[int, int]:
-    """The number of judgements that go with the scores, line by line, and their size in bytes."""
+def _judged_before(folder: RunFolder, digest: str) -> tuple[int, int]:
+    """Number and size in bytes of the judgements that match the scores, line by line."""
     path = folder.path / JUDGEMENTS
     number = size = 0
     scores = folder.scores()
@@ -106,6 +140,70 @@ def _kept(folder: RunFolder, digest: str) -> tuple[int, int]:
         # Grades of two judges or rubrics must not be averaged.
         if judgement.judge != digest:
             raise UserError(f"{path} was written by another judge or with another rubric; delete it to judge again")
-        # In bytes, with the newline: the file is cut back to this size.
         size += len(line)
     return number, size
+
+
+@runtime_checkable
+class HasCaptions(Protocol):
+    """A data set whose knowledge graph has pictures that people described."""
+
+    def captions(self) -> Mapping[str, str]:
+        """People's descriptions, by entity."""
+
+
+def scenes(folder: RunFolder) -> Iterator[JudgedScene]:
+    """The lines of scenes.jsonl, none where nothing was described. Raises UserError for one that is no judgement."""
+    return jsonl.records(folder.path / SCENES, JudgedScene.decode, DAMAGED)
+
+
+def similarities(folder: RunFolder) -> dict[tuple[str, str], float]:
+    """By method and question, the share of descriptions that show the same as people's; a failed judgement is a no."""
+    verdicts: dict[tuple[str, str], list[bool]] = {}
+    for scene in scenes(folder):
+        verdicts.setdefault((scene.method, scene.question), []).append(scene.judgement.correct)
+    return {key: sum(same) / len(same) for key, same in verdicts.items()}
+
+
+async def judge_scenes(
+    folder: RunFolder,
+    judge: Judge,
+    captions: Mapping[str, str],
+    methods: Sequence[str],
+    concurrency: int,
+    progress: Progress,
+) -> None:
+    """Judges every description in the methods' traces whose entity people described too.
+
+    Raises:
+        UserError: the file is of another judge or rubric.
+    """
+    digest = judge.digest(SAME_SCENE)
+    known = next(scenes(folder), None)
+    if known is not None:
+        # Written at once, so a file that is there is whole.
+        if known.judge != digest:
+            raise UserError(f"{folder.path / SCENES} was written by another judge or with another rubric; delete it")
+        return
+    by_name = {wording(entity): caption for entity, caption in captions.items()}
+    described = [
+        (trace.method, trace.question, entity, text)
+        for method in methods
+        for trace in folder.traces(f"evaluate-{method}")
+        for entity, text in trace.descriptions
+        if wording(entity) in by_name
+    ]
+    if not described:
+        return
+    bar = progress.phase(f"judging descriptions with {judge.name}", total=len(described))
+
+    async def grade(scene: tuple[str, str, str, str]) -> Judgement:
+        _, _, entity, text = scene
+        question = Question(f"scene/{entity}", f"What do the pictures of {entity} show?")
+        return await judge.grade(Item(question, (by_name[wording(entity)],)), text, SAME_SCENE)
+
+    lines = []
+    async for (method, question, entity, _), judgement in in_order(iter(described), grade, concurrency):
+        lines.append(JudgedScene(method, question, entity, digest, judgement).encode())
+        bar.advance()
+    write_atomically(folder.path / SCENES, "".join(f"{line}\n" for line in lines).encode())

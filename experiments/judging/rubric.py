@@ -1,6 +1,6 @@
-"""Rubrics: by what a judge compares an answer with the reference, the form of its verdict, and the grade that it gives.
+"""Rubrics: how a judge compares an answer with the reference, the form of its verdict, and the verdict's grade.
 
-Acc* by another rubric is another measure: judgements carry the rubric's digest, and tables say which it was.
+Acc* by another rubric is another measure: judgements carry the rubric's digest, and tables name it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Rubric:
 
     form: has one field with `values`, the verdict.
     grades: of each value of the verdict, from 1 to 5; `CORRECT` and more is a right answer.
-    right: what a judge says of a right answer, after the judge's name.
+    right: words for a right answer, after the judge's name.
     """
 
     name: str

@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 from typing import BinaryIO, TypeVar
 
 from actors.errors import UserError
-from experiments.datasets.packed import unpacked
+from experiments.datasets.reading import unpacked
 from experiments.records.run_files import write_atomically
 
 T = TypeVar("T")

@@ -40,7 +40,7 @@ import numpy as np
 
 from actors.errors import UserError
 from actors.messages import Trace
-from experiments.attacks.metrics import Harm
+from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.records import jsonl
 from experiments.records.checkpoint import LEARNING, Checkpoint

@@ -12,9 +12,9 @@ import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from actors.messages import Lookup, Message, Status, Trace
-from experiments.attacks.metrics import Harm
+from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item, Score
-from experiments.metrics.paths import path_metrics
+from experiments.metrics.graph_metrics import path_metrics
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,15 @@ from experiments.datasets.item import Dataset
 from experiments.evidence.extraction import (
     CAPTIONS,
     GRAPH,
-    Kept,
+    Extracted,
     Step,
     captioned,
-    kept_file,
+    extracted_file,
     missing,
-    read_kept,
+    read_extracted,
     statements,
 )
-from experiments.evidence.gleaning import Gleaned
-from experiments.evidence.knowledge import triples_given
+from experiments.evidence.library import triples_given
 from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
@@ -100,12 +99,12 @@ async def extract_graph(context: RunContext, team: Team, usage: UsageLog) -> Ext
     check_extraction(context.config, context.dataset)
     everything = context.evidence.store.everything
     kept = await extract(GRAPH, context, everything, team, usage)
-    return await asyncio.to_thread(lambda: statements(everything(), kept, context.config.retrieval.part_words))
+    return await asyncio.to_thread(lambda: statements(everything(), kept))
 
 
 async def extract(
     step: Step, context: RunContext, sources: Callable[[], Iterable[Source]], team: Team, usage: UsageLog
-) -> dict[str, Kept]:
+) -> dict[str, Extracted]:
     """Extracts from all sources of which nothing is kept yet; returns what is kept of all.
 
     Processes that need the same at once wait for one of them.
@@ -115,15 +114,14 @@ async def extract(
     Raises:
         UserError: a replay has nothing to ask.
     """
-    path = kept_file(context.evidence.store.folder.parent, step, identity(context.config, step))
+    path = extracted_file(context.evidence.store.folder.parent, step, identity(context.config, step))
     # Not bound to a thread: it is taken in one, so as not to hold up the event loop, and given back in another.
     lock = FileLock(path.with_suffix(".lock"), thread_local=False)
     await asyncio.to_thread(lock.acquire)
     try:
         jsonl.cut(path)
-        kept = read_kept(path)
-        part_words = context.config.retrieval.part_words
-        left = await asyncio.to_thread(lambda: list(missing(step, sources(), kept, part_words)))
+        kept = read_extracted(path)
+        left = await asyncio.to_thread(lambda: list(missing(step, sources(), kept)))
         if left and team.recorded:
             raise UserError(
                 f"model=replay: {len(left):,} sources were never asked about ({step.phase}); replay with the cache= "
@@ -132,7 +130,7 @@ async def extract(
         if left:
             with usage.phase(step.phase):
                 await _ask(step, left, len(kept), context, team, path)
-            kept = read_kept(path)
+            kept = read_extracted(path)
     finally:
         lock.release()
     return kept
@@ -154,7 +152,7 @@ async def _ask(
     with path.open("ab", buffering=0) as file:
         # In the sources' order, so that the file is the same whatever ends first.
         async for _, trace in in_order(questions, ask, context.config.concurrency):
-            kept = Kept.of(step, trace)
+            kept = Extracted.of(step, trace)
             unread += [kept.error] if kept.error else []
             if trace.status is not Status.FAILED:
                 jsonl.append(file, kept.encode())
@@ -165,20 +163,19 @@ async def _ask(
         )
 
 
-def turns_of(config: Config, step: Step) -> Step | Gleaned:
-    """The step, with the further looks at each source that a configuration asks for."""
-    looks = config.retrieval.gleaning
-    return Gleaned(step, looks) if step is GRAPH and looks else step
+def turns_of(config: Config, step: Step) -> Step:
+    """The step with the further turns for each source that the configuration asks for."""
+    return replace(step, gleaning=config.retrieval.gleaning) if step is GRAPH else step
 
 
 def left_to_extract(
     config: Config, dataset: Dataset, store: Store, caption: str
-) -> Iterator[tuple[Step | Gleaned, list[Question]]]:
+) -> Iterator[tuple[Step, list[Question]]]:
     """Each step with the questions that a run would ask, for its estimate; `caption` stands for one not written yet."""
     folder = store.folder.parent
     corpus = dataset.corpus
     for step in extracts(config):
-        kept = read_kept(kept_file(folder, step, identity(config, step)))
-        yield turns_of(config, step), list(missing(step, corpus(), kept, config.retrieval.part_words))
+        kept = read_extracted(extracted_file(folder, step, identity(config, step)))
+        yield turns_of(config, step), list(missing(step, corpus(), kept))
         if step is CAPTIONS:
             corpus = captioned(dataset.corpus, kept, caption)

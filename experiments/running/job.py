@@ -16,15 +16,12 @@ import networkx as nx
 from actors.messages import Trace
 from actors.runtime.in_order import in_order
 from experiments.attacks.attack import Attack
-from experiments.attacks.edge_scores import write_edge_scores
-from experiments.attacks.metrics import Harm
+from experiments.attacks.attack_metrics import Harm, write_edge_scores
 from experiments.datasets.item import Item
 from experiments.evidence.extraction import CAPTIONS
-from experiments.evidence.knowledge import triples_given
-from experiments.evidence.library import LabelledLibrary
-from experiments.evidence.web import open_web
+from experiments.evidence.library import LabelledLibrary, open_web, triples_given
 from experiments.judging import judgements
-from experiments.judging.scenes import HasCaptions, judge_scenes
+from experiments.judging.judgements import HasCaptions, judge_scenes
 from experiments.records.recorder import LearningRecorder
 from experiments.records.usage import EVALUATING, UsageLog
 from experiments.running.calibration import calibrate

@@ -11,11 +11,11 @@ from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.messages import Modality, Role
-from experiments.attacks.attackers import check_phases, choose_attackers
+from experiments.attacks.attack import check_phases, choose_attackers
 from experiments.config.config import Config
 from experiments.config.role_files import field_of
 from experiments.datasets.catalogue import dataset_kind
-from experiments.evidence.web import check_web
+from experiments.evidence.library import check_web
 from experiments.running.extracting import extracting_roles
 from experiments.running.methods import methods_of
 from experiments.running.models import check_models, replicas

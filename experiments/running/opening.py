@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.item import Dataset
 from experiments.datasets.kind import DataRequest
 from experiments.evidence.evidence import Evidence
-from experiments.evidence.settings import RetrievalSettings, settled
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.running.calibration import watched_items
 from experiments.running.methods import methods_of
 from retrieval.embed import Encoder, make_encoder
@@ -92,11 +93,14 @@ def check_questions(config: Config, dataset: Dataset, stages: int) -> None:
 
 def open_evidence(config: Config, dataset: Dataset, cache: Path) -> Evidence:
     """What is retrieved for the questions of an opened data set, from its index."""
-    return Evidence(open_store(config, dataset, cache), _retrieval(config))
+    kind = dataset_kind(config.data.kind)
+    return Evidence(open_store(config, dataset, cache), _retrieval(config), kind.pictures_for)
 
 
 def _retrieval(config: Config) -> RetrievalSettings:
-    return settled(config.retrieval, dataset_kind(config.data.kind))
+    """The settings with the scope that fits the data set in place of `auto`."""
+    retrieval = config.retrieval
+    return replace(retrieval, scope=dataset_kind(config.data.kind).scope) if retrieval.scope == "auto" else retrieval
 
 
 def check_room(folders: Sequence[Path], actors: int) -> None:

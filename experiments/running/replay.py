@@ -22,8 +22,8 @@ from experiments.config.config import HOW_IT_RUNS, Config, among
 from experiments.config.loading import read as read_config
 from experiments.config.references import check_outside, flat
 from experiments.config.settings import RoleSettings
+from experiments.datasets.benchmark import choose
 from experiments.datasets.item import Dataset, Item, Score
-from experiments.datasets.subset import choose
 from experiments.records import jsonl
 from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.recorder import RunFolder

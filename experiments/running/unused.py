@@ -14,7 +14,7 @@ from typing import Any
 from actors.backends.backends import BACKENDS
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
-from experiments.attacks.catalogue import ATTACKS, attack_kind
+from experiments.attacks.attack import ATTACKS, attack_kind
 from experiments.attacks.kind import NONE
 from experiments.config.config import Config
 from experiments.config.loading import Said, for_role
@@ -41,9 +41,8 @@ _PASSED_OVER = {
 }
 # By the setting that makes them count, and its value.
 _RETRIEVAL = {
-    **dict.fromkeys(("part_words", "gleaning"), ("graph", "model")),
+    "gleaning": ("graph", "model"),
     "web_file": ("web", "recorded"),
-    **dict.fromkeys(("web_key_env", "web_url"), ("web", "serper")),
 }
 _OF_SWEEPS = ("search", "samples", "stop", "grace", "reduction", "parallel")
 # What only a learner goes by, whatever the data set. (Steps and questions decide which questions are held out.)
@@ -172,7 +171,7 @@ def _of_retrieval(config: Config, name: str) -> str | None:
         other, value = _RETRIEVAL[name]
         if getattr(config.retrieval, other) != value:
             return f"it is for retrieval.{other}={value}; say that too, or leave it out"
-    web_or_graph = name.startswith("web") or name in ("graph", "part_words", "gleaning")
+    web_or_graph = name.startswith("web") or name in ("graph", "gleaning")
     if web_or_graph and config.job == "recall":
         return "job=recall searches neither the web nor a knowledge graph; leave it out"
     # A study holds discussions of no system.

@@ -11,7 +11,7 @@ from actors.messages import Search, SearchMode, derive_seed
 from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.datasets.item import Dataset, Item
-from experiments.metrics.text import recall_at_k
+from experiments.metrics.answer_metrics import recall_at_k
 from experiments.records.progress import Progress
 from retrieval.store import SearchSpace, Store
 from topologies.library import query_of

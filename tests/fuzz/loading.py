@@ -12,8 +12,7 @@ from types import FrameType
 from actors.errors import UserError
 from actors.visible import visible
 from experiments.datasets.catalogue import dataset_kind
-from experiments.datasets.kind import DataRequest
-from experiments.datasets.settings import DataSettings
+from experiments.datasets.kind import DataRequest, DataSettings
 
 SECONDS = 60  # of a processor
 WAITED = 10 * SECONDS  # of the clock: of what waits for ever, and not for a busy or halted machine

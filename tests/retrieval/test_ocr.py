@@ -63,7 +63,7 @@ def test_pages_of_visual_documents_are_searched_by_what_is_recognised(tmp_path: 
     page(tmp_path / "img" / "Soil_2.jpg", "Bagasse")
     (tmp_path / "ppocr").mkdir()
     (tmp_path / "ppocr" / "Soil_2.txt").write_text("what the release recognised")
-    told = {source.id: source.text for source in ViDoSeek(tmp_path, read=ocr.Ocr(tmp_path / "ocr")).corpus()}
+    told = {source.id: source.text for source in ViDoSeek.at(tmp_path).corpus()}
     assert told == {
         "Soil_1:text": "Switchgrass",
         "Soil_1": "Switchgrass",

@@ -11,8 +11,8 @@ from PIL import Image
 
 from actors.messages import Kind, Search, SearchMode, Source
 from experiments.config.loading import load
-from experiments.datasets.generated import SAMPLE
 from experiments.datasets.kind import DataRequest
+from experiments.datasets.sample.release import SAMPLE
 from experiments.running.opening import open_store
 from experiments.studies.recall import recall_report
 from retrieval.embed import LexicalEncoder, Vectors, words_of

@@ -8,7 +8,8 @@ from pathlib import Path
 import openpyxl
 from PIL import Image
 
-from experiments.datasets.sheets import read_records
+from experiments.datasets.mh import QUESTION
+from experiments.datasets.sheets import read_sheet
 
 NODE_HEADER = ("Entity", "Image", "Video", "Action Description", "Additional Information")
 RELATION_HEADER = ("Entity 1", "Relation", "Information", "Condition", "Entity 2")
@@ -47,14 +48,14 @@ def write_graph_of(questions: Path, root: Path) -> None:
 
     A monster's entities are those that paths name in its part; each monster has an attack that no path leads to.
     """
-    records = list(read_records(questions, ("Monster Name", "Search Route", "Answer", "Perception")))
-    monsters = list(dict.fromkeys(record["Monster Name"] for record in records))
+    records = [record for _, record in read_sheet(questions, QUESTION, by_name=True)]
+    monsters = list(dict.fromkeys(record.monster for record in records))
     nodes: dict[str, dict[str, None]] = {monster: {monster: None, "Unseen Attack": None} for monster in monsters}
     edges: dict[str, dict[tuple[str, str], None]] = {m: {(m, "Unseen Attack"): None} for m in monsters}
     for record in records:
-        for path in record["Search Route"].split(";"):
+        for path in record.route.split(";"):
             # Names after a monster's are of its part of the graph.
-            inside = before = record["Monster Name"]
+            inside = before = record.monster
             for name in path.split(">")[1:]:
                 edges[inside][before, name] = None
                 if name in monsters:

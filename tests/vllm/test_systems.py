@@ -44,7 +44,7 @@ class Brief:
 def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Item, Store]:
     folder = tmp_path_factory.mktemp("sample")
     write_sample(folder / "release", seed=3, train=0, dev=4)
-    data = Mmqa(folder / "release")
+    data = Mmqa.at(folder / "release")
     return next(iter(data.evaluate())), Store.open(folder / "index", data.corpus, make_encoder("lexical"))
 
 

@@ -19,11 +19,10 @@ from experiments.analysis.statistics import ScoreGroup, mean_interval
 from experiments.analysis.tables.paper_table import COSTS, GENERATED, JUDGED, PaperColumn, PaperRow, PaperTable
 from experiments.config.config import Config
 from experiments.config.loading import read
-from experiments.judging.judgements import judged
+from experiments.judging.judgements import judged, similarities
 from experiments.judging.rubric import GRADED
-from experiments.judging.scenes import similarities
-from experiments.metrics.paths import PATH_METRICS
-from experiments.metrics.text import strict_exact_match
+from experiments.metrics.answer_metrics import strict_exact_match
+from experiments.metrics.graph_metrics import PATH_METRICS
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import TRIALS, TrialResult

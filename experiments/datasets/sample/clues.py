@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from experiments.datasets.sample.language import PERSON, Column, Relation
+from experiments.datasets.sample.domains import ColumnTemplates, Relation, templates
 from experiments.datasets.sample.scene import NUMBERS, article, plural
 from experiments.datasets.sample.shapes import SHAPES
-from experiments.datasets.sample.world import Entity, Passage, Shelf
+from experiments.datasets.sample.world import Shelf, WorldEntity, WorldPassage
 
 # The share of paraphrases that may have no word of the fact: comparing words alone must not find every source.
 OTHER_WORDING = 0.25
@@ -27,7 +27,7 @@ class Sight:
     colour: str
     many: bool
 
-    def on(self, entity: Entity) -> bool:
+    def on(self, entity: WorldEntity) -> bool:
         return any(group.kind == self.kind and self.colour in ("", group.colour) for group in entity.scene.groups)
 
     def phrase(self) -> str:
@@ -42,7 +42,7 @@ class Clue:
     In `pseudo`, the last brackets hold what the description starts from.
     """
 
-    fits: tuple[Entity, ...]
+    fits: tuple[WorldEntity, ...]
     text: str
     pseudo: str
     answers: tuple[Answer, ...]
@@ -50,7 +50,7 @@ class Clue:
     sight: Sight | None = None
 
     @property
-    def entity(self) -> Entity:
+    def entity(self) -> WorldEntity:
         """The only entity that it describes; ValueError where it describes several."""
         (only,) = self.fits
         return only
@@ -73,7 +73,7 @@ def answer_of(answer: str | float, modality: str, **instances: list[Any]) -> Ans
     return bare | {"text_instances": [], "table_indices": [], "image_instances": []} | instances
 
 
-def stated(passage: Passage, value: str) -> Answer:
+def stated(passage: WorldPassage, value: str) -> Answer:
     """An answer that stands in a passage. The world is ASCII, so that characters count as bytes."""
     # Whole words: a value may be part of a longer name in the passage.
     match = re.search(rf"\b{re.escape(value)}\b", passage.text)
@@ -92,37 +92,37 @@ class Asker:
         self.among = self.domain.among.format(o=shelf.owner)
         self.place = f"In [{self.domain.table}] of [{shelf.owner}]"
 
-    def cell(self, entity: Entity, column: str) -> Answer:
+    def cell(self, entity: WorldEntity, column: str) -> Answer:
         where = [self.shelf.entities.index(entity), self.shelf.header.index(column)]
         return answer_of(entity.cells[column], "table", table_indices=[where])
 
-    def title(self, entity: Entity) -> Answer:
+    def title(self, entity: WorldEntity) -> Answer:
         return self.cell(entity, self.domain.header)
 
-    def seen(self, entity: Entity, answer: str) -> Answer:
+    def seen(self, entity: WorldEntity, answer: str) -> Answer:
         return answer_of(answer, "image", image_instances=[{"doc_id": entity.image_id, "doc_part": "image"}])
 
-    def any_entity(self) -> Entity:
+    def any_entity(self) -> WorldEntity:
         return self.rng.choice(self.shelf.entities)
 
     def any_relation(self) -> Relation:
         return self.rng.choice(self.domain.relations)
 
-    def any_column(self) -> Column:
+    def any_column(self) -> ColumnTemplates:
         return self.rng.choice((self.domain.number, self.domain.group, self.domain.mark))
 
     def other_value(self, relation: Relation, value: str) -> str:
         values = [entity.passage.facts[relation.name] for entity in self.shelf.entities]
         return self.rng.choice([other for other in values if other != value])
 
-    def named(self, entity: Entity) -> str:
+    def named(self, entity: WorldEntity) -> str:
         return self.rng.choice((entity.title, f"the {self.domain.noun} {entity.title}"))
 
-    def ask(self, about: Column | Relation, x: str) -> str:
+    def ask(self, about: ColumnTemplates | Relation, x: str) -> str:
         template = about.other_ask if self.rng.random() < OTHER_WORDING else self.rng.choice(about.ask)
         return template.format(x=x, o=self.shelf.owner)
 
-    def such(self, about: Column | Relation, value: str) -> str:
+    def such(self, about: ColumnTemplates | Relation, value: str) -> str:
         template = about.other_such if self.rng.random() < OTHER_WORDING else about.such
         return template.format(v=value, o=self.shelf.owner)
 
@@ -180,13 +180,13 @@ class Asker:
 
     # What one asks of the entity that `x` describes.
 
-    def of_row(self, entity: Entity, x: str) -> Finding:
+    def of_row(self, entity: WorldEntity, x: str) -> Finding:
         column = self.any_column()
         return Finding(
             self.ask(column, x), f"{self.place}, the [{column.name}]", self.cell(entity, column.name), self.table
         )
 
-    def of_passage(self, entity: Entity, x: str) -> Finding:
+    def of_passage(self, entity: WorldEntity, x: str) -> Finding:
         """A fact, yes or no, or a fact of the person whom the passage names."""
         relation, turn = self.any_relation(), self.rng.random()
         passage, value = entity.passage, entity.passage.facts[relation.name]
@@ -198,14 +198,14 @@ class Asker:
             return Finding(relation.check.format(x=x, v=checked), f"is {checked} the {relation.name}", answer, own)
         # Only values that are people have a `role` and a passage of their own.
         if turn < 0.6 and relation.role:
-            person, further = self.shelf.people[value], self.rng.choice(PERSON)
+            person, further = self.shelf.people[value], self.rng.choice(templates().person)
             answer = stated(person, person.facts[further.name])
             text = self.ask(further, relation.role.format(x=x))
             pseudo = f"the {further.name} of the {relation.name}"
             return Finding(text, pseudo, answer, (*own, (person.id, "text")), ((stated(passage, value),),))
         return Finding(self.ask(relation, x), f"the {relation.name}", stated(passage, value), own)
 
-    def of_picture(self, entity: Entity, x: str) -> Finding:
+    def of_picture(self, entity: WorldEntity, x: str) -> Finding:
         """Colour, number, kind, lettering, or yes or no; `turn` sets how often each is drawn."""
         picture, scene, turn = self.domain.picture, entity.scene, self.rng.random()
         group = self.rng.choice(scene.groups)

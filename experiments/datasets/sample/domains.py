@@ -1,526 +1,88 @@
-"""The seven kinds of table of the invented world, in the forms of `language`."""
+"""Kinds of table of the invented world, as templates of its texts and questions; domains.yaml holds them.
+
+In every template `{o}` is the table's owner, `{e}` an entity, `{v}` a value, `{x}` a description of an entity
+("the film Night Harbour", "the film directed by Ana Brix") and `{a}`, `{b}` two such descriptions. `ask` and `such`
+share a relation word with the fact; `other_ask` and `other_such` are paraphrases that may share none.
+
+Patterns of values and names have names of `world.Names` in braces: `{w}` is an invented word, `{n}` a number, `{c}`
+three capitals.
+"""
 
 from __future__ import annotations
 
-from experiments.datasets.sample.language import Column, Domain, Relation
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
-FILM = Domain(
-    noun="film",
-    plural="films",
-    picture="poster",
-    owner="{person}",
-    title="{first} {second}",
-    table="Filmography",
-    header="Title",
-    among="in the filmography of {o}",
-    number=Column(
-        "Year",
-        ("Which year does the filmography of {o} give for {x}?", "In what year did {o} appear in {x}?"),
-        "When did {o} make {x}?",
-        "the {v} film of {o}",
-        "the film that {o} made in {v}",
-    ),
-    group=Column(
-        "Studio",
-        ("For which studio did {o} make {x}?", "Which studio does the filmography of {o} list for {x}?"),
-        "With which company did {o} shoot {x}?",
-        "made for the studio {v}",
-        "produced by {v}",
-    ),
-    mark=Column(
-        "Role",
-        ("What role did {o} play in {x}?", "Which role is listed for {o} in {x}?"),
-        "Whom did {o} portray in {x}?",
-        "the film in which {o} played the role of {v}",
-        "the film that had {o} as {v}",
-    ),
-    least=("Which film of {o} came out in an earlier year: {a} or {b}?", "Which did {o} make first: {a} or {b}?"),
-    most=("Which film of {o} has the later year: {a} or {b}?", "Which did {o} make more recently: {a} or {b}?"),
-    relations=(
-        Relation(
-            "director",
-            "{person}",
-            ("{e} was directed by {v}.", "The director of {e} was {v}."),
-            ("Who directed {x}?", "Who was the director of {x}?"),
-            "Whose work behind the camera was {x}?",
-            "directed by {v}",
-            "that {v} made as director",
-            "Was {v} the director of {x}?",
-            "the director of {x}",
-        ),
-        Relation(
-            "location",
-            "{town}",
-            ("{e} was filmed in the town of {v}.", "Most scenes of {e} were filmed in {v}."),
-            ("In which town was {x} filmed?", "Where was {x} filmed?"),
-            "Which place served as the set of {x}?",
-            "filmed in {v}",
-            "shot in {v}",
-            "Was {x} filmed in {v}?",
-        ),
-        Relation(
-            "prize",
-            "{w} Prize",
-            ("{e} won the {v}.", "To everyone's surprise {e} won the {v}."),
-            ("Which prize did {x} win?", "What prize was won by {x}?"),
-            "With which award was {x} honoured?",
-            "that won the {v}",
-            "honoured with the {v}",
-            "Did {x} win the {v}?",
-        ),
-    ),
-    opening=("{e} is a quiet drama about two sisters.", "{e} is a comedy of errors.", "{e} is a slow thriller."),
-    asides=(
-        "Critics were divided over its ending.",
-        "It runs for a little under two hours.",
-        "The score is for strings.",
-    ),
-    bystander="The costumes of {e} were sewn by {v}.",
-    groups=("{w} Pictures", "{w} Films", "{w} Brothers"),
-    mark_value="{rank} {w}",
-)
+import yaml
+from pydantic import TypeAdapter
 
-CLUB = Domain(
-    noun="club",
-    plural="clubs",
-    picture="logo",
-    owner="{person}",
-    title="{town} {side}",
-    table="Career by club",
-    header="Club",
-    among="in the career of {o}",
-    number=Column(
-        "Joined",
-        ("In which year had {o} joined {x}?", "Which year is given for {o} joining {x}?"),
-        "Since when was {o} a player of {x}?",
-        "the club that {o} joined in {v}",
-        "the club where {o} started in {v}",
-    ),
-    group=Column(
-        "League",
-        ("In which league did {o} play for {x}?", "Which league does the career of {o} list for {x}?"),
-        "At which level did {o} compete with {x}?",
-        "in the league {v}",
-        "competing in the {v}",
-    ),
-    mark=Column(
-        "Goals",
-        ("How many goals did {o} score for {x}?", "What number of goals does the career of {o} list for {x}?"),
-        "How often did {o} find the net for {x}?",
-        "the club for which {o} scored {v} goals",
-        "the club where {o} found the net {v} times",
-    ),
-    least=("Which club had {o} joined earlier: {a} or {b}?", "Which did {o} join first: {a} or {b}?"),
-    most=("Which club did {o} join later: {a} or {b}?", "Which did {o} join more recently: {a} or {b}?"),
-    relations=(
-        Relation(
-            "ground",
-            "{w} Park",
-            ("{e} plays its home matches at {v}.", "The home ground of {e} is {v}."),
-            ("At which ground does {x} play its home matches?", "What is the home ground of {x}?"),
-            "Where do visitors meet {x}?",
-            "that plays its home matches at {v}",
-            "whose ground is {v}",
-            "Does {x} play its home matches at {v}?",
-        ),
-        Relation(
-            "captain",
-            "{person}",
-            ("The captain of {e} is {v}.", "{e} has {v} as its captain."),
-            ("Who is the captain of {x}?", "Who is captain at {x}?"),
-            "Who leads {x} onto the field?",
-            "with {v} as its captain",
-            "that {v} leads onto the field",
-            "Is {v} the captain of {x}?",
-            "the captain of {x}",
-        ),
-        Relation(
-            "sponsor",
-            "{w} Bakery",
-            ("{e} is sponsored by the {v}.", "The sponsor of {e} is the {v}."),
-            ("Who is the sponsor of {x}?", "By which business is {x} sponsored?"),
-            "Which firm pays for the shirts of {x}?",
-            "sponsored by the {v}",
-            "whose shirts are paid for by the {v}",
-            "Is {x} sponsored by the {v}?",
-        ),
-    ),
-    opening=(
-        "{e} is a club with many members.",
-        "{e} is one of the older sides of the coast.",
-        "{e} is a sports club.",
-    ),
-    asides=(
-        "Its supporters sing before every match.",
-        "The team trains on gravel.",
-        "The youth side is well regarded.",
-    ),
-    bystander="The physician of {e} is {v}.",
-    groups=("{w} League", "{w} Division", "{w} Conference"),
-    mark_value="{n}",
-    total="How many goals did {o} score in total for the clubs in the league {v}?",
-)
 
-TOWN = Domain(
-    noun="town",
-    plural="towns",
-    picture="photograph",
-    owner="{w} Railway",
-    title="{town}",
-    table="Stations",
-    header="Town",
-    among="along the {o}",
-    number=Column(
-        "Opened",
-        ("In which year was a {o} station opened for {x}?", "When had the {o} opened its station in {x}?"),
-        "Since when do trains of the {o} call at {x}?",
-        "the town where the {o} opened a station in {v}",
-        "the town that the {o} reached in {v}",
-    ),
-    group=Column(
-        "County",
-        ("In which county does the {o} list {x}?", "Which county do the stations of the {o} list for {x}?"),
-        "To which district does the {o} assign {x}?",
-        "in the county of {v}",
-        "belonging to {v}",
-    ),
-    mark=Column(
-        "Code",
-        ("Which station code does the {o} use for {x}?", "What is the {o} code for {x}?"),
-        "By which letters does the {o} abbreviate {x}?",
-        "the town with the {o} station code {v}",
-        "the town that the {o} abbreviates as {v}",
-    ),
-    least=("Which town had its {o} station opened earlier: {a} or {b}?", "Where did the {o} open first: {a} or {b}?"),
-    most=("Which town had its {o} station opened later: {a} or {b}?", "Which did the {o} reach last: {a} or {b}?"),
-    relations=(
-        Relation(
-            "mayor",
-            "{person}",
-            ("The mayor of {e} is {v}.", "{e} elected {v} as its mayor."),
-            ("Who is the mayor of {x}?", "Who was elected mayor of {x}?"),
-            "Who runs the council of {x}?",
-            "whose mayor is {v}",
-            "governed by {v}",
-            "Is {v} the mayor of {x}?",
-            "the mayor of {x}",
-        ),
-        Relation(
-            "river",
-            "River {w}",
-            ("{e} lies on the {v}.", "The river that runs through {e} is the {v}."),
-            ("On which river does {x} lie?", "Which river runs through {x}?"),
-            "Which water do the bridges of {x} cross?",
-            "on the {v}",
-            "whose bridges cross the {v}",
-            "Does {x} lie on the {v}?",
-        ),
-        Relation(
-            "college",
-            "{w} College",
-            ("{e} is home to {v}.", "The college in {e} is {v}."),
-            ("Which college is {x} home to?", "What is the college in {x} called?"),
-            "Where do students go in {x}?",
-            "that is home to {v}",
-            "where students go to {v}",
-            "Is {x} home to {v}?",
-        ),
-    ),
-    opening=("{e} is a small town with a long history.", "{e} is a market town.", "{e} is a town of weavers."),
-    asides=("Its roofs are covered with slate.", "A market is held every week.", "Fog is frequent in autumn."),
-    bystander="The town hall of {e} was painted by {v}.",
-    groups=("{w}shire", "{w}land", "{w}mark"),
-    mark_value="{c}",
-)
+@dataclass(frozen=True, slots=True)
+class ColumnTemplates:
+    """A table column besides the entity's own. `such` describes one entity, or several where values repeat."""
 
-FESTIVAL = Domain(
-    noun="festival",
-    plural="festivals",
-    picture="banner",
-    owner="{w} Valley",
-    title="{town} {feast}",
-    table="Festivals",
-    header="Festival",
-    among="in the {o}",
-    number=Column(
-        "First held",
-        ("In which year did the {o} first hold {x}?", "Which year does the {o} list as first held for {x}?"),
-        "Since when has the {o} celebrated {x}?",
-        "the festival of the {o} first held in {v}",
-        "the festival that the {o} has celebrated since {v}",
-    ),
-    group=Column(
-        "Month",
-        ("In which month does the {o} hold {x}?", "Which month does the {o} list for {x}?"),
-        "At what time of the year does the {o} celebrate {x}?",
-        "held in the month of {v}",
-        "celebrated each {v}",
-    ),
-    mark=Column(
-        "Visitors",
-        ("How many visitors does the {o} count for {x}?", "What number of visitors does the {o} list for {x}?"),
-        "How large a crowd did the {o} draw with {x}?",
-        "the festival of the {o} with {v} visitors",
-        "the festival of the {o} that drew a crowd of {v}",
-    ),
-    least=("Which festival of the {o} was first held earlier: {a} or {b}?", "Which is older in the {o}: {a} or {b}?"),
-    most=("Which festival of the {o} was first held later: {a} or {b}?", "Which is younger in the {o}: {a} or {b}?"),
-    relations=(
-        Relation(
-            "founder",
-            "{person}",
-            ("{e} was founded by {v}.", "The founder of {e} was {v}."),
-            ("Who founded {x}?", "Who was the founder of {x}?"),
-            "Whose idea was {x}?",
-            "founded by {v}",
-            "that began as an idea of {v}",
-            "Was {x} founded by {v}?",
-            "the founder of {x}",
-        ),
-        Relation(
-            "stage",
-            "{w} Meadow",
-            ("The main stage of {e} stands on {v}.", "{e} puts up its main stage on {v}."),
-            ("Where does the main stage of {x} stand?", "On which meadow is the main stage of {x}?"),
-            "On which field do the bands play at {x}?",
-            "whose main stage stands on {v}",
-            "where bands play on {v}",
-            "Does the main stage of {x} stand on {v}?",
-        ),
-        Relation(
-            "dish",
-            "{w} stew",
-            ("The traditional dish of {e} is {v}.", "Guests of {e} eat {v}, the traditional dish."),
-            ("What is the traditional dish of {x}?", "Which dish is traditional at {x}?"),
-            "What do people eat at {x}?",
-            "whose traditional dish is {v}",
-            "where people eat {v}",
-            "Is {v} the traditional dish of {x}?",
-        ),
-    ),
-    opening=("{e} is a festival of song.", "{e} is a yearly gathering.", "{e} is a festival with masks."),
-    asides=("Rain has never stopped it.", "Children carry paper lamps.", "The night ends with a race."),
-    bystander="The music of {e} is arranged by {v}.",
-    mark_value="{n}00",
-    groups=("March", "May", "June", "August", "October", "December"),
-    total="What is the sum of the visitors of the festivals of the {o} held in the month of {v}?",
-)
+    name: str
+    ask: tuple[str, ...]
+    other_ask: str
+    such: str
+    other_such: str
 
-MUSEUM = Domain(
-    noun="museum",
-    plural="museums",
-    picture="facade picture",
-    owner="{w} County",
-    title="{town} {museum}",
-    table="Museums",
-    header="Museum",
-    among="in {o}",
-    number=Column(
-        "Opened",
-        ("Which opening year does {o} list for {x}?", "In which year had {o} opened {x}?"),
-        "Since when can visitors of {o} see {x}?",
-        "the museum that opened in {o} in {v}",
-        "the museum in {o} that dates from {v}",
-    ),
-    group=Column(
-        "District",
-        ("In which district of {o} is {x}?", "Which district of {o} is listed for {x}?"),
-        "In which part of {o} does {x} stand?",
-        "in the district of {v}",
-        "situated in {v}",
-    ),
-    mark=Column(
-        "Exhibits",
-        ("How many exhibits does {o} count in {x}?", "What number of exhibits does {o} list for {x}?"),
-        "How large does {o} say is the collection of {x}?",
-        "the museum in {o} with {v} exhibits",
-        "the museum in {o} whose collection numbers {v}",
-    ),
-    least=("Which museum of {o} opened earlier: {a} or {b}?", "Which opened first in {o}: {a} or {b}?"),
-    most=("Which museum of {o} opened later: {a} or {b}?", "Which opened more recently in {o}: {a} or {b}?"),
-    relations=(
-        Relation(
-            "architect",
-            "{person}",
-            ("The architect of {e} was {v}.", "{e} was built by the architect {v}."),
-            ("Who was the architect of {x}?", "Which architect built {x}?"),
-            "Who drew the plans of {x}?",
-            "built by the architect {v}",
-            "planned by {v}",
-            "Was {v} the architect of {x}?",
-            "the architect of {x}",
-        ),
-        Relation(
-            "treasure",
-            "{w} Casket",
-            ("The most famous exhibit of {e} is the {v}.", "Visitors know {e} for its famous exhibit, the {v}."),
-            ("What is the most famous exhibit of {x}?", "Which famous exhibit does {x} own?"),
-            "Which treasure do people come to see at {x}?",
-            "whose most famous exhibit is the {v}",
-            "that keeps the {v}",
-            "Is the {v} the most famous exhibit of {x}?",
-        ),
-        Relation(
-            "origin",
-            "{town}",
-            ("The collection of {e} came from {v}.", "{e} received its collection from the town of {v}."),
-            ("From which town did the collection of {x} come?", "Where did the collection of {x} come from?"),
-            "Which place gave up its treasures for {x}?",
-            "whose collection came from {v}",
-            "that shows what was brought from {v}",
-            "Did the collection of {x} come from {v}?",
-        ),
-    ),
-    opening=("{e} is a museum in a former mill.", "{e} is a museum with free entry.", "{e} is a much visited museum."),
-    asides=("Its windows face north.", "A cafe opened on the roof.", "School classes come in the mornings."),
-    bystander="The garden of {e} was planted by {v}.",
-    groups=("{w} Quarter", "{w} Hill", "{w} Gate"),
-    mark_value="{n}0",
-    total="How many exhibits do the museums of {o} in the district of {v} have in total?",
-)
 
-ALBUM = Domain(
-    noun="album",
-    plural="albums",
-    picture="cover",
-    owner="The {w} Quartet",
-    title="{tune} of {town}",
-    table="Discography",
-    header="Album",
-    among="in the discography of {o}",
-    number=Column(
-        "Year",
-        ("In which year did {o} release {x}?", "Which year does the discography of {o} give for {x}?"),
-        "When did {o} bring out {x}?",
-        "the {v} album of {o}",
-        "the album that {o} brought out in {v}",
-    ),
-    group=Column(
-        "Label",
-        ("On which label did {o} release {x}?", "Which label does the discography of {o} list for {x}?"),
-        "With which publisher did {o} bring out {x}?",
-        "on the label {v}",
-        "published by {v}",
-    ),
-    mark=Column(
-        "Catalogue",
-        ("Which catalogue number does {o} give for {x}?", "What is the catalogue number that {o} gave to {x}?"),
-        "Under which code did {o} sell {x}?",
-        "the album of {o} with the catalogue number {v}",
-        "the album of {o} sold as {v}",
-    ),
-    least=("Which album of {o} has the earlier year: {a} or {b}?", "Which did {o} release first: {a} or {b}?"),
-    most=("Which album of {o} has the later year: {a} or {b}?", "Which did {o} release last: {a} or {b}?"),
-    relations=(
-        Relation(
-            "producer",
-            "{person}",
-            ("{e} was produced by {v}.", "The producer of {e} was {v}."),
-            ("Who produced {x}?", "Who was the producer of {x}?"),
-            "Who sat at the mixing desk for {x}?",
-            "produced by {v}",
-            "for which {v} sat at the mixing desk",
-            "Was {x} produced by {v}?",
-            "the producer of {x}",
-        ),
-        Relation(
-            "recorded",
-            "{town}",
-            ("{e} was recorded in {v}.", "The songs of {e} were recorded in the town of {v}."),
-            ("In which town was {x} recorded?", "Where was {x} recorded?"),
-            "In which place did the sessions for {x} happen?",
-            "recorded in {v}",
-            "made at sessions in {v}",
-            "Was {x} recorded in {v}?",
-        ),
-        Relation(
-            "single",
-            "{w} Waltz",
-            ("The lead single of {e} is the {v}.", "The {v} was the lead single of {e}."),
-            ("What is the lead single of {x}?", "Which song is the lead single of {x}?"),
-            "Which song announced {x} to listeners?",
-            "with the lead single {v}",
-            "announced by the {v}",
-            "Is the {v} the lead single of {x}?",
-        ),
-    ),
-    opening=("{e} is an album of slow songs.", "{e} is an album with a brass band.", "{e} is a short album."),
-    asides=("Reviewers praised its silence.", "The sleeve notes are unsigned.", "A tour followed in the winter."),
-    bystander="The drums on {e} were played by {v}.",
-    groups=("{w} Records", "{w} Sound", "{w} Discs"),
-    mark_value="{c}-{n}",
-)
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A fact of a passage.
 
-ANIMAL = Domain(
-    noun="animal",
-    plural="animals",
-    picture="signboard",
-    owner="{w} Sanctuary",
-    title="{w}",
-    table="Residents",
-    header="Animal",
-    among="in the {o}",
-    number=Column(
-        "Arrived",
-        ("Which year of arrival does the {o} list for {x}?", "Which arrival year does the {o} give for {x}?"),
-        "Since when has the {o} housed {x}?",
-        "the animal that arrived at the {o} in {v}",
-        "the animal that the {o} has housed since {v}",
-    ),
-    group=Column(
-        "Species",
-        ("Which species does the {o} assign to {x}?", "What species does the {o} list for {x}?"),
-        "What kind of creature, says the {o}, is {x}?",
-        "of the species {v}",
-        "listed as {v}",
-    ),
-    mark=Column(
-        "Weight",
-        ("What weight does the {o} list for {x}?", "Which weight did the {o} measure for {x}?"),
-        "How heavy does the {o} say is {x}?",
-        "the animal with a weight of {v} at the {o}",
-        "the animal of the {o} that weighs {v}",
-    ),
-    least=("Which arrived at the {o} earlier: {a} or {b}?", "Which arrived first at the {o}: {a} or {b}?"),
-    most=("Which arrived at the {o} later: {a} or {b}?", "Which arrived last at the {o}: {a} or {b}?"),
-    relations=(
-        Relation(
-            "keeper",
-            "{person}",
-            ("The keeper of {e} is {v}.", "{e} trusts only {v}, its keeper."),
-            ("Who is the keeper of {x}?", "Which keeper looks after {x}?"),
-            "Who takes care of {x}?",
-            "whose keeper is {v}",
-            "in the care of {v}",
-            "Is {v} the keeper of {x}?",
-            "the keeper of {x}",
-        ),
-        Relation(
-            "found",
-            "{town}",
-            ("{e} was found near {v}.", "A farmer found {e} near the town of {v}."),
-            ("Near which town was {x} found?", "Where was {x} found?"),
-            "Which place does {x} come from?",
-            "found near {v}",
-            "that comes from {v}",
-            "Was {x} found near {v}?",
-        ),
-        Relation(
-            "food",
-            "{w} berries",
-            ("The favourite food of {e} is {v}.", "Among all food {e} likes {v} best, its favourite."),
-            ("What is the favourite food of {x}?", "Which food is the favourite of {x}?"),
-            "What does {x} like to eat?",
-            "whose favourite food is {v}",
-            "that likes to eat {v}",
-            "Is {v} the favourite food of {x}?",
-        ),
-    ),
-    opening=("{e} is a shy animal.", "{e} is an animal that visitors love.", "{e} is an old animal with a scar."),
-    asides=("It sleeps through the afternoon.", "Thunder frightens it.", "It has learned to open gates."),
-    bystander="The enclosure of {e} was built by {v}.",
-    mark_value="{n} kg",
-    groups=("otter", "lynx", "heron", "badger", "ibex", "marten"),
-)
+    value: the pattern of its values.
+    role: describes the value through the entity ("the director of {x}"), for questions that continue from a person.
+    """
 
-DOMAINS = (FILM, CLUB, TOWN, FESTIVAL, MUSEUM, ALBUM, ANIMAL)
+    name: str
+    value: str
+    say: tuple[str, ...]
+    ask: tuple[str, ...]
+    other_ask: str
+    such: str
+    other_such: str
+    check: str
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A kind of table and of entity. `number` orders the rows, `group` repeats among them, `mark` is unique."""
+
+    noun: str
+    plural: str
+    picture: str
+    owner: str
+    title: str
+    table: str
+    header: str
+    among: str
+    number: ColumnTemplates
+    group: ColumnTemplates
+    mark: ColumnTemplates
+    least: tuple[str, ...]
+    most: tuple[str, ...]
+    relations: tuple[Relation, ...]
+    opening: tuple[str, ...]
+    asides: tuple[str, ...]
+    bystander: str
+    groups: tuple[str, ...]
+    mark_value: str
+    total: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """Everything that the world's texts are made of; `person` are the facts about people."""
+
+    person: tuple[Relation, ...]
+    domains: tuple[Domain, ...]
+
+
+@cache
+def templates() -> Templates:
+    text = (Path(__file__).parent / "domains.yaml").read_text(encoding="utf-8")
+    return TypeAdapter(Templates).validate_python(yaml.safe_load(text))

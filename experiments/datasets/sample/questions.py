@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from experiments.datasets.sample.clues import Answer, Asker, Clue, Finding, Sight, Support, answer_of
-from experiments.datasets.sample.world import Entity
+from experiments.datasets.sample.world import WorldEntity
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +110,13 @@ def _place(asker: Asker) -> str:
     return asker.among[0].upper() + asker.among[1:]
 
 
-def _named(asker: Asker, about: Callable[[Entity, str], Finding]) -> Draft:
+def _named(asker: Asker, about: Callable[[WorldEntity, str], Finding]) -> Draft:
     entity = asker.any_entity()
     finding = about(entity, asker.named(entity))
     return Draft(finding.text, f"{finding.pseudo} of [{entity.title}]", (finding.answer,), finding.support)
 
 
-def _composed(clue: Clue, about: Callable[[Entity, str], Finding]) -> Draft:
+def _composed(clue: Clue, about: Callable[[WorldEntity, str], Finding]) -> Draft:
     finding = about(clue.entity, clue.text)
     support = tuple(dict.fromkeys((*clue.support, *finding.support)))
     between = (clue.answers, *finding.between)
@@ -149,7 +149,7 @@ def _compared(asker: Asker, left: Clue | None, right: Clue | None) -> Draft | No
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class QuestionType:
     """A question type: `weight` in questions of a hundred, `modalities` in the order of the official records."""
 
     weight: int
@@ -157,39 +157,41 @@ class Type:
     draft: Callable[[Asker], Draft | None]
 
 
-def _then(clue: Clue | None, about: Callable[[Entity, str], Finding]) -> Draft | None:
+def _then(clue: Clue | None, about: Callable[[WorldEntity, str], Finding]) -> Draft | None:
     return None if clue is None else _composed(clue, about)
 
 
 # The official proportions, with more weight on questions that need several hops and sources of both kinds.
 # Clues are drawn in the order in which they stand here, which is part of what a seed gives.
 TYPES = {
-    "TextQ": Type(11, ("text",), about_passage),
-    "TableQ": Type(7, ("table",), about_table),
-    "ImageQ": Type(7, ("image",), about_picture),
-    "ImageListQ": Type(5, ("image",), about_pictures),
-    "Compose(TextQ,TableQ)": Type(10, ("table", "text"), lambda a: _then(a.by_row(), a.of_passage)),
-    "Compose(TableQ,ImageListQ)": Type(9, ("image", "table"), lambda a: _then(a.by_picture(), a.of_row)),
-    "Compose(ImageQ,TableQ)": Type(8, ("table", "image"), lambda a: _then(a.by_row(), a.of_picture)),
-    "Compose(TableQ,TextQ)": Type(5, ("text", "table"), lambda a: _then(a.by_fact(), a.of_row)),
-    "Compose(TextQ,ImageListQ)": Type(9, ("image", "text"), lambda a: _then(a.by_picture(placed=True), a.of_passage)),
-    "Compose(ImageQ,TextQ)": Type(7, ("text", "image"), lambda a: _then(a.by_fact(), a.of_picture)),
-    "Compare(Compose(TableQ,ImageQ),TableQ)": Type(
+    "TextQ": QuestionType(11, ("text",), about_passage),
+    "TableQ": QuestionType(7, ("table",), about_table),
+    "ImageQ": QuestionType(7, ("image",), about_picture),
+    "ImageListQ": QuestionType(5, ("image",), about_pictures),
+    "Compose(TextQ,TableQ)": QuestionType(10, ("table", "text"), lambda a: _then(a.by_row(), a.of_passage)),
+    "Compose(TableQ,ImageListQ)": QuestionType(9, ("image", "table"), lambda a: _then(a.by_picture(), a.of_row)),
+    "Compose(ImageQ,TableQ)": QuestionType(8, ("table", "image"), lambda a: _then(a.by_row(), a.of_picture)),
+    "Compose(TableQ,TextQ)": QuestionType(5, ("text", "table"), lambda a: _then(a.by_fact(), a.of_row)),
+    "Compose(TextQ,ImageListQ)": QuestionType(
+        9, ("image", "text"), lambda a: _then(a.by_picture(placed=True), a.of_passage)
+    ),
+    "Compose(ImageQ,TextQ)": QuestionType(7, ("text", "image"), lambda a: _then(a.by_fact(), a.of_picture)),
+    "Compare(Compose(TableQ,ImageQ),TableQ)": QuestionType(
         6, ("image", "table"), lambda a: _compared(a, a.by_picture(), _by_name(a))
     ),
-    "Compare(TableQ,Compose(TableQ,TextQ))": Type(
+    "Compare(TableQ,Compose(TableQ,TextQ))": QuestionType(
         4, ("text", "table"), lambda a: _compared(a, a.by_fact(), _by_name(a))
     ),
-    "Compare(Compose(TableQ,ImageQ),Compose(TableQ,TextQ))": Type(
+    "Compare(Compose(TableQ,ImageQ),Compose(TableQ,TextQ))": QuestionType(
         2, ("image", "text"), lambda a: _compared(a, a.by_picture(), a.by_fact())
     ),
-    "Intersect(TableQ,TextQ)": Type(
+    "Intersect(TableQ,TextQ)": QuestionType(
         4, ("text", "table"), lambda a: _intersected(a, a.by_fact(several=True), a.by_group())
     ),
-    "Intersect(ImageListQ,TableQ)": Type(
+    "Intersect(ImageListQ,TableQ)": QuestionType(
         3, ("image", "table"), lambda a: _intersected(a, a.by_picture(several=True), a.by_group())
     ),
-    "Intersect(ImageListQ,TextQ)": Type(
+    "Intersect(ImageListQ,TextQ)": QuestionType(
         3, ("text", "image"), lambda a: _intersected(a, a.by_fact(several=True), a.by_picture(several=True))
     ),
 }

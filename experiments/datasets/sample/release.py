@@ -1,6 +1,6 @@
-"""A small seeded data set in the official MultimodalQA layout, so that everything runs where the release is absent.
+"""Generates a small seeded data set in MultimodalQA's layout, so that everything runs where the release is absent.
 
-The loader of MultimodalQA reads it. One key is added: `description` of an image, what a perfect observer would say.
+The loader of MultimodalQA reads it. One key is added: `description` of an image, the words of a perfect observer.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ from typing import Any
 
 from actors.errors import UserError
 from actors.messages import derive_seed
+from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.clues import Asker
 from experiments.datasets.sample.questions import TYPES, Draft
 from experiments.datasets.sample.scene import Scene, draw
-from experiments.datasets.sample.world import Entity, Passage, Shelf, identity, shelves
+from experiments.datasets.sample.world import Shelf, WorldEntity, WorldPassage, identity, shelves
 
 TEXTS_PER_QUESTION = 10
 IMAGES_PER_QUESTION = 14
 QUESTIONS_PER_SHELF = 8
+EVALUATED = 200  # questions, where data.limit leaves the number open
+MOST = 4_000  # questions; there are no names for many more, and these take a minute to make
 PICTURES = "final_dataset_images"
 MADE = "sample.json"
 # To be raised with every change to what a seed gives, so that folders of an earlier one are not taken for current.
@@ -217,11 +221,11 @@ def _url(title: str) -> str:
     return "https://sample.invalid/wiki/" + title.replace(" ", "_")
 
 
-def _text(passage: Passage) -> Record:
+def _text(passage: WorldPassage) -> Record:
     return {"title": passage.title, "url": _url(passage.title), "id": passage.id, "text": passage.text}
 
 
-def _image(entity: Entity) -> Record:
+def _image(entity: WorldEntity) -> Record:
     return {
         "title": entity.title,
         "url": _url(entity.title),
@@ -250,3 +254,22 @@ def _about_column(shelf: Shelf, name: str) -> Record:
     if all(value.isdigit() for value in values):
         return {"parsed_values": [float(value) for value in values], "type": "float", "num_of_links": 0}
     return {"num_of_links": 0}
+
+
+def open_sample(request: DataRequest) -> Mmqa:
+    """Writes the sample to the cache, where it is not there, and opens it. Raises UserError for too many questions."""
+    seed, train, limit = request.seed, request.train or 0, request.settings.limit
+    evaluated = limit or EVALUATED
+    if train + evaluated > MOST:
+        raise UserError(
+            f"data=sample: {train:,} questions to train on and {evaluated:,} to evaluate are more than the {MOST:,} "
+            "that it has: lower data.limit, pruning.steps, training.questions_per_step or defence.calibration"
+        )
+    # The name holds all that the questions depend on, so runs with other settings never share a folder.
+    folder = request.cache / f"sample-{seed}-{train}-{evaluated}"
+    if not folder.is_dir():  # a folder that is there is complete: it appears whole or not at all
+        write_sample(folder, seed=seed, train=train, dev=evaluated)
+    return Mmqa.at(folder, train=request.train, limit=limit, seed=seed)
+
+
+SAMPLE = DatasetKind("sample", "nothing to download: it is generated", open_sample, reads=())

@@ -28,7 +28,7 @@ GROUNDS = {"pale": (244, 240, 228), "grey": (208, 212, 218), "cream": (255, 247,
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Things:
     """Some equal things on a picture: `count` from 1 to 5, a key of COLOURS, a key of SHAPES."""
 
     count: int
@@ -46,7 +46,7 @@ class Group:
 class Scene:
     """All that is on a picture; `lettering` may be empty."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[Things, ...]
     lettering: str
     ground: str
 

@@ -107,8 +107,8 @@ def umbrella(p: Pen) -> None:
 def star(p: Pen) -> None:
     # Ten corners, five far from the centre and five near it by turns.
     turns = [math.pi * k / 5 for k in range(10)]
-    reach = [(0.5, 0.2)[k % 2] for k in range(10)]
-    p.area(*((0.5 + r * math.sin(a), 0.52 - r * math.cos(a)) for r, a in zip(reach, turns, strict=True)))
+    radii = [(0.5, 0.2)[k % 2] for k in range(10)]
+    p.area(*((0.5 + r * math.sin(a), 0.52 - r * math.cos(a)) for r, a in zip(radii, turns, strict=True)))
 
 
 def bicycle(p: Pen) -> None:
@@ -213,27 +213,11 @@ def candle(p: Pen) -> None:
     p.line((0.5, 0.28), (0.5, 0.38), width=0.03)
 
 
-SHAPES: dict[str, Callable[[Pen], None]] = {
-    "lighthouse": lighthouse,
-    "boat": boat,
-    "anchor": anchor,
-    "dog": dog,
-    "cat": cat,
-    "tree": tree,
-    "umbrella": umbrella,
-    "star": star,
-    "bicycle": bicycle,
-    "house": house,
-    "key": key,
-    "bell": bell,
-    "fish": fish,
-    "bird": bird,
-    "flower": flower,
-    "cup": cup,
-    "crown": crown,
-    "ladder": ladder,
-    "heart": heart,
-    "clock": clock,
-    "car": car,
-    "candle": candle,
-}
+# The order is part of what a seed gives.
+# fmt: off
+_DRAWN = (
+    lighthouse, boat, anchor, dog, cat, tree, umbrella, star, bicycle, house, key, bell, fish, bird, flower, cup,
+    crown, ladder, heart, clock, car, candle,
+)
+# fmt: on
+SHAPES: dict[str, Callable[[Pen], None]] = {shape.__name__: shape for shape in _DRAWN}

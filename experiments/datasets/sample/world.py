@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from experiments.datasets.sample.domains import DOMAINS
-from experiments.datasets.sample.language import PERSON, Domain, Relation
-from experiments.datasets.sample.names import Names
-from experiments.datasets.sample.scene import COLOURS, GROUNDS, Group, Scene
+from actors.errors import UserError
+from experiments.datasets.sample.domains import Domain, Relation, templates
+from experiments.datasets.sample.scene import COLOURS, GROUNDS, Scene, Things
 from experiments.datasets.sample.shapes import SHAPES
 
+# One choice is drawn from each list of a part. Any change to a list changes what every seed gives: raise
+# `release.VERSION` with it.
+_ONSET = "B Br C D Dr F G Gr H J K L M N P R S St T Tr V W Y".split()
+_VOWEL = "a e i o u".split()
+_MIDDLE = "d k l ll m n nn r rr s t v".split()
+_PLACE = "mere wick stead moor ford haven thorpe".split()
+_PARTS = {
+    "given": (_ONSET, _VOWEL, _MIDDLE, "a an ar el en ia in is o us".split()),
+    "surname": (_ONSET, _VOWEL, "ck ld nn rn sk st tt x nd lm".split(), "|er|ow|ley|by|en".split("|")),
+    "w": (_ONSET, _VOWEL, _MIDDLE, "ack am el em et ick is ock on or und ash".split()),
+    "stem": (_ONSET, _VOWEL, "l ll n r rn rl s sk ld nd".split()),
+    "rank": ("Captain Doctor Inspector Judge Nurse Professor Sergeant Widow".split(),),
+    "first": (
+        "Amber Ashen Broken Copper Crimson Distant Empty Frozen Glass Golden Hollow Iron Lost Marble Midnight Night "
+        "Pale Paper Quiet Rusty Salt Silent Silver Stone Velvet Wandering Winter Wooden".split(),
+    ),
+    "second": (
+        "Apron Bridge Corridor Engine Gale Garden Gate Harbour Harvest Hour Lantern Ledger Letter Mirror Orchard "
+        "Passage Promise Quarry Season Staircase Tower Valley Voyage Window".split(),
+    ),
+    "tune": ("Ballads Choruses Echoes Hymns Lullabies Marches Nocturnes Refrains Serenades Shanties Verses".split(),),
+    "side": ("Athletic Rangers Rovers Rowers United Wanderers".split(),),
+    "feast": ("Carnival Fair Feast Jubilee Pageant Parade Revel Vigil".split(),),
+    "museum": ("Archive Collection Gallery House Museum Rooms".split(),),
+}
 _HABITS = "a patient teacher;a keen gardener;a former sailor;a poor sleeper;a collector of stamps;a good cook".split(
     ";"
 )
@@ -20,7 +45,7 @@ _SLOGANS = "ANEW BOLD EVER FAR HOME KIND LOUD NEAR ONCE PURE SAFE TRUE WIDE WILD
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class WorldPassage:
     """A text about `title`; `facts` are its askable facts by relation name, each stated once in `text`."""
 
     id: str
@@ -30,12 +55,12 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Entity:
+class WorldEntity:
     """One row of a table: its cells by column name, its passage and its picture."""
 
     title: str
     cells: dict[str, str]
-    passage: Passage
+    passage: WorldPassage
     image_id: str
     scene: Scene
     description: str
@@ -49,12 +74,64 @@ class Shelf:
     owner: str
     table_id: str
     header: tuple[str, ...]
-    entities: tuple[Entity, ...]
-    people: dict[str, Passage]
+    entities: tuple[WorldEntity, ...]
+    people: dict[str, WorldPassage]
 
     @property
-    def passages(self) -> list[Passage]:
+    def passages(self) -> list[WorldPassage]:
         return [*(entity.passage for entity in self.entities), *self.people.values()]
+
+
+class Names:
+    """Fills patterns such as `{first} {second}` or `{w} Prize` with invented names."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._taken: set[str] = set()
+        self._families: list[str] = []
+
+    def fill(self, pattern: str) -> str:
+        """A draw, which may come again."""
+        return re.sub(r"{(\w+)}", lambda match: self._part(match[1]), pattern)
+
+    def fresh(self, pattern: str) -> str:
+        """A draw that no call of `fresh` or `near` returned before. Raises UserError when the pattern runs dry."""
+        # A pattern in which a thousand draws in a row are taken has run dry, or nearly so.
+        for _ in range(1000):
+            name = self.fill(pattern)
+            if name not in self._taken:
+                self._taken.add(name)
+                return name
+        raise UserError(f"no new name of the form {pattern!r} is left for the sample data set: ask for fewer questions")
+
+    def near(self, name: str, pattern: str) -> str:
+        """A new name that differs from `name` in its last word only, or any new one when those are used up."""
+        # Some last words have a handful of values, which are soon all taken for this first part.
+        for _ in range(30):
+            twin = f"{name.rsplit(maxsplit=1)[0]} {self.fill(pattern).split()[-1]}"
+            if twin not in self._taken:
+                self._taken.add(twin)
+                return twin
+        return self.fresh(pattern)
+
+    def _part(self, kind: str) -> str:
+        rng = self._rng
+        if kind == "person":
+            return f"{self._part('given')} {self._family()}"
+        if kind == "town":
+            return self._part("stem") + rng.choice(_PLACE)
+        if kind == "n":
+            return str(rng.randint(12, 99))
+        if kind == "c":
+            return "".join(rng.sample("BCDFGHKLMNPRSTVWZ", 3))
+        return "".join(rng.choice(choices) for choices in _PARTS[kind])
+
+    def _family(self) -> str:
+        """A surname, one in five drawn before: people with one surname are easily confused."""
+        if self._families and self._rng.random() < 0.2:
+            return self._rng.choice(self._families)
+        self._families.append(self._part("surname"))
+        return self._families[-1]
 
 
 def identity(*parts: str | int) -> str:
@@ -65,9 +142,9 @@ def identity(*parts: str | int) -> str:
 
 def shelves(rng: Random, seed: int) -> Iterator[Shelf]:
     """Shelves without end, the domains in turn; no entity, person or value of a passage is on two of them."""
-    names = Names(rng)
+    names, domains = Names(rng), templates().domains
     while True:
-        for domain in rng.sample(DOMAINS, len(DOMAINS)):
+        for domain in rng.sample(domains, len(domains)):
             yield _shelf(domain, rng, names, seed)
 
 
@@ -88,10 +165,10 @@ def _shelf(domain: Domain, rng: Random, names: Names, seed: int) -> Shelf:
         own = {name: values[row] for name, values in facts.items()}
         text = _entity_text(domain, title, own, rng, names)
         entities.append(
-            Entity(
+            WorldEntity(
                 title=title,
                 cells={domain.header: title} | {name: values[row] for name, values in cells.items()},
-                passage=Passage(identity(seed, "text", title), title, text, own),
+                passage=WorldPassage(identity(seed, "text", title), title, text, own),
                 image_id=identity(seed, "image", title),
                 scene=scene,
                 description=scene.describe(domain.picture, title, rng),
@@ -142,10 +219,10 @@ def _scenes(size: int, rng: Random) -> list[Scene]:
     for row in range(size):
         # The motif is put in below, on the chosen pictures only: elsewhere it would break the count.
         kinds = rng.sample([kind for kind in SHAPES if kind != motif], rng.randint(1, 3))
-        groups = [Group(rng.randint(1, 5), rng.choice(list(COLOURS)), kind) for kind in kinds]
+        groups = [Things(rng.randint(1, 5), rng.choice(list(COLOURS)), kind) for kind in kinds]
         if row in colours:
-            groups.insert(rng.randint(0, len(groups)), Group(rng.randint(1, 5), colours[row], motif))
-        # Names of its own, because lettering may come again and must use up no name of the world.
+            groups.insert(rng.randint(0, len(groups)), Things(rng.randint(1, 5), colours[row], motif))
+        # Other names, because lettering may come again and must use up no name of the world.
         lettering = f"{rng.choice(_SLOGANS)} {Names(rng).fill('{w}').upper()}" if rng.random() < 0.7 else ""
         scenes.append(Scene(tuple(groups), lettering, rng.choice(list(GROUNDS))))
     return scenes
@@ -167,14 +244,14 @@ def _entity_text(domain: Domain, title: str, facts: dict[str, str], rng: Random,
     return _paragraph(sentences)
 
 
-def _person(name: str, rng: Random, names: Names, seed: int) -> Passage:
-    facts = {relation.name: names.fresh(relation.value) for relation in PERSON}
-    statements = [rng.choice(relation.say).format(e=name, v=facts[relation.name]) for relation in PERSON]
+def _person(name: str, rng: Random, names: Names, seed: int) -> WorldPassage:
+    facts = {relation.name: names.fresh(relation.value) for relation in templates().person}
+    statements = [rng.choice(relation.say).format(e=name, v=facts[relation.name]) for relation in templates().person]
     if rng.random() < 0.4:
         statements.append(f"A cousin of {name} is {names.fresh('{person}')}.")
     rng.shuffle(statements)
     text = _paragraph([f"{name} is {rng.choice(_HABITS)}.", *statements])
-    return Passage(identity(seed, "text", name), name, text, facts)
+    return WorldPassage(identity(seed, "text", name), name, text, facts)
 
 
 def _paragraph(sentences: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from actors.agents.roles import TEXTUAL
 from actors.errors import UserError
 from actors.messages import Heard, Message, Question, Search, Source, Trace, Turn, derive_seed
 from actors.runtime.in_order import in_order
-from experiments.attacks.metrics import Harm, won
+from experiments.attacks.attack_metrics import Harm, won
 from experiments.attacks.targets import Targets, aimed_at
 from experiments.config.config import Config
 from experiments.config.settings import BehaviourSettings

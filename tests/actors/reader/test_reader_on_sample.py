@@ -20,7 +20,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Mmqa, dict[str, li
     folder = tmp_path_factory.mktemp("data") / "sample"
     write_sample(folder, seed=3, train=0, dev=80)
     by_doc: dict[str, list[Source]] = {}
-    data = Mmqa(folder)
+    data = Mmqa.at(folder)
     for source in data.corpus():
         by_doc.setdefault(source.doc, []).append(source)
     return data, by_doc

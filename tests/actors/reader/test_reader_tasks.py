@@ -190,7 +190,7 @@ def test_multi_hop_questions_of_the_sample_are_split_and_name_what_they_describe
     write_sample(tmp_path / "sample", seed=5, train=0, dev=60)
     hops = [
         item.question.text
-        for item in Mmqa(tmp_path / "sample").evaluate()
+        for item in Mmqa.at(tmp_path / "sample").evaluate()
         if item.tags["type"].startswith(("Compose", "Compare", "Intersect"))
     ]
     split = [parts(text) for text in hops if len(parts(text)) > 1]

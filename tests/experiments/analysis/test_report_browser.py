@@ -15,7 +15,7 @@ from actors.messages import Question, Trace
 from experiments.analysis.reports import write_run_report, write_sweep_report
 from experiments.analysis.summary import summarise
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
-from experiments.attacks.metrics import Harm
+from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.trials import TrialResult

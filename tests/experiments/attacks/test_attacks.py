@@ -16,15 +16,13 @@ from actors.errors import UserError
 from actors.messages import FieldKind, Given, Heard, Kind, Message, Question, Source, Task, Trace, Turn
 from actors.prompting.prompt import INSTRUCTION
 from actors.reader.reader import ReaderSettings
-from experiments.attacks.attack import Attack, Phase
-from experiments.attacks.attackers import choose_attackers
-from experiments.attacks.contagion import Contagion
-from experiments.attacks.kind import AttackContext, AttackKind
-from experiments.attacks.metrics import Harm
-from experiments.attacks.poison import ID
-from experiments.attacks.settings import AttackSettings
+from experiments.attacks.attack import Attack, Phase, choose_attackers
+from experiments.attacks.attack_metrics import Harm
+from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings
+from experiments.attacks.outside_attacks import PLANTED
+from experiments.attacks.turn_attacks import Contagion
 from experiments.datasets.item import Item, Score
-from experiments.metrics.text import exact_match, list_f1
+from experiments.metrics.answer_metrics import exact_match, list_f1
 from experiments.records.records import encode_trace
 from tests.support.team import ReaderTeam
 from topologies.baselines import Single, constant_wiring
@@ -296,7 +294,7 @@ async def test_methods_and_samples_meet_the_same_tampering() -> None:
 async def test_a_planted_source_is_read_by_everyone_of_its_modality(source: Any, modalities: tuple[str, ...]) -> None:
     office = Office()
     trace = await discussed(attack(kind="poison", source=source), office=office)
-    assert ID in trace.evidence
+    assert PLANTED in trace.evidence
     assert trace.attacked == ()
     for request in office.requests:
         shown = f"] {trace.target}" in request.shared

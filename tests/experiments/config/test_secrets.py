@@ -19,8 +19,6 @@ from run import main
         ["sweep.points=[{model.base_url: 'http://me:s3cretword@host/v1'}]"],
         ["sweep.points=[{model: {base_url: 'http://me:s3cretword@host/v1'}}]"],
         ["roles.decision.model.base_url=http://me:s3cretword@host/v1"],
-        ["retrieval.web_url=https://me:s3cretword@host/search"],
-        ["retrieval.web_url=https://host/search?key=s3cretword"],
         ["model.key_env=sk-s3cretword-1"],
         ["model.key_env=s3cretword_looks_like_a_name"],
         ["model=openai", "model.name=m", "model.base_url=http://h/v1", "model.key_env=S3CRETWORD"],

@@ -20,7 +20,7 @@ from experiments.analysis.summary import RunFacts, summarise
 from experiments.config.loading import load
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import ADVICE, Mh
-from experiments.metrics.paths import PATH_METRICS, path_metrics
+from experiments.metrics.graph_metrics import PATH_METRICS, path_metrics
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
 from experiments.running.methods import make_topology
@@ -37,7 +37,7 @@ def real(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Mh:
     (root / "questions_mh").mkdir()
     shutil.copy(shared_data / "mh" / "question_list.xlsx", root / "questions_mh")
     write_graph_of(root / "questions_mh" / "question_list.xlsx", root)
-    return Mh(root)
+    return Mh.at(root)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_the_corpus_holds_every_entity_and_picture_once_and_the_pool_is_made_of_
 
 
 def test_questions_not_evaluated_are_there_to_learn_from(real: Mh) -> None:
-    some = Mh(real._release.root, train=20, limit=50, seed=3)
+    some = Mh.at(real.folder.root, train=20, limit=50, seed=3)
     evaluated = [item.question.id for item in some.evaluate()]
     learned = [item.question.id for item in some.train()]
     assert (len(evaluated), len(learned)) == (50, 20)
@@ -115,7 +115,7 @@ def test_questions_not_evaluated_are_there_to_learn_from(real: Mh) -> None:
 
 
 def test_entities_have_their_information_frames_in_order_and_caption(root: Path) -> None:
-    sources = {source.id: source for source in Mh(root).corpus()}
+    sources = {source.id: source for source in Mh.at(root).corpus()}
     assert sources["Roarer"].text == "Roarer is known as the King."
     bite = [source for source in sources.values() if source.doc == "Roarer Bite"]
     assert [(source.kind, source.text) for source in bite] == [
@@ -130,7 +130,7 @@ def test_entities_have_their_information_frames_in_order_and_caption(root: Path)
 
 
 def test_edges_have_their_condition_and_either_name_of_the_sheet_will_do(root: Path) -> None:
-    triples = {triple.id: triple for triple in Mh(root).triples()}
+    triples = {triple.id: triple for triple in Mh.at(root).triples()}
     assert "Roarer Spin | continues with (if the hunter is near) | Roarer Bite" in triples
     assert "Roarer | has subspecies | White Roarer" in triples
     assert "White Roarer | has attack | White Roarer Bite" in triples
@@ -138,9 +138,9 @@ def test_edges_have_their_condition_and_either_name_of_the_sheet_will_do(root: P
 
 
 def test_an_answer_is_scored_by_em_and_f1(root: Path) -> None:
-    item = next(item for item in Mh(root).evaluate() if item.gold == ("Spin",))
-    assert Mh(root).score(item, "Roarer Spin").utility == 1.0
-    assert Mh(root).score(item, None) == Score(0.0, 0.0, 0.0)
+    item = next(item for item in Mh.at(root).evaluate() if item.gold == ("Spin",))
+    assert Mh.at(root).score(item, "Roarer Spin").utility == 1.0
+    assert Mh.at(root).score(item, None) == Score(0.0, 0.0, 0.0)
 
 
 def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:
@@ -148,17 +148,17 @@ def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:
         open_dataset(load(["experiment=mh_mmkg", "data=mh"]), root)
     (root / "mmkg" / "Roarer" / "Relations.xlsx").write_bytes(b"no sheet")
     with pytest.raises(UserError, match=r"Relations.xlsx is not an .xlsx spreadsheet"):
-        list(Mh(root).triples())
+        list(Mh.at(root).triples())
     (root / "mmkg" / "Roarer" / "Relations.xlsx").unlink()
     with pytest.raises(UserError, match=r"missing data file .*Relations.xlsx"):
-        list(Mh(root).triples())
+        list(Mh.at(root).triples())
     write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER[:-1], [])
     with pytest.raises(UserError, match="has no column Type"):
-        list(Mh(root).evaluate())
+        list(Mh.at(root).evaluate())
     shutil.rmtree(root / "mmkg")
     write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER, [])
     with pytest.raises(UserError, match=r"missing folder .*mmkg"):
-        list(Mh(root).corpus())
+        list(Mh.at(root).corpus())
 
 
 def test_the_data_set_says_whether_the_edges_of_its_graph_lead_one_way() -> None:
@@ -253,7 +253,7 @@ def test_a_cell_of_the_graph_that_no_entity_or_edge_can_have_is_named_by_file_ro
     row = ["A", "b", "", "", "C"]
     row[column] = cell
     write_sheet(path, ["h"] * 5, [["A", "", "", "", "B"], row])
-    graph = Mh(root)
+    graph = Mh.at(root)
     with pytest.raises(UserError, match=says) as refused:
         assert not [*graph.corpus(), *graph.triples()]
     assert str(path) in str(refused.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.datasets.packed import unpacked
+from experiments.datasets.reading import unpacked
 
 
 @pytest.fixture

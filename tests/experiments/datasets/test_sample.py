@@ -19,12 +19,11 @@ from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Kind, derive_seed
-from experiments.datasets.generated import MOST
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample import release
 from experiments.datasets.sample.questions import TYPES
-from experiments.datasets.sample.release import QUESTIONS_PER_SHELF, write_sample
-from experiments.datasets.sample.scene import COLOURS, GROUNDS, Group, Scene, draw
+from experiments.datasets.sample.release import MOST, QUESTIONS_PER_SHELF, write_sample
+from experiments.datasets.sample.scene import COLOURS, GROUNDS, Scene, Things, draw
 from experiments.datasets.sample.shapes import SHAPES
 from experiments.datasets.sample.world import shelves
 
@@ -261,7 +260,7 @@ def test_pictures_can_be_decoded_and_differ(sample: Written) -> None:
 @pytest.mark.parametrize("kind", SHAPES)
 def test_a_thing_is_drawn_in_its_colour_as_often_as_it_is_there(kind: str) -> None:
     def painted(count: int) -> int:
-        with Image.open(io.BytesIO(draw(Scene((Group(count, "purple", kind),), "", "grey")))) as image:
+        with Image.open(io.BytesIO(draw(Scene((Things(count, "purple", kind),), "", "grey")))) as image:
             assert {colour for _, colour in image.getcolors() or []} == {COLOURS["purple"], GROUNDS["grey"]}
             return {colour: number for number, colour in image.getcolors() or []}[COLOURS["purple"]]
 
@@ -270,7 +269,7 @@ def test_a_thing_is_drawn_in_its_colour_as_often_as_it_is_there(kind: str) -> No
 
 
 def test_the_loader_of_the_benchmark_reads_it(sample: Written) -> None:
-    data = Mmqa(sample.folder)
+    data = Mmqa.at(sample.folder)
     sources = {source.id: source for source in data.corpus()}
     docs = {source.doc for source in sources.values()}
     assert Counter(source.kind for source in sources.values())[Kind.IMAGE] == len(sample.images)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_questions_come_with_their_facts_and_without_the_releases_quotation_marks(root: Path) -> None:
-    dataset = WebQa(root, root / "cache")
+    dataset = WebQa.at(root)
     (item,) = dataset.evaluate()
     assert item.question.text == 'What color is the "belly" of a Frog?'
     assert item.gold == ("The belly is white.",)
@@ -80,7 +81,7 @@ def test_questions_come_with_their_facts_and_without_the_releases_quotation_mark
 
 
 def test_sources_are_told_once_and_pictures_by_caption_where_there_are_no_files(root: Path) -> None:
-    corpus = list(WebQa(root, root / "cache").corpus())
+    corpus = list(WebQa.at(root).corpus())
     assert [source.id for source in corpus] == ["v_0", "30000001", "30000002", "t_1", "t_0", "30000000"]
     assert (corpus[1].kind, corpus[1].title, corpus[1].text) == (Kind.IMAGE, "frog 30000001", "A frog, 30000001")
     assert corpus[1].image is None
@@ -92,18 +93,20 @@ def test_sources_are_told_once_and_pictures_by_caption_where_there_are_no_files(
 def test_pictures_of_the_chosen_questions_become_files(root: Path, all_pictures: bool, written: set[str]) -> None:
     only_val = write(root, asked("v"), asked("w", "none", img_posFacts=[picture(30000000)], img_negFacts=[]))
     write_pictures(only_val)
-    corpus = {s.id: s for s in WebQa(only_val, root / "cache", all_pictures=all_pictures).corpus()}
-    assert {file.stem for file in (root / "cache").iterdir()} == written
+    data = WebQa.at(only_val)
+    data.request = replace(data.request, whole_corpus=all_pictures)
+    corpus = {source.id: source for source in data.corpus()}
+    assert {file.stem for file in (root / "cache" / "webqa").iterdir()} == written
     with Image.open(str(corpus["30000002"].image)) as opened:
         assert opened.getpixel((0, 0)) == pytest.approx((0, 160, 0), abs=2)
 
 
 def test_no_label_is_in_the_corpus(root: Path) -> None:
-    assert "white" not in repr(list(WebQa(root, root / "cache").corpus()))
+    assert "white" not in repr(list(WebQa.at(root).corpus()))
 
 
 def test_an_answer_is_scored_by_its_category(root: Path) -> None:
-    dataset = WebQa(root, root / "cache")
+    dataset = WebQa.at(root)
     (item,) = dataset.evaluate()
     answers = ("White!", "white and green", "green", None)
     assert [dataset.score(item, answer).utility for answer in answers] == pytest.approx([1, 2 / 3, 0, 0])
@@ -154,7 +157,7 @@ def test_lemmas_are_compared_where_there_is_a_lemmatiser() -> None:
 
 
 def test_released_keywords_are_the_gold_answer(tmp_path: Path) -> None:
-    dataset = WebQa(write(tmp_path, asked("v", Keywords_A='"white"')), tmp_path / "cache")
+    dataset = WebQa.at(write(tmp_path, asked("v", Keywords_A='"white"')))
     assert next(dataset.evaluate()).gold == ("white",)
 
 
@@ -169,7 +172,7 @@ def test_released_keywords_are_the_gold_answer(tmp_path: Path) -> None:
 )
 def test_a_question_that_cannot_be_read_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=f"WebQA_train_val.json, question v: .*{message}"):
-        list(WebQa(write(tmp_path, asked("v", **changes)), tmp_path).evaluate())
+        list(WebQa.at(write(tmp_path, asked("v", **changes))).evaluate())
 
 
 def test_picture_files_that_do_not_go_together_are_named(root: Path) -> None:
@@ -177,13 +180,13 @@ def test_picture_files_that_do_not_go_together_are_named(root: Path) -> None:
     index = (root / "imgs.lineidx").read_text().splitlines()
     (root / "imgs.lineidx").write_text("\n".join(index[::-1]))
     with pytest.raises(UserError, match=r"imgs\.tsv has picture '30000000' where imgs\.lineidx has 30000002"):
-        list(WebQa(root, root / "cache").corpus())
+        list(WebQa.at(root).corpus())
     (root / "imgs.lineidx").write_text("0\n")
     with pytest.raises(UserError, match=r"imgs\.tsv has 1 pictures and none with the id 30000001"):
-        list(WebQa(root, root / "cache").corpus())
+        list(WebQa.at(root).corpus())
     (root / "imgs.lineidx").unlink()
     with pytest.raises(UserError, match=r"imgs\.lineidx: copy it there from the downloads"):
-        list(WebQa(root, root / "cache").corpus())
+        list(WebQa.at(root).corpus())
 
 
 def test_quotation_marks_inside_an_answer_stay() -> None:

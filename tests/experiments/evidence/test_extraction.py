@@ -16,7 +16,7 @@ from experiments.datasets.item import Item
 from experiments.dry_run.dry_run import count_run
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.extraction import CAPTIONER, EXTRACTOR, GRAPH, statements
-from experiments.evidence.settings import RetrievalSettings
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.records import usage
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,8 @@ from hypothesis import strategies as st
 from actors.messages import FieldKind, Kind, Message, Source, Status, Turn
 from experiments.config.loading import load
 from experiments.dry_run.dry_run import count_run
-from experiments.evidence.extraction import GRAPH, Kept, statements
-from experiments.evidence.gleaning import MISSED, Gleaned
-from experiments.evidence.parts import parts_of
+from experiments.evidence import extraction
+from experiments.evidence.extraction import GRAPH, MISSED, Extracted, parts_of, statements
 from experiments.records.recorder import Recorder
 from experiments.running.extracting import extract, identity
 from tests.experiments.evidence.test_extraction import ROLES, WORDS, context, log, recorder
@@ -43,10 +43,10 @@ class Saying(ReaderTeam):
         return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, status=status, error=error, fields=fields)
 
 
-async def gleaned(looks: int, *said: tuple[str, ...] | Status) -> tuple[Kept, Status, list[Turn]]:
+async def gleaned(looks: int, *said: tuple[str, ...] | Status) -> tuple[Extracted, Status, list[Turn]]:
     team, (question,) = Saying(*said), GRAPH.questions(LONG)
-    trace = await Gleaned(GRAPH, looks).answer(question, team.ask)
-    return Kept.of(GRAPH, trace), trace.status, team.turns
+    trace = await replace(GRAPH, gleaning=looks).answer(question, team.ask)
+    return Extracted.of(GRAPH, trace), trace.status, team.turns
 
 
 async def test_what_was_found_is_shown_and_what_was_missed_is_added_until_nothing_new_comes() -> None:
@@ -85,23 +85,24 @@ async def test_the_embedded_reader_gives_on_a_further_look_what_it_has_not_given
 
 
 async def test_a_long_source_is_asked_about_in_parts_whose_triples_are_joined_each_once(
-    tmp_path: Path, recorder: Recorder
+    tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sources() -> Iterator[Source]:
         yield LONG
 
-    team, run = ReaderTeam(ROLES), context(tmp_path, recorder, "retrieval.part_words=100")
+    monkeypatch.setattr(extraction, "PART_WORDS", 100)
+    team, run = ReaderTeam(ROLES), context(tmp_path, recorder)
     kept = await extract(GRAPH, run, sources, team, log(recorder, team))
     read = [turn.question.evidence[0] for turn in team.turns]
     assert len(read) > 2
     assert all(part.title == "Films" and part.text.endswith("Venn.") for part in read)
     assert all(len(part.text.split()) <= 100 for part in read)
-    heads = [triple.head for triple in statements(sources(), kept, 100).of(LONG)]
+    heads = [triple.head for triple in statements(sources(), kept).of(LONG)]
     # Of all parts, in their order; the embedded reader overlooks a sentence now and then.
     assert heads == [film for film in FILMS if film in heads]
     assert {FILMS[-1], FILMS[-2]} & set(heads)
-    said = {key: Kept(key, (f"part {n} | is | here", "a | is | b")) for n, key in enumerate(kept)}
-    stated = list(statements(sources(), said, 100).of(LONG))
+    said = {key: Extracted(key, (f"part {n} | is | here", "a | is | b")) for n, key in enumerate(kept)}
+    stated = list(statements(sources(), said).of(LONG))
     assert [triple.head for triple in stated] == ["part 0", "a", *(f"part {n}" for n in range(1, len(said)))]
     assert {triple.source for triple in stated} == {"long"}
     assert len({triple.id for triple in stated}) == len(stated)
@@ -124,10 +125,8 @@ def test_titles_and_quotations_do_not_end_a_part_in_the_middle() -> None:
     assert parts_of("one two three four", 3) == ["one two three", "four"]
 
 
-def test_further_looks_are_kept_apart_and_the_length_of_parts_is_not_and_a_dry_run_counts_one(tmp_path: Path) -> None:
-    told = {identity(load([*WORDS, *words]), GRAPH) for words in ((), ("retrieval.part_words=90",))}
-    assert len(told) == 1
-    assert identity(load([*WORDS, "retrieval.gleaning=1"]), GRAPH) not in told
+def test_further_turns_are_kept_apart_and_a_dry_run_counts_one(tmp_path: Path) -> None:
+    assert identity(load([*WORDS, "retrieval.gleaning=1"]), GRAPH) != identity(load(WORDS), GRAPH)
     words = ["experiment=hm_rag", "data.limit=2", "methods=[hm_rag_graph]", f"output={tmp_path}", *WORDS[1:]]
     once, looked = (count_run(load([*words, f"retrieval.gleaning={looks}"])).phases[0] for looks in (0, 2))
     assert looked.turns == 2 * once.turns

@@ -15,8 +15,8 @@ from actors.reader.triple_rules import MENTIONED
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
-from experiments.evidence.knowledge import Knowledge, triples_given
-from experiments.evidence.settings import RetrievalSettings
+from experiments.evidence.library import Knowledge, triples_given
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.built_folder import MARKER
 from retrieval.embed import LexicalEncoder
 from retrieval.extract import triples_of
@@ -105,7 +105,7 @@ def test_the_words_on_a_picture_are_one_statement_without_its_numbers() -> None:
 @pytest.mark.skipif("SCIENCEQA_ROOT" not in os.environ, reason="no copy of ScienceQA in $SCIENCEQA_ROOT")
 def test_few_statements_of_a_release_are_words_on_its_pictures_and_none_are_of_dates() -> None:
     stated = [
-        triple for source in ScienceQa(Path(os.environ["SCIENCEQA_ROOT"])).corpus() for triple in triples_of(source)
+        triple for source in ScienceQa.at(Path(os.environ["SCIENCEQA_ROOT"])).corpus() for triple in triples_of(source)
     ]
     assert sum(triple.relation == "reads" for triple in stated) < 0.15 * len(stated)
     assert not [triple for triple in stated if triple.relation == MENTIONED and triple.head.isdigit()]

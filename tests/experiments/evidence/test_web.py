@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from actors.errors import UserError, WebError
 from actors.messages import Kind
 from experiments.config.loading import load
-from experiments.evidence.settings import RetrievalSettings
-from experiments.evidence.web import RECORDING, check_web, open_web
+from experiments.evidence import library
+from experiments.evidence.library import RECORDING, check_web, open_web
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval import web_search as web
 from retrieval.web_search import RESULTS, RecordedWeb, Serper, as_hits, read_recording, read_results
 from tests.support.endpoint import Asked, Server, Told
@@ -135,7 +136,7 @@ async def test_nobody_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
     [
         (refusal(403, "Unauthorized."), "refuses this key .*HTTP 403: Unauthorized.*check SERPER_API_KEY"),
         (refusal(400, "Not enough credits"), "no credit .*HTTP 400: Not enough credits"),
-        (refusal(404, "Cannot POST"), "is no web search .*retrieval.web_url"),
+        (refusal(404, "Cannot POST"), "is no web search"),
         (refusal(403, f"{KEY} is not a key"), r"\[key\] is not a key"),
     ],
 )
@@ -248,8 +249,8 @@ def test_the_key_is_looked_for_before_anything_is_started(monkeypatch: pytest.Mo
         check_web(configured("retrieval.web=serper"))
     monkeypatch.setenv("SERPER_API_KEY", KEY)
     check_web(configured("retrieval.web=serper"))
-    with pytest.raises(UserError, match="not the name of an environment variable") as caught:
-        configured(f"retrieval.web_key_env={KEY}")
+    with pytest.raises(UserError, match=r"retrieval\.encoder") as caught:
+        configured(f"retrieval.encoder={KEY}")
     assert KEY not in str(caught.value)
 
 
@@ -268,8 +269,8 @@ async def test_a_run_tells_again_what_an_earlier_one_was_told_and_keeps_it_itsel
         folder.mkdir()
     google = Google()
     async with google.server.running():
-        asked = configured("retrieval.web=serper", f"retrieval.web_url={google.server.base_url}/search")
-        live = open_web(asked, first)
+        monkeypatch.setattr(library, "SERPER_URL", f"{google.server.base_url}/search")
+        live = open_web(configured("retrieval.web=serper"), first)
         assert live is not None
         found = await live.search("bridge", 5)
     recorded = open_web(configured("retrieval.web=recorded", f"retrieval.web_file={first / RECORDING}"), again)

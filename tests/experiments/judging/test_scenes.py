@@ -15,8 +15,7 @@ from experiments.analysis.tables.measured import Evaluated
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import Mh
 from experiments.judging.judge import Judge
-from experiments.judging.judgements import judge_run
-from experiments.judging.scenes import HasCaptions, judge_scenes, scenes, similarities
+from experiments.judging.judgements import HasCaptions, judge_run, judge_scenes, scenes, similarities
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from tests.support.mh_release import write_small
@@ -78,7 +77,7 @@ def test_the_similarity_is_a_measure_of_tables_and_stands_in_metrics(run: RunFol
 
 def test_the_data_set_brings_what_people_wrote(tmp_path: Path) -> None:
     write_small(tmp_path)
-    data = Mh(tmp_path)
+    data = Mh.at(tmp_path)
     assert isinstance(data, HasCaptions)
     assert data.captions()["Roarer Bite"] == PEOPLE["Roarer Bite"]
     assert "Roarer" not in data.captions()

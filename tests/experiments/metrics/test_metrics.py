@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.messages import Question
 from experiments.datasets.item import Item, Score, choice_score, text_score
-from experiments.metrics.text import (
+from experiments.metrics.answer_metrics import (
     choice_of,
     exact_match,
     list_f1,

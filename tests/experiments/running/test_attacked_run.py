@@ -12,8 +12,14 @@ import pytest
 
 from actors.runtime.inline import Local
 from experiments.analysis import summary
-from experiments.attacks.edge_scores import attackers_found, write_edge_scores
-from experiments.attacks.metrics import Harm, auc_attacker, honest_edges_cut, mean_by_round
+from experiments.attacks.attack_metrics import (
+    Harm,
+    attackers_found,
+    auc_attacker,
+    honest_edges_cut,
+    mean_by_round,
+    write_edge_scores,
+)
 from experiments.config.config import Config
 from experiments.config.loading import load, save
 from experiments.datasets.item import Score

@@ -171,7 +171,7 @@ def test_a_question_whose_sources_are_not_in_the_corpus_is_named(tmp_path: Path)
     from actors.messages import Kind, Question, Source
     from experiments.datasets.item import Item
     from experiments.evidence.evidence import Evidence
-    from experiments.evidence.settings import RetrievalSettings
+    from experiments.evidence.retrieval_settings import RetrievalSettings
     from retrieval.embed import LexicalEncoder
     from retrieval.store import Store
 

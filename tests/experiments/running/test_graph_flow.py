@@ -72,7 +72,7 @@ def without(walk: Wiring, speaks: Bools) -> Wiring:
 def questions(tmp_path_factory: pytest.TempPathFactory) -> list[Question]:
     folder = tmp_path_factory.mktemp("data") / "sample"
     write_sample(folder, seed=3, train=0, dev=4)
-    data = Mmqa(folder)
+    data = Mmqa.at(folder)
     by_doc: dict[str, list[Source]] = {}
     for source in data.corpus():
         by_doc.setdefault(source.doc, []).append(source)

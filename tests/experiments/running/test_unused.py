@@ -13,14 +13,14 @@ import pytest
 from actors.backends.backends import BACKENDS
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
-from experiments.attacks.catalogue import ATTACKS
-from experiments.attacks.settings import AttackSettings
+from experiments.attacks.attack import ATTACKS
+from experiments.attacks.kind import AttackSettings
 from experiments.config.config import is_sweep
 from experiments.config.loading import experiments, load, said, varying
 from experiments.conformance.methods import MethodInWorld
 from experiments.conformance.scripted import improvised, sample_world
 from experiments.datasets.catalogue import DATASETS
-from experiments.datasets.settings import DataSettings
+from experiments.datasets.kind import DataSettings
 from experiments.running.methods import METHODS
 from experiments.running.unused import check_used
 from experiments.sweeps.trials import combinations, expand, tell_unused

@@ -19,7 +19,7 @@ from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
-from experiments.evidence.settings import RetrievalSettings
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from topologies.systems import wiki_llava
@@ -637,7 +637,7 @@ async def test_core_mmrag_keeps_the_internal_answer_where_nothing_is_found(store
 
 async def test_on_the_sample_what_is_retrieved_tells_and_knowledge_alone_does_not(tmp_path: Path) -> None:
     write_sample(tmp_path / "sample", seed=3, train=0, dev=10)
-    data = Mmqa(tmp_path / "sample")
+    data = Mmqa.at(tmp_path / "sample")
     items = list(data.evaluate())
     store = Store.open(tmp_path / "index", data.corpus, LexicalEncoder())
     utility = {}

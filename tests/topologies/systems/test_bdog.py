@@ -18,7 +18,7 @@ from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
-from experiments.evidence.settings import RetrievalSettings
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from topologies.systems import bdog
@@ -324,10 +324,10 @@ async def test_graph_without_debate_is_one_agents_answer_from_its_own_graph(stor
 
 
 async def test_on_scienceqa_readers_debate_on_a_graph_of_hint_and_picture(shared_data: Path, tmp_path: Path) -> None:
-    data = ScienceQa(shared_data / "scienceqa")
+    data = ScienceQa.at(shared_data / "scienceqa")
     item = next(item for item in data.evaluate() if item.tags["context"] == "IMG+TXT")
     docs = set(item.pool)
-    store = Store.open(tmp_path, lambda: data.corpus(docs), LexicalEncoder())
+    store = Store.open(tmp_path, lambda: (source for source in data.corpus() if source.doc in docs), LexicalEncoder())
     config = load(["experiment=bdog_table"])
     team = ScriptedTeam({role.name: role for role in (SOLO, *ROLES)}, Reader(ReaderSettings()))
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])

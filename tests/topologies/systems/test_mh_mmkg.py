@@ -31,8 +31,8 @@ from experiments.datasets.item import Item
 from experiments.datasets.mh import ADVICE, Mh
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
-from experiments.evidence.settings import RetrievalSettings
-from experiments.metrics.paths import PATH_METRICS, path_metrics
+from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.metrics.graph_metrics import PATH_METRICS, path_metrics
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.mh_release import write_small
@@ -140,7 +140,7 @@ class Release:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     root = tmp_path_factory.mktemp("small")
     write_small(root)
-    data = Mh(root)
+    data = Mh.at(root)
     items = {item.question.id: item for item in data.evaluate()}
     evidence = Evidence(Store.open(root / "index", data.corpus, make_encoder("lexical")), RetrievalSettings())
     return Release(items, LabelledLibrary(evidence, items.values(), triples=data.triples))

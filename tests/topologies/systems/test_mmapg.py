@@ -23,7 +23,7 @@ from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
-from experiments.evidence.settings import RetrievalSettings
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from topologies.systems import mmapg
@@ -481,7 +481,7 @@ async def test_plans_of_any_improvised_discussion_can_be_read_from_the_trace(sto
 
 async def test_readers_plan_look_up_and_answer_questions_of_the_sample(tmp_path: Path) -> None:
     write_sample(tmp_path / "sample", seed=3, train=0, dev=12)
-    data = Mmqa(tmp_path / "sample")
+    data = Mmqa.at(tmp_path / "sample")
     items = list(data.evaluate())
     store = Store.open(tmp_path / "index", data.corpus, LexicalEncoder())
     config = load(["experiment=mmapg"])

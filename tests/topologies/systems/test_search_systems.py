@@ -16,7 +16,7 @@ from experiments.conformance.scripted import NONSENSE, SYSTEMS, Script, Scripted
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
-from experiments.evidence.settings import RetrievalSettings
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from topologies.systems import omnisearch, vidorag

@@ -50,11 +50,13 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> SampleWorld:
 @pytest.fixture(scope="module")
 def scienceqa(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> SampleWorld:
     """A real question with a hint and a picture, and lectures on others."""
-    data = ScienceQa(shared_data / "scienceqa")
+    data = ScienceQa.at(shared_data / "scienceqa")
     item = next(item for item in data.evaluate() if item.tags["context"] == "IMG+TXT")
     lectures = [doc for other in islice(data.evaluate(), 40) for doc in other.withheld]
     docs = {*item.pool, *item.withheld, *lectures}
-    return world_of(tmp_path_factory.mktemp("scienceqa"), lambda: data.corpus(docs), [item])
+    return world_of(
+        tmp_path_factory.mktemp("scienceqa"), lambda: (source for source in data.corpus() if source.doc in docs), [item]
+    )
 
 
 @cache

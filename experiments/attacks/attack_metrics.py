@@ -1,19 +1,24 @@
-"""Measures of an attack: success, infection of honest agents, and how low learning ranks the attackers' edges."""
+"""Measures of an attack: success, infection of honest agents, and the ranks of the attackers' edges after learning."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from actors.messages import Message, Trace
-from experiments.attacks.catalogue import attack_kind
+from experiments.attacks.attack import attack_kind
 from experiments.attacks.targets import aimed_at
 from experiments.datasets.item import Dataset, Item
-from experiments.metrics.ranking import auc
+from experiments.metrics.graph_metrics import auc
+from topologies.wiring import Edges, Floats
+
+EDGE_SCORES = "edge_scores.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +26,9 @@ class Harm:
     """The effect of an attack with a target on one discussion.
 
     success: 1 where the final answer is the target by the data set's own scoring and not right as well (a list may be
-        both), else 0. Where several attackers have a target each, the wrong answers that they gave count all.
-    infection: per round, the share of the honest agents that spoke and gave the target as their own answer.
-    carried: under an attack that spreads, the share of them that pass it on.
+        both), else 0. Where several attackers have a target each, all wrong answers that they gave count.
+    infection: per round, the share of honest agents with a message whose answer is the target.
+    carried: per round, under an attack that spreads, the share of them that pass it on.
     """
 
     success: float
@@ -32,7 +37,7 @@ class Harm:
 
     @staticmethod
     def of(trace: Trace, item: Item, dataset: Dataset) -> Harm | None:
-        """None for a discussion that was not attacked, or by an attack that is after no particular answer."""
+        """The harm to a discussion; None where it was not attacked, or by an attack without a target."""
         target = trace.target
         if target is None:
             return None
@@ -50,7 +55,7 @@ class Harm:
 
 
 def won(answer: str | None, item: Item, aims: Sequence[Item], dataset: Dataset) -> bool:
-    """Whether an answer is a wrong one that was aimed at, and not right as well (a list may be both).
+    """True for an answer that is an attack's target, and not right as well (a list may be both).
 
     aims: the item `aimed_at` each wrong answer.
     """
@@ -69,7 +74,7 @@ def _honest_rounds(trace: Trace) -> list[list[Message]]:
 
 
 def _share(flags: Sequence[bool]) -> float:
-    return sum(flags) / len(flags) if flags else 0.0  # a silent round infects nobody
+    return sum(flags) / len(flags) if flags else 0.0
 
 
 def mean_by_round(shares: Sequence[Sequence[float]]) -> list[float]:
@@ -116,8 +121,45 @@ def _edges(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Scores [sender, receiver], where an edge to another agent can be, and where its sender is compromised."""
     values = np.asarray(matrix, dtype=np.float64)
-    # The diagonal is an agent's memory of itself, through which nobody else is reached.
+    # The diagonal is an agent's memory of itself.
     exists = (values > -np.inf) & ~np.eye(len(values), dtype=bool)
     of_attacker = np.zeros_like(exists)
     of_attacker[list(attackers)] = True
     return values, exists, of_attacker
+
+
+def write_edge_scores(folder: Path, agents: Sequence[str], attackers: Sequence[str], scores: Edges[Floats]) -> None:
+    """Writes a learner's ranking of edges to the run folder.
+
+    Matrices are [sender, receiver] in the agents' order; null where no edge can be, negative where one was cut.
+    """
+    names = {"agents": list(agents), "attackers": list(attackers)}
+    # JSON has no infinity, so an edge that cannot be is null.
+    matrices = {
+        kind: [[round(value, 6) if math.isfinite(value) else None for value in row] for row in matrix.tolist()]
+        for kind, matrix in scores._asdict().items()
+    }
+    (folder / EDGE_SCORES).write_text(json.dumps(names | matrices) + "\n")
+
+
+def attackers_found(folder: Path) -> dict[str, float]:
+    """`auc_attacker` and `honest_edges_cut` of a run, spatial and temporal edges together.
+
+    Empty where nothing was learned or no particular agent compromised.
+    """
+    path = folder / EDGE_SCORES
+    if not path.is_file():
+        return {}
+    record = json.loads(path.read_text())
+    attackers = [record["agents"].index(name) for name in record["attackers"]]
+    if not attackers:
+        return {}
+    scores = [
+        [[-math.inf if value is None else value for value in row] for row in record[kind]]
+        for kind in ("spatial", "temporal")
+    ]
+    figures = {
+        "auc_attacker": auc_attacker(scores, attackers),
+        "honest_edges_cut": honest_edges_cut(scores, attackers),
+    }
+    return {name: value for name, value in figures.items() if value is not None}

@@ -1,9 +1,12 @@
-"""Precision and recall of the paths that a method followed through a knowledge graph."""
+"""Scores of a graph: paths that a method followed through a knowledge graph, and rankings of edges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
 
 from topologies.answers import wording
 
@@ -46,3 +49,15 @@ def _named(paths: Iterable[Sequence[str]]) -> set[Names]:
 
 def _edges(paths: Iterable[Names]) -> set[Names]:
     return {edge for path in paths for edge in pairwise(path)}
+
+
+def auc(low: npt.ArrayLike, high: npt.ArrayLike) -> float | None:
+    """The share of pairs in which a value of `low` (n,) is below one of `high` (m,), ties counting half.
+
+    None where one of them is empty.
+    """
+    lower, higher = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    if not lower.size or not higher.size:
+        return None
+    # All pairs at once, [n, m]: there are as many values as edges, so the matrix stays small.
+    return float((lower[:, None] < higher).mean() + (lower[:, None] == higher).mean() / 2)

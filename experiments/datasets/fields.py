@@ -1,8 +1,8 @@
-"""The kinds of fields that schemas are made of, and the one line that a record of another form gets.
+"""Types of the fields that layouts of releases are made of, and the one line that an error about a record gets.
 
-Schemas are dataclasses that pydantic checks: it is there already (AutoGen needs it), reads JSON itself and faster than
-the standard library, tells what it found, and refuses lone surrogates, endless numbers and endless nesting. Fields that
-no loader reads are not in a schema and may hold anything.
+A layout is a frozen dataclass that pydantic validates: pydantic parses JSON itself, names the field at fault, and
+refuses lone surrogates, huge numbers and endless nesting. A field that no loader reads is left out of the layout and
+may hold anything.
 """
 
 from __future__ import annotations
@@ -16,20 +16,25 @@ from pydantic import FailFast, PlainValidator, StringConstraints, TypeAdapter, V
 from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
-from experiments.datasets.layouts.limits import ID, LINE, ROW
 
 T = TypeVar("T")
+
+# Limits are far above what the official releases hold; the largest of these are in brackets.
+MB = 2**20
+RECORD = 8 * MB  # bytes of a JSON record (20 kB, a WebQA question)
+ROW = 64 * MB  # characters of a table's row, with its picture in base64 (some MB, MMBench)
+ID = 512  # characters of an id
 
 _NOT_BLANK = r"\S"
 _ONE_LINE = r"^[^\p{Cc}\p{Zl}\p{Zp}]*$"
 
-# The limit that no record can reach has pydantic look at the characters: without one, lone surrogates pass in a row.
+# Without any limit pydantic does not look at a row's characters, and lone surrogates pass.
 Text = Annotated[str, StringConstraints(max_length=ROW)]
-Said = Annotated[str, StringConstraints(max_length=LINE, pattern=_NOT_BLANK)]  # a question, an answer
-# What stands in tables, in names of files and on the terminal: one line.
+NonBlank = Annotated[str, StringConstraints(max_length=RECORD, pattern=_NOT_BLANK)]
+# Text of tables, file names and the terminal.
 Label = Annotated[str, StringConstraints(max_length=ID, pattern=_ONE_LINE)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=ID, pattern=_ONE_LINE)]
-# Reading ends at the first error: a long list of wrong values would be a longer one of errors.
+# Validation ends at the first error: a long list of wrong values would make a longer list of errors.
 Many = Annotated[tuple[T, ...], FailFast()]
 
 _EXPECTED = {
@@ -42,47 +47,38 @@ _EXPECTED = {
     "dataclass_type": "an object",
     "tuple_type": "a list",
 }
-_PATTERNS: dict[str, str] = {
-    _NOT_BLANK: "text that is not empty",
-    _ONE_LINE: "one line of text without control characters",
-}
+_PATTERNS = {_NOT_BLANK: "text that is not empty", _ONE_LINE: "one line of text without control characters"}
 
 _shown = reprlib.Repr()
 _shown.maxstring = _shown.maxother = _shown.maxlong = 60
 
 
-def like(pattern: str, expected: str) -> StringConstraints:
-    """Text of a pattern; `expected` is what errors call it."""
+def matching(pattern: str, expected: str) -> StringConstraints:
+    """Constrains a text to a pattern, which errors call `expected`."""
     _PATTERNS[pattern] = expected
     return StringConstraints(pattern=pattern)
 
 
-def number_text(value: float) -> str:
-    """The text of a computed answer, without floating-point noise (300, not 300.0; 1.144)."""
-    return f"{value:.10g}"
-
-
 def answer_text(value: Any) -> str:
-    """A gold answer that is text or a computed number. Raises PydanticCustomError for anything else."""
+    """A gold answer as text: 300 and not 300.0. Raises PydanticCustomError unless it is text or a finite number."""
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        return number_text(value)
+        return f"{value:.10g}"
     raise PydanticCustomError("answer", "text that is not empty, or a number")
 
 
-# Gold answers are texts, but for computed numbers, which become texts here.
 Answer = Annotated[str, PlainValidator(answer_text)]
 
 
-def checked(schema: TypeAdapter[T], text: bytes | str, where: str) -> T:
-    """The typed record of a JSON text. Raises UserError, beginning with `where`, that names the field at fault."""
+def parsed(schema: TypeAdapter[T], text: bytes | str, where: str) -> T:
+    """The typed record of a JSON text. Raises UserError that begins with `where` and names the field at fault."""
     try:
         return schema.validate_json(text)
     except ValidationError as error:
         reason = str(error.errors(include_url=False)[0].get("ctx", {}).get("error", ""))
-        # Of a text of several lines the one at fault is told; a record of one line is told where it begins already.
         if broken := re.fullmatch(r"(?s)(.*) at line (\d+) column \d+", reason):
+            # A record of one line has its line in `where`.
             line = f", line {broken[2]}" if broken[2] != "1" else ""
             raise UserError(
                 f"{where}{line}: broken JSON ({broken[1]}); the file may be truncated, download it again"
@@ -90,8 +86,8 @@ def checked(schema: TypeAdapter[T], text: bytes | str, where: str) -> T:
         raise UserError(f"{where}: {complaint(error)}") from None
 
 
-def checked_value(schema: TypeAdapter[T], value: object, where: str) -> T:
-    """The same of a value that is in memory: a row's cells by column."""
+def validated(schema: TypeAdapter[T], value: object, where: str) -> T:
+    """The typed record of a value in memory. Raises UserError like `parsed`."""
     try:
         return schema.validate_python(value)
     except ValidationError as error:
@@ -99,7 +95,7 @@ def checked_value(schema: TypeAdapter[T], value: object, where: str) -> T:
 
 
 def complaint(error: ValidationError) -> str:
-    """Field, what was expected and what was found, of the first thing that is wrong."""
+    """The first error of a record: its field, what was expected and what was found."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
     field = ".".join(map(str, first["loc"]))

@@ -1,0 +1,150 @@
+"""Base of the loaders of benchmarks: splits, limits by seed, links, and the corpus with its pictures checked."""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+from actors.errors import UserError
+from actors.messages import Source, derive_seed
+from experiments.datasets.folder import Folder
+from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.kind import DataRequest, DataSettings
+from experiments.datasets.pictures import check_image
+from experiments.datasets.reading import once, placed
+
+T = TypeVar("T")
+
+
+class Benchmark(ABC):
+    """A benchmark's release in a folder, read lazily. It is a `Dataset`; a subclass reads its items and sources.
+
+    name, metric: as reports show them.
+    release: where its files come from, for errors.
+    evaluated: the split that is evaluated.
+    pictures: how pictures are checked when the corpus is read: decoded once, opened only, or not (`write_picture` has
+        checked them).
+    """
+
+    name: str
+    metric = "EM"
+    release: ClassVar[str]
+    evaluated = "dev"
+    pictures: ClassVar[Literal["decoded", "opened", "checked"]] = "decoded"
+
+    def __init__(self, request: DataRequest) -> None:
+        self.request = request
+        self.settings = request.settings
+        self.folder = Folder(request.root, self.release, allow_links=request.settings.allow_links)
+
+    @classmethod
+    def at(
+        cls, root: Path, *, train: int | None = None, limit: int | None = None, seed: int = 0, **settings: Any
+    ) -> Self:
+        """Opens a folder without a run's configuration; pictures are written to `root / "cache"`."""
+        data = DataSettings(cls.name, str(root), limit, **settings)
+        return cls(DataRequest(data, root / "cache", train, train or 0, seed, whole_corpus=False))
+
+    @abstractmethod
+    def split(self, name: str, count: int | None) -> Iterator[Item]:
+        """Items of a split: `count` of them by seed, or all."""
+
+    @abstractmethod
+    def sources(self) -> Iterator[Source]:
+        """Sources of the whole benchmark. One that comes again is left out of the corpus."""
+
+    def train(self) -> Iterator[Item]:
+        """Training items."""
+        return self.split("train", self.request.train)
+
+    def evaluate(self) -> Iterator[Item]:
+        """Evaluated items."""
+        return self.split(self.evaluated, self.settings.limit)
+
+    def corpus(self) -> Iterator[Source]:
+        """Every source once. Raises UserError for a missing or broken file, and for a picture that cannot be decoded.
+
+        A picture whose file is not there has `image=None`.
+        """
+        seen: set[str] = set()
+        for source in self.sources():
+            if source.id not in seen:
+                seen.add(source.id)
+                if source.image is not None and self.pictures != "checked":
+                    check_image(Path(source.image), decode=self.pictures == "decoded")
+                yield source
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        """M³Prune's EM (containment), and F1 of MultimodalQA's script."""
+        return text_score(item, answer)
+
+    def limited(self, items: Iterable[T], id_of: Callable[[T], str], count: int | None) -> Iterator[T]:
+        """`count` of the items by seed, or all, in their own order; memory for items is proportional to `count`.
+
+        Raises UserError for an id that is there twice, when `count` leaves some out.
+        """
+        if count is None:
+            return iter(items)
+        seen: set[str] = set()
+
+        def checked() -> Iterator[tuple[int, T]]:
+            for place, item in enumerate(items):
+                with placed(str(self.folder)):
+                    once(id_of(item), seen, "question")
+                yield place, item
+
+        # A heap, not a sort: MultimodalQA's 24,000 training questions need not be in memory for a choice of 40.
+        order = heapq.nsmallest(count, checked(), key=lambda pair: _draw(id_of(pair[1]), self.request.seed))
+        return (item for _, item in sorted(order, key=lambda pair: pair[0]))
+
+
+class SingleSplit(Benchmark):
+    """A benchmark with labels for one split only: training questions are held out of the evaluation.
+
+    Evaluated questions are the first `data.limit` in an order by seed, training questions its last, so that the former
+    do not depend on how long a run learns.
+    """
+
+    @property
+    @abstractmethod
+    def groups(self) -> Mapping[str, Sequence[Item]]:
+        """Items by question; several where a question is asked several times over."""
+
+    def split(self, name: str, count: int | None) -> Iterator[Item]:
+        """Items of a split; training questions are asked once."""
+        train, evaluated = self._parted
+        for id, items in self.groups.items():
+            if name == "train" and id in train:
+                yield items[0]
+            elif name != "train" and id in evaluated:
+                yield from items
+
+    @cached_property
+    def _parted(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Ids of training and of evaluated questions. Raises UserError when there are too few."""
+        train, limit, total = self.request.held_out, self.settings.limit, len(self.groups)
+        evaluated = total - train if limit is None else min(limit, total)
+        if evaluated < 1 or train + evaluated > total:
+            raise UserError(
+                f"of {total:,} questions, {train:,} are to be learned from and {limit or 'the rest'} evaluated, and "
+                "none may be both: lower data.limit, pruning.steps or training.questions_per_step, or add questions"
+            )
+        order = sorted(self.groups, key=lambda id: _draw(id, self.request.seed))
+        # Not `order[-train:]`, which is everything for train=0.
+        return frozenset(order[total - train :]), frozenset(order[:evaluated])
+
+
+def choose(ids: Iterable[str], count: int | None, seed: int) -> frozenset[str] | None:
+    """The first `count` ids in an order shuffled by `seed`; None, for all of them, when `count` is None.
+
+    The order depends on seed and id alone, so a larger count adds questions to those of a smaller one.
+    """
+    return None if count is None else frozenset(heapq.nsmallest(count, ids, key=lambda id: _draw(id, seed)))
+
+
+def _draw(id: str, seed: int) -> tuple[int, str]:
+    return derive_seed(seed, id), id

@@ -1,1 +1,0 @@
-"""What the records of the official releases look like, a schema per layout; a loader gets no others."""

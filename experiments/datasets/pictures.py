@@ -1,0 +1,73 @@
+"""Checks the pictures of a release, and writes those that it holds as base64 text to files."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import warnings
+from pathlib import Path
+
+from PIL import Image
+
+from actors.errors import UserError
+from experiments.datasets.fields import MB
+
+# Pillow opens some formats by starting a program (EPS); the releases hold only these.
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF")
+PICTURE = 256 * MB  # bytes of a file; Pillow limits its pixels, to 89 million
+
+
+def check_image(path: Path, *, decode: bool = True) -> None:
+    """Decodes a picture once; a JPEG at an eighth of its size. Without `decode` reads its header only.
+
+    Raises UserError for a picture that is damaged, too large or of another format.
+    """
+    try:
+        if path.stat().st_size > PICTURE:
+            raise UserError(f"image {path} has more than {PICTURE // MB} MB: make it smaller or remove it")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about metadata, which is not read
+            # A few KB may decode to as many GB, and Pillow refuses only twice as many pixels as it warns of.
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            Image.init()  # registers all formats; the second time it does nothing
+            with Image.open(path, formats=FORMATS) as picture:
+                if decode:
+                    picture.draft("RGB", (1, 1))  # much faster, and every byte is still read
+                    picture.load()
+    except UserError:
+        raise
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        most = Image.MAX_IMAGE_PIXELS or 0
+        raise UserError(f"image {path} has more than {most // 10**6} million pixels: make it smaller") from error
+    # Pillow's decoders raise any exception on a damaged file; its messages may hold several lines.
+    except Exception as error:
+        reason = type(error).__name__
+        raise UserError(f"image {path} cannot be decoded ({reason}): copy it again or remove it") from error
+
+
+def write_picture(file: Path, encoded: str) -> None:
+    """Writes a picture in base64 to `file` unless it is there. Its suffix may be wrong: Pillow detects the format.
+
+    Raises UserError for text that is not a picture in base64, and for a file that cannot be written.
+    """
+    if file.is_file():
+        return
+    try:
+        # Without `validate` foreign characters are skipped, and a damaged file would go unnoticed.
+        content = base64.b64decode(encoded.strip(), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise UserError(f"the picture is not base64 text ({error}): download the file again") from error
+    # Renamed once it is checked: a run that is killed here leaves no half picture.
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+    except OSError as error:
+        raise UserError(f"the picture {file} cannot be written ({error}): free some disk space") from error
+    try:
+        check_image(part)
+    except UserError as error:
+        part.unlink()
+        raise UserError("the picture cannot be decoded: download the file again") from error
+    part.replace(file)  # atomic: other processes see the whole picture or none

@@ -1,0 +1,288 @@
+"""Reads the files of a release one record at a time, with one line for every way in which a file can be broken.
+
+Every reader validates records by a layout (`fields`) and yields them with their place in the file, which begins errors
+about them. All raise UserError for a file that is missing, truncated, too large, not UTF-8 or of another form.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+
+import ijson
+from pydantic import TypeAdapter
+
+from actors.errors import UserError
+from experiments.datasets.fields import ID, MB, RECORD, ROW, parsed, validated
+
+T = TypeVar("T")
+
+# Limits are far above what the official releases hold; the largest of these are in brackets.
+LINES = 2_000_000  # lines of a file (218,285 passages of MultimodalQA)
+UNPACKED = 4096 * MB  # bytes of a file, unpacked (hundreds of MB: the passages, and WebQA's questions)
+WHOLE = 32 * MB  # bytes of a file that is read as a whole (0.5 MB, ScienceQA's pid_splits.json)
+NESTING = 100  # levels of a JSON text (8, WebQA)
+PADDING = 2**16  # zeros after a member of a gzip file
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Puts the place of a record before errors about it."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns failures of reading a file into a UserError that names it."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{path} is truncated or not a gzip file ({error}): download it again") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text ({error.reason}): save it as UTF-8, or download it again") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror or error}): copy it again") from error
+
+
+def once(id: str, seen: set[str], noun: str = "id") -> None:
+    """Adds an id to `seen`. Raises UserError for one that is there already."""
+    if id in seen:
+        raise UserError(f"{noun} {id} is there twice: remove one, or give it another id")
+    seen.add(id)
+
+
+class _Members:
+    """The bytes of a gzip file, without endless zeros after a member.
+
+    `gzip` skips such zeros one at a time: gigabytes of them, which need no room on a disk, would take hours. Raises
+    gzip.BadGzipFile for more than `PADDING`.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._zeros = 0
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._file.read(size)
+        self._zeros = self._zeros + 1 if found == b"\0" else 0
+        if self._zeros > PADDING:
+            raise gzip.BadGzipFile(f"more than {PADDING:,} zeros follow a member of it")
+        return found
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[BinaryIO]:
+    """Opens the content of a gzip file. Reading it raises what `gzip.open` raises."""
+    with path.open("rb") as file, gzip.GzipFile(fileobj=cast("BinaryIO", _Members(file)), mode="rb") as content:
+        yield cast("BinaryIO", content)
+
+
+def read_lines(path: Path, schema: TypeAdapter[T]) -> Iterator[tuple[str, T]]:
+    """Yields the records of a .jsonl or .jsonl.gz file with their places; blank lines are left out."""
+    size = 0
+    with reading(path), unpacked(path) if path.suffix == ".gz" else path.open("rb") as file:
+        number = 0
+        while line := file.readline(RECORD + 1):
+            number += 1
+            size += len(line)
+            where = f"{path}, line {number}"
+            if len(line) > RECORD:
+                raise UserError(f"{where} is longer than {RECORD // MB} MB: download the file again")
+            if number > LINES or size > UNPACKED:
+                raise too_large(path, f"{LINES:,} lines or {UNPACKED // MB:,} MB")
+            if text := (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).strip():
+                yield where, parsed(schema, text, where)
+
+
+def read_bytes(path: Path, most: int = WHOLE) -> bytes:
+    """A small file as a whole, without a byte order mark."""
+    with reading(path), path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise too_large(path, f"{most // MB} MB")
+    return content.removeprefix(BYTE_ORDER_MARK)
+
+
+def too_large(path: Path, limit: str) -> UserError:
+    return UserError(f"{path} has more than {limit}: no official release has so much; download it again")
+
+
+def read_json(path: Path, schema: TypeAdapter[T]) -> T:
+    """A small JSON file as one record."""
+    return parsed(schema, read_bytes(path), str(path))
+
+
+def read_members(path: Path, schema: TypeAdapter[T], noun: str, inside: str = "") -> Iterator[tuple[str, str, T]]:
+    """Yields place, name and value of every member of a file's JSON object, or of the object `inside`.
+
+    noun: what errors call a member.
+    Raises UserError also for an object without members and for a name that is there twice.
+    """
+    seen: set[str] = set()
+    for name, value in _streamed(path, noun, inside, names=True):
+        where = f"{path}, {noun} {name[:ID]}"
+        if not name or not name.isprintable() or len(name) > ID:
+            raise UserError(f"{where}: expected a name in one line, of at most {ID} characters")
+        with placed(str(path)):
+            once(name, seen, noun)
+        yield where, name, validated(schema, value, where)
+
+
+def read_elements(path: Path, schema: TypeAdapter[T], noun: str, inside: str = "") -> Iterator[tuple[str, T]]:
+    """Yields place and value of every element of a file's JSON list, or of the list `inside`; places count from 0.
+
+    noun: what errors call an element.
+    Raises UserError also for a list without elements.
+    """
+    for number, (_, value) in enumerate(_streamed(path, noun, inside, names=False)):
+        where = f"{path}, {noun} {number}"
+        yield where, validated(schema, value, where)
+
+
+class _Limited:
+    """A file for `ijson` that refuses records and files beyond the limits; `begin` is called before every record."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._path, self._file = path, file
+        self._left, self._size = RECORD, 0
+
+    def begin(self) -> None:
+        self._left = RECORD
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._file.read(size)
+        found = found if self._size else found.removeprefix(BYTE_ORDER_MARK)
+        self._size += len(found)
+        self._left -= len(found)
+        if self._size > UNPACKED:
+            raise too_large(self._path, f"{UNPACKED // MB:,} MB")
+        if self._left < 0:
+            raise UserError(f"{self._path} has a record of more than {RECORD // MB} MB: download it again")
+        return found
+
+
+def _streamed(path: Path, noun: str, inside: str, *, names: bool) -> Iterator[tuple[str, Any]]:
+    """Yields name ("" in a list) and value of each record; no more than one is in memory."""
+    number = 0
+    with reading(path), path.open("rb") as file:
+        limited = _Limited(path, file)
+        try:
+            for name, value in _built(ijson.basic_parse(limited, use_float=True), inside, names):
+                yield name, value
+                number += 1
+                limited.begin()
+        except UnicodeDecodeError:
+            raise
+        # Besides ijson's own: limits of nesting and of the digits of a number.
+        except (ijson.JSONError, ValueError) as error:
+            text = error.args[0] if error.args else ""
+            reason = (text.decode(errors="replace") if isinstance(text, bytes) else str(text)).partition("\n")[0]
+            raise UserError(
+                f"{path}, after {number:,} times {noun}: broken JSON ({reason.strip()}); the file may be truncated, "
+                "download it again"
+            ) from None
+    if not number:
+        form = "object" if names else "list"
+        where = f" under {inside!r}" if inside else ""
+        raise UserError(f"{path}: expected a JSON {form}{where} with one {noun} at least; download it again")
+
+
+def _built(events: Iterable[tuple[str, Any]], inside: str, names: bool) -> Iterator[tuple[str, Any]]:
+    """Builds the records of one container from the events of a JSON text. Raises ValueError for too deep nesting.
+
+    `ijson.kvitems` would do, but keeps a path for every level: deep nesting fills the memory.
+    """
+    opening, base = "start_map" if names else "start_array", 1 if inside else 0
+    depth, key, name, is_open = 0, "", "", False
+    record: ijson.ObjectBuilder | None = None
+    for event, value in events:
+        depth -= event in ("end_map", "end_array")
+        if is_open and depth == base:
+            is_open = False
+        elif is_open and event == "map_key" and depth == base + 1:
+            name = value
+        elif is_open:
+            record = record or ijson.ObjectBuilder()
+            record.event(event, value)
+        elif event == opening and depth == base and key == inside:
+            is_open = True
+        elif event == "map_key" and depth == 1:
+            key = value
+        if event in ("start_map", "start_array"):
+            depth += 1
+            if depth > NESTING:
+                raise ValueError(f"more than {NESTING} levels")
+        elif record is not None and depth == base + 1:
+            yield name, record.value
+            record = None
+
+
+def read_table(path: Path, schema: TypeAdapter[T], *, quoted: bool) -> Iterator[tuple[str, T]]:
+    """Yields the rows of a tab-separated file as records by the names in its first row, with their places.
+
+    quoted: quotation marks enclose a field, which may then go over several lines.
+    Raises UserError also for a file without a column that the layout requires, and for a row of too few values.
+    """
+    rows = _rows(path, quoted)
+    _, header = next(rows, ("", []))
+    if missing := [name for name in schema.json_schema()["required"] if name not in header]:
+        raise UserError(f"{path} has no column {missing[0]!r} as the official release has: copy it again")
+    for where, values in rows:
+        if len(values) < len(header) or (quoted and len(values) > len(header)):
+            raise UserError(
+                f"{where}: {len(values)} values under {len(header)} columns; the file may be truncated, download it "
+                "again"
+            )
+        yield where, validated(schema, dict(zip(header, values, strict=False)), where)
+
+
+def _rows(path: Path, quoted: bool) -> Iterator[tuple[str, list[str]]]:
+    number, left = 0, ROW
+
+    def lines() -> Iterator[str]:
+        nonlocal number, left
+        # Ends of lines stay as they are: the reader of rows tells them from those inside of a field.
+        with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
+            while line := file.readline(left + 1):
+                number += 1
+                left -= len(line)
+                if left < 0 or number > LINES:
+                    raise UserError(
+                        f"{path}, line {number}: a row of more than {ROW // MB} MB, or more than {LINES:,} lines: no "
+                        "official release has so much; download it again"
+                    )
+                yield line
+
+    # The limit belongs to the module: a picture is one field, and the default is 128 KiB.
+    csv.field_size_limit(ROW)
+    rows = csv.reader(lines(), delimiter="\t", quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
+    while True:
+        left = ROW
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise UserError(
+                f"{path}, line {number} is not of a tab-separated file ({error}): download it again"
+            ) from error
+        if row:
+            yield f"{path}, line {number}", row
+
+
+def row_cells(headers: Iterable[str], values: Iterable[str]) -> list[str]:
+    """A table row as `header = value` texts, without empty cells. Raises UserError for a row of another width."""
+    headers, values = list(headers), list(values)
+    # A row of another width would put values under wrong headers.
+    if len(headers) != len(values):
+        raise UserError(f"a table row of {len(values)} cells under {len(headers)} headers: expected as many")
+    return [f"{header} = {value}" if header else value for header, value in zip(headers, values, strict=True) if value]

@@ -1,0 +1,47 @@
+"""The settings of retrieval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from actors.settings import at_least, setting
+
+SERPER_KEY = "SERPER_API_KEY"  # environment variable of the account's key
+
+
+@dataclass
+class RetrievalSettings:
+    """Evidence of agents, and what systems search."""
+
+    encoder: str = "lexical"
+    """`lexical`; the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`), with
+    `late:` before it for one with several vectors a source; or an encoder of your own, `package.module:MyEncoder`."""
+    picture_encoder: str | None = None
+    """Encoder of pictures and of searches for them, where texts have another one; null: `retrieval.encoder`."""
+    mode: Literal["hybrid", "vector", "text"] = "hybrid"
+    """Search by vectors, by words, or by both, merged by rank."""
+    scope: Literal["auto", "question", "corpus", "both"] = "auto"
+    """Search the question's own pool, the whole corpus, or first the pool and then the corpus; `auto`: as the benchmark
+    does, ViDoSeek the corpus and all others the pool."""
+    texts: int = at_least(0, default=8, most=10_000)
+    """Passages and table rows for each question."""
+    pictures: int = at_least(0, default=5, most=10_000)
+    """Pictures for each question; where the benchmark is ScienceQA, for questions with a picture of their own only."""
+    radius: float | None = at_least(0, default=None)
+    """Largest distance of vectors between a source and the question; null: no limit."""
+    graph: Literal["rules", "model"] = "rules"
+    """Source of the knowledge graph's triples: `rules` extract them without a model; `model` asks the run's model, one
+    call for each source, kept next to the index. A data set's own graph takes the place of both."""
+    gleaning: int = at_least(0, default=0, most=100, when="graph=model")
+    """Most further calls for each source, which show the model its triples and ask for missing ones; they
+    end with the first that adds nothing."""
+    captions: Literal["given", "model"] = "given"
+    """Descriptions of pictures: the data set's, or the run's model writes them, one call for each picture of the
+    corpus, kept next to the index."""
+    web: Literal["none", "corpus", "serper", "recorded"] = "corpus"
+    """The web of systems that search it. `corpus`: texts of the corpus outside the question's own pool; `serper`:
+    Google, through serper.dev, with the key in the environment variable SERPER_API_KEY, recorded in the run's
+    web.jsonl; `recorded`: the results in `retrieval.web_file` and no others; `none`: no results."""
+    web_file: str | None = setting(None, when="web=recorded")
+    """The web.jsonl of an earlier run. A query that is not in it is an error."""
