@@ -67,8 +67,7 @@ def taught(steps: int, k: int = 10, smooth: bool = False, explicit: int | None =
     return learner
 
 
-@pytest.mark.parametrize("smooth", [False, True])
-@pytest.mark.parametrize("explicit", [None, 30, 40])
+@pytest.mark.parametrize(("explicit", "smooth"), [(None, False), (30, True), (40, False)])
 def test_whoever_calls_next_stage_or_nobody_the_misleading_agent_is_found(smooth: bool, explicit: int | None) -> None:
     learner = taught(80, smooth=smooth, explicit=explicit)
     assert learner.finished

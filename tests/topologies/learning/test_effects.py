@@ -48,6 +48,7 @@ def drawn_with(probability: Tensor, beta: Tensor, groups: int, k: int) -> tuple[
     return taken, allowed, scores, torch.arange(groups).repeat_interleave(k)
 
 
+@pytest.mark.slow
 def test_the_raw_effect_is_unbiased_whatever_the_probabilities_and_however_few_samples_a_question_has() -> None:
     beta = torch.tensor([[0.0, 0.3, -0.2], [0.1, 0.0, 0.5], [-0.4, 0.2, 0.1]])
     probability = torch.tensor([[0.5, 0.2, 0.7], [0.4, 0.5, 0.6], [0.3, 0.8, 0.5]])
@@ -345,6 +346,7 @@ def test_where_nothing_matters_nothing_is_certain_and_nothing_is_cut_in_all_but_
     assert sum(learner.without_evidence() is None for learner in learned) <= 2
 
 
+@pytest.mark.slow
 def test_where_own_answers_score_nothing_the_final_one_s_utility_decides() -> None:
     learner = Learner(["text"] * 3 + ["visual"] * 2, seed=2)
     generator = np.random.default_rng(0)

@@ -62,6 +62,7 @@ def taught(source: Learner, students: list[Learner], samples: int, steps: int, a
     return spread
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alone", [False, True])
 def test_effects_are_unbiased_on_wirings_whose_probabilities_drift_away_from_one_half(alone: bool) -> None:
     """Also where each question has one sample, which is compared with those of earlier steps, drawn otherwise."""
@@ -154,6 +155,7 @@ def test_wirings_that_nobody_drew_teach_no_effects() -> None:
         student.learn(wrong, np.zeros((4, 2, 5)), np.zeros(4))
 
 
+@pytest.mark.slow
 def test_a_source_that_learns_whom_to_read_teaches_that_too() -> None:
     source = Learner(TEAM, seed=1, variant=M3PRUNE, settings=LearnerSettings(decision=Decision.LEARNED))
     student = made(EFFECTS)
