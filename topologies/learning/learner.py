@@ -78,7 +78,7 @@ class Learner:
         self._stages = self._stages_of()
         self._edges = EdgeState(self._stages[1].start, spec.rounds if spec.variant.per_round else None)
         self._estimator = self._estimate()
-        self._rule = RULES[spec.variant.rule](spec.pruning, self._edges, spec.variant.estimator.is_gradient)
+        self._rule = RULES[spec.variant.rule](spec.pruning, self._edges)
 
     @property
     def finished(self) -> bool:

@@ -29,9 +29,8 @@ class PruningRule:
     rate: p_t, the pruning rate last used.
     """
 
-    def __init__(self, pruning: PruningSettings, edges: EdgeState, each_step: bool) -> None:
-        """`each_step`: whether the estimator's probabilities may be pruned by after each step."""
-        self.pruning, self.edges, self.each_step = pruning, edges, each_step
+    def __init__(self, pruning: PruningSettings, edges: EdgeState) -> None:
+        self.pruning, self.edges = pruning, edges
         self.rate = pruning.first_rate(intra=True)
 
     def begin(self) -> None:
@@ -90,34 +89,29 @@ class PruningRule:
 
 
 class Progressive(PruningRule):
-    """M3Prune's: a share p_t of every matrix at each cut (Eqs. 13, 14).
+    """M3Prune's: a share p_t of every matrix at each cut (Eqs. 13, 14)."""
 
-    With an estimator that cannot be pruned by after each step, edges that harm go at the end of every stage, and the
-    least beyond the share that the paper leaves at the end of the final one.
-    """
-
-    def __init__(self, pruning: PruningSettings, edges: EdgeState, each_step: bool) -> None:
-        super().__init__(pruning, edges, each_step)
+    def __init__(self, pruning: PruningSettings, edges: EdgeState) -> None:
+        super().__init__(pruning, edges)
         self._schedules = {intra: pruning.schedule(pruning.first_rate(intra)) for intra in (True, False)}
 
     def after_step(self, stage: Stage, step: int, random: Random) -> None:
         schedule = self._schedules[stage.number == 1]
-        # Learning may go on after the last step of a stage; nothing more is due then.
+        # Learning may go on after the last step of a stage; no more cuts are due then.
         self.rate, share = schedule[min(step, len(schedule) - 1)]
-        if self.each_step:
-            self._leave(share, stage, step + 1, random)
+        self._leave(share, stage, step + 1, random)
 
     def cut_rest(self, stage: Stage, random: Random) -> None:
         schedule = self._schedules[stage.number == 1]
-        if self.each_step:
-            self._leave(schedule[-1].share, stage, len(schedule), random)
+        self._leave(schedule[-1].share, stage, len(schedule), random)
 
     def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
-        start = _one(self.start(stage, block))
-        if self.each_step:
-            return EndCut(room_for(self._schedules[stage.number == 1][-1].share, start), False)
-        share = 1.0 if block.kind == "decision" else self._schedules[block.intra][-1].share
-        return EndCut(room_for(share, start), True)
+        return EndCut(room_for(self._schedules[stage.number == 1][-1].share, _one(self.start(stage, block))), False)
+
+    def left_of(
+        self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
+    ) -> Tensor:
+        return present
 
     def _leave(self, share: float, stage: Stage, tick: int, random: Random) -> None:
         """Cuts all but a share of the edges that each matrix had at the start."""
@@ -132,11 +126,25 @@ class Progressive(PruningRule):
             kept[block.cells] = largest(block.of(self.edges.probability(block.kind)), present, room, generator)
             self.edges.keep(block.kind, kept, tick)
 
+
+class BySign(Progressive):
+    """Ours, for estimated effects, which are noise in the first steps: harmful edges (p < 1/2) go at the end of every
+    stage, and after the last one the least, beyond the share that M3Prune leaves."""
+
+    def after_step(self, stage: Stage, step: int, random: Random) -> None:
+        schedule = self._schedules[stage.number == 1]
+        self.rate = schedule[min(step, len(schedule) - 1)].rate
+
+    def cut_rest(self, stage: Stage, random: Random) -> None:
+        """Does nothing: `cut` follows."""
+
+    def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
+        share = 1.0 if block.kind == "decision" else self._schedules[block.intra][-1].share
+        return EndCut(room_for(share, _one(self.start(stage, block))), True)
+
     def left_of(
         self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
     ) -> Tensor:
-        if self.each_step:
-            return present
         if block.kind == "decision":
             return worth_keeping(p, present, len(p), at_least_one=True)
         share = self._schedules[block.intra][-1].share if final else 1.0
@@ -180,8 +188,8 @@ class Agents(Once):
     dropped: bool [rounds, agents].
     """
 
-    def __init__(self, pruning: PruningSettings, edges: EdgeState, each_step: bool) -> None:
-        super().__init__(pruning, edges, each_step)
+    def __init__(self, pruning: PruningSettings, edges: EdgeState) -> None:
+        super().__init__(pruning, edges)
         self.dropped = torch.zeros(edges.logits["spatial"].shape[:2], dtype=torch.bool)
 
     def begin(self) -> None:
@@ -222,6 +230,7 @@ class Agents(Once):
 
 RULES: dict[Rule, type[PruningRule]] = {
     Rule.PROGRESSIVE: Progressive,
+    Rule.BY_SIGN: BySign,
     Rule.ONCE: Once,
     Rule.LIKELY: Likely,
     Rule.AGENTS: Agents,

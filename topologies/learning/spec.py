@@ -43,7 +43,7 @@ class LearnerSpec:
     @property
     def whole(self) -> bool:
         """True if each kind of edge is one matrix to prune, instead of one for each pair of modalities."""
-        return self.variant.rule is not Rule.PROGRESSIVE
+        return self.variant.rule not in (Rule.PROGRESSIVE, Rule.BY_SIGN)
 
     @property
     def decision(self) -> Decision:

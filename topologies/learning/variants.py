@@ -37,8 +37,7 @@ class Estimator(StrEnum):
     def is_gradient(self) -> bool:
         """True if it climbs the objective's gradient.
 
-        Then its probabilities can be pruned by after each step, the terms of rank, noise and alignment count, and it
-        learns from its own draws alone.
+        Then the terms of rank, noise and alignment count, and it learns from its own draws alone.
 
         Estimates of effects are noise in the first steps, so that they prune at interim analyses and at a stage's end.
         They learn from any wirings whose probabilities are known, whichever learner drew them.
@@ -55,6 +54,7 @@ class Rule(StrEnum):
     """Pruning rules (pruning_rules.py)."""
 
     PROGRESSIVE = "progressive"
+    BY_SIGN = "by_sign"
     ONCE = "once"
     LIKELY = "likely"
     AGENTS = "agents"
@@ -114,6 +114,7 @@ EFFECTS = Variant(
     LearnedMethod.EFFECTS,
     "ours: each edge's effect on its receiver, estimated from wirings drawn by fair coins; what harms goes",
     Estimator.EFFECTS,
+    Rule.BY_SIGN,
     decision=Decision.LEARNED,
 )
 
