@@ -12,8 +12,8 @@ import numpy.typing as npt
 from topologies.wiring import Floats
 
 
-def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean of `values` (n,).
+def bootstrap_interval(values: npt.ArrayLike, seed: int, draws: int = 2000) -> tuple[float, float]:
+    """95% percentile bootstrap interval of the mean of `values` (n,).
 
     The order of `values` does not matter, and values that are all equal give an interval of no width. From few values
     the interval is too narrow: of nine normal ones it covers the mean in .90 of all cases, of five in .85.
@@ -27,11 +27,11 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, dr
     # `unique` also sorts, so that the draws do not depend on the order of the values.
     distinct, counts = np.unique(scores, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(len(scores), counts / len(scores), size=draws)
-    return _percentiles(drawn @ distinct / len(scores), level)
+    return _percentiles(drawn @ distinct / len(scores))
 
 
-def crossed_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
-    """Bootstrap interval of the mean of `values` [trials, questions].
+def crossed_interval(values: npt.ArrayLike, seed: int, draws: int = 2000) -> tuple[float, float]:
+    """95% bootstrap interval of the mean of `values` [trials, questions].
 
     A value is NaN where a trial did not ask a question. Questions and trials (seeds, an attacker's positions) are
     resampled independently of each other (the pigeonhole bootstrap, Owen 2007): what a trial learned is shared by all
@@ -43,7 +43,7 @@ def crossed_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draw
     scores = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if scores.ndim != 2 or not np.isfinite(scores).any():
         raise ValueError(f"an interval needs at least one value in [trials, questions], not shape {scores.shape}")
-    return mean_interval([ScoreGroup("", scores)], seed, level, draws)
+    return mean_interval([ScoreGroup("", scores)], seed, draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,7 @@ class ScoreGroup:
         return float(np.nanmean(self.values))
 
 
-def mean_interval(
-    groups: Sequence[ScoreGroup], seed: int, level: float = 0.95, draws: int = 2000
-) -> tuple[float, float]:
+def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = 2000) -> tuple[float, float]:
     """`crossed_interval` of the unweighted mean of the groups' means.
 
     Questions and trials of one origin are drawn together, so that a question that counts in several groups (a hop and a
@@ -88,12 +86,12 @@ def mean_interval(
             total += sums / np.maximum(counts, 1)
     if not usable.any():
         raise ValueError("a mean of columns needs draws in which each of them has a question")
-    return _percentiles(total[usable] / len(groups), level)
+    return _percentiles(total[usable] / len(groups))
 
 
-def _percentiles(draws: Floats, level: float) -> tuple[float, float]:
+def _percentiles(draws: Floats) -> tuple[float, float]:
     # The percentile method: an interval never leaves the range of the scores.
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(draws, [(1 - 0.95) / 2, (1 + 0.95) / 2])
     return float(low), float(high)
 
 

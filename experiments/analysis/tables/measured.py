@@ -187,7 +187,7 @@ def _block(
     others = dict.fromkeys(method for run in runs for method in run.answers if method not in named)
     # Rows without a run are left out; the notes list them.
     rows, runs_of = [], {}
-    for row in (*table.rows, *(PaperRow(method, method, "not in the paper's table") for method in others)):
+    for row in (*table.rows, *(PaperRow(method, method) for method in others)):
         own = [run for run in runs if row.method in run.answers and run.had(row.values)]
         if own:
             groups = {column.name: _group(table, column, row, own) for column in table.columns}

@@ -34,7 +34,6 @@ class PaperRow:
 
     method: str
     label: str
-    group: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
     @property
