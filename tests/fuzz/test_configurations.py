@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import pytest
 from hypothesis import given, settings
 
 from actors.settings import BOUNDS
@@ -18,12 +19,14 @@ from tests.fuzz.configurations import COMMAND, outcome, presets
 EXAMPLES = 60 if settings().max_examples <= 100 else settings().max_examples
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES)
 @given(COMMAND)
 def test_an_odd_word_is_refused_in_one_line_or_harmless(words: list[str]) -> None:
     assert outcome(words) in ("accepted", "refused")
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 2)
 @given(presets())
 def test_a_broken_preset_is_refused_in_one_line_or_harmless(content: bytes) -> None:
