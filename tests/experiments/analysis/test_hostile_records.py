@@ -133,15 +133,15 @@ def test_nothing_reaches_a_terminal_as_a_command_to_it(text: str) -> None:
         with Progress(console) as progress:
             progress.print(text)
             progress.phase(text, 1, note=text).advance()
-        said = out.getvalue()
-        assert "\x1b]" not in said
-        assert "\x1b[2J\r" not in said
-        assert "\x07" not in said
-        assert "\u202e" not in said
-        assert visible(text).split()[0][:8] in said
+        shown = out.getvalue()
+        assert "\x1b]" not in shown
+        assert "\x1b[2J\r" not in shown
+        assert "\x07" not in shown
+        assert "\u202e" not in shown
+        assert visible(text).split()[0][:8] in shown
 
 
-def test_what_is_printed_says_what_was_there() -> None:
+def test_printed_text_shows_its_hidden_characters() -> None:
     assert visible("a b\x1b[1m\n\u202e\ud800") == "a b\\x1b[1m\\n\\u202e\\ud800"
     assert visible("Café 日本\u00a0x") == "Café 日本\u00a0x"
 
@@ -159,7 +159,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_that_is_no_record_is_named_wherever_it_stands(line: str, tmp_path: Path) -> None:
+def test_a_line_that_is_no_record_is_named(line: str, tmp_path: Path) -> None:
     run = make_run(tmp_path, steps=1, questions=2)
     graph = run.learned("m3prune")
     for path, read in (

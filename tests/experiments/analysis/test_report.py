@@ -1,4 +1,4 @@
-"""The report is one file that needs nothing else, and carries what was said where no browser can take it for markup."""
+"""The report is one file that needs nothing else, and no browser can take its messages for markup."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Outline(HTMLParser):
         self._packing: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
+        named = dict(attrs)
         self.tags.append(tag)
         self.links += [value or "" for name, value in attrs if name in ("src", "href")]
-        self._packing = told.get("id") if tag == "script" and "type" in told else None
-        self.scripts += tag == "script" and "type" not in told
+        self._packing = named.get("id") if tag == "script" and "type" in named else None
+        self.scripts += tag == "script" and "type" not in named
         if tag not in VOID:
             self.open.append(tag)
 
@@ -67,8 +67,8 @@ class Outline(HTMLParser):
         return [entry for entry in self.unpacked("index")["entries"] if entry["group"] == group]
 
     def trace(self, entry: dict[str, Any]) -> dict[str, Any]:
-        told: dict[str, Any] = self.unpacked(f"chunk-{entry['chunk']}")[entry["place"]]
-        return told
+        trace: dict[str, Any] = self.unpacked(f"chunk-{entry['chunk']}")[entry["place"]]
+        return trace
 
 
 def outline(path: Path) -> Outline:
@@ -114,22 +114,22 @@ def test_the_report_needs_no_other_file_and_no_network(run: RunFolder, page: Out
     assert "default-src 'none'; img-src data:;" in run.report.read_text()
 
 
-def test_the_report_shows_methods_tests_configuration_and_whose_figures_they_are(page: Outline) -> None:
+def test_the_report_shows_methods_tests_configuration_and_model(page: Outline) -> None:
     for expected in (*METHODS, "EM of m3prune minus full-graph", EMBEDDED_NOTE, "model:\n  name: reader"):
         assert expected in page.text
 
 
-def test_every_discussion_is_carried_with_all_its_turns(page: Outline) -> None:
+def test_every_discussion_is_embedded_with_all_its_turns(page: Outline) -> None:
     for method in METHODS:
         entries = page.entries(method)
         assert [entry["question"] for entry in entries] == [f"q{number:03}" for number in range(12)]
-    told = page.trace(page.entries("m3prune")[5])
-    assert len(told["turns"]) == 19
-    assert told["turns"][14]["heard"] == ["5/0/2/planner", "5/0/1/scene"]
-    assert [turn["error"] for turn in told["turns"] if turn.get("status") == "failed"] == ["timed out"]
+    fifth = page.trace(page.entries("m3prune")[5])
+    assert len(fifth["turns"]) == 19
+    assert fifth["turns"][14]["heard"] == ["5/0/2/planner", "5/0/1/scene"]
+    assert [turn["error"] for turn in fifth["turns"] if turn.get("status") == "failed"] == ["timed out"]
 
 
-def test_discussions_of_training_are_carried_too_and_have_no_score(page: Outline) -> None:
+def test_discussions_of_training_are_embedded_too_and_have_no_score(page: Outline) -> None:
     entries = page.entries("m3prune.train-1")
     assert [(entry["line"], entry.get("sample", 0)) for entry in entries] == [(1, 0), (2, 1)]
     assert "utility" not in entries[0]
@@ -146,20 +146,20 @@ def test_compressed_discussions_of_training_are_carried(tmp_path: Path, monkeypa
     assert outline(write_run_report(run, metrics, "EM", "m3prune", [])).packed == plain.packed
 
 
-def test_too_many_turns_leave_the_same_questions_of_every_method_and_a_word_on_it(run: RunFolder) -> None:
+def test_too_many_turns_leave_the_same_questions_of_every_method_and_a_note(run: RunFolder) -> None:
     metrics = summarise(run, FACTS)
     few = outline(write_run_report(run, metrics, "EM", "m3prune", [], limit_turns=200))
-    kept = [entry["question"] for entry in few.entries("m3prune")]
-    assert 2 <= len(kept) < 12
-    assert [entry["question"] for entry in few.entries("single-agent")] == kept
+    chosen = [entry["question"] for entry in few.entries("m3prune")]
+    assert 2 <= len(chosen) < 12
+    assert [entry["question"] for entry in few.entries("single-agent")] == chosen
     assert sum(entry["turns"] for method in METHODS for entry in few.entries(method)) <= 200
-    assert f"{len(kept)} of 12 of m3prune (all: traces/evaluate-m3prune.jsonl)" in few.text
+    assert f"{len(chosen)} of 12 of m3prune (all: traces/evaluate-m3prune.jsonl)" in few.text
     again = outline(write_run_report(run, metrics, "EM", "m3prune", [], limit_turns=200))
     assert again.packed == few.packed
     write_run_report(run, metrics, "EM", "m3prune", [])
 
 
-def test_evidence_that_was_left_out_is_told_with_its_turn(tmp_path: Path) -> None:
+def test_evidence_that_was_left_out_is_shown_with_its_turn(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     with Recorder(run) as recorder:
         recorder.evaluated(cut(trace(1)), Item(Question("q001", "?"), gold=("a",)), Score(1, 1))
@@ -169,7 +169,7 @@ def test_evidence_that_was_left_out_is_told_with_its_turn(tmp_path: Path) -> Non
     assert [turn["cut"] for turn in read.trace(entry)["turns"] if "cut" in turn] == [["p7", "p3"], ["i2"]]
 
 
-def test_what_the_judge_said_goes_with_each_answer(tmp_path: Path) -> None:
+def test_judgements_are_shown_with_each_answer(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     with Recorder(run) as recorder:
         recorder.evaluated(trace(1), item(1), Score(0, 0))
@@ -179,30 +179,28 @@ def test_what_the_judge_said_goes_with_each_answer(tmp_path: Path) -> None:
     assert (entry["grade"], entry["judged"]) == (4, "the same tower by another name")
 
 
-def test_what_was_really_spent_is_shown_by_phase(tmp_path: Path, page: Outline) -> None:
+def test_usage_is_shown_by_phase(tmp_path: Path, page: Outline) -> None:
     assert "<caption>Usage</caption>" not in page.text
     run = a_run(tmp_path)
     with Recorder(run) as recorder:
         recorder.evaluated(trace(1), item(1), Score(0, 0))
-    spent = {"reader": Usage()}
-    with UsageLog(run, lambda: spent).phase("evaluating m3prune"):
-        spent["reader"] = Usage(12345, 99000, 88000, 700, reused=3, reused_tokens=2)
+    used = {"reader": Usage()}
+    with UsageLog(run, lambda: used).phase("evaluating m3prune"):
+        used["reader"] = Usage(12345, 99000, 88000, 700, reused=3, reused_tokens=2)
     read = write(run)
     assert re.search(r"evaluating m3prune[\d.]+ s[\d.]+ s12,345399,00088,000700", read.text)
-    assert "completions.reuse=false" in read.text
-    assert "12,345 model calls made" in read.text
 
 
-def test_nothing_that_was_said_stands_in_the_page_as_it_is(tmp_path: Path) -> None:
+def test_no_message_is_in_the_page_unescaped(tmp_path: Path) -> None:
     attack = "</script></details><script>alert('x')</script>\"><img src=http://a.example/x>&lt;<!--\x00\u202e\ud800"
-    said = trace(1)
-    turns = tuple(replace(turn, content=attack, answer=attack, agent=attack, error=attack) for turn in said.turns)
+    whole = trace(1)
+    turns = tuple(replace(turn, content=attack, answer=attack, agent=attack, error=attack) for turn in whole.turns)
     run = a_run(tmp_path)
     plain = attack[:-3]
     run.config.write_text(f"note: {plain}")
     with Recorder(run) as recorder:
-        told = replace(said, turns=turns, answer=attack, decision=(attack,), evidence=(attack,))
-        recorder.evaluated(told, Item(Question("q001", attack), gold=(attack,)), Score(0, 0))
+        hostile = replace(whole, turns=turns, answer=attack, decision=(attack,), evidence=(attack,))
+        recorder.evaluated(hostile, Item(Question("q001", attack), gold=(attack,)), Score(0, 0))
     about = replace(FACTS, experiment=plain, dataset=plain, methods=("m3prune",), pairs=())
     read = outline(write_run_report(run, summarise(run, about), "EM", "m3prune", []))
     assert all(link.startswith("#") for link in read.links)

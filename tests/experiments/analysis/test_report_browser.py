@@ -1,4 +1,4 @@
-"""Reports in a real browser: ten thousand turns are searched, filtered and read there, and obeyed in nothing."""
+"""Reports in a real browser: ten thousand turns are searched, filtered and read, and no message runs anything."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def attacked(number: int) -> Trace:
     """The critic argues for another tower, the planner hears it rewritten, and one turn was not held."""
-    told = trace(number)
+    whole = trace(number)
     target = "tower 99"
     turns = [
         replace(
@@ -54,10 +54,10 @@ def attacked(number: int) -> Trace:
             answer=target if turn.agent == "critic" else turn.answer,
             tampered=turn.heard[:1] if turn.agent == "planner" else (),
         )
-        for turn in told.turns
+        for turn in whole.turns
         if (turn.agent, turn.round) != ("layout", 2)
     ]
-    return replace(told, turns=tuple(turns), attack="response", attacked=("critic",), target=target, answer=target)
+    return replace(whole, turns=tuple(turns), attack="response", attacked=("critic",), target=target, answer=target)
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +72,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with Recorder(run) as recorder:
         for number, success in ((1, 1.0), (2, 0.0)):
-            told = attacked(number)
-            item = Item(Question(told.question, f"City {number}?"), gold=("tower 1",), tags={"type": f"Kind{number}"})
-            recorder.evaluated(told, item, Score(1 - success, 1 - success), Harm(success))
+            hit = attacked(number)
+            item = Item(Question(hit.question, f"City {number}?"), gold=("tower 1",), tags={"type": f"Kind{number}"})
+            recorder.evaluated(hit, item, Score(1 - success, 1 - success), Harm(success))
         recorder.evaluated(ugly, Item(Question(ugly.question, UGLY), gold=(UGLY,), tags={UGLY: UGLY}), Score(0, 0))
     metrics = summarise(run, replace(FACTS, methods=("m3prune",), pairs=()))
     return write_run_report(run, metrics, "EM", "m3prune", [])
@@ -118,7 +118,7 @@ def test_ten_thousand_turns_are_searched_filtered_and_opened(browser: Browser, l
     assert {address for address in browser.requests if not address.startswith("about:")} == {large.as_uri()}
 
 
-def test_an_address_opens_a_turn_and_links_lead_to_those_who_were_heard(browser: Browser, large: Path) -> None:
+def test_an_address_opens_a_turn_and_links_lead_to_its_senders(browser: Browser, large: Path) -> None:
     page = browser.open(large, "#m3prune/q007/7%2F0%2F2%2Fscene")
     assert page.text_content(".turn.chosen h5 a") == "scene"
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "scene, round 2"
@@ -148,10 +148,10 @@ def test_keys_are_enough(browser: Browser, large: Path) -> None:
     assert page.evaluate("document.activeElement.id") == "search"
 
 
-def test_who_heard_whom_is_drawn_and_shown_where_the_mouse_points(browser: Browser, large: Path) -> None:
+def test_senders_and_receivers_are_drawn_and_shown_where_the_mouse_points(browser: Browser, large: Path) -> None:
     page = browser.open(large, "#m3prune/q005")
     assert count(page, ".node[role]") == 19
-    # Eight spatial edges in each round and nine temporal ones; nine to a decision that heard nobody.
+    # Eight spatial edges in each round and nine temporal ones; nine to a decision that read none.
     assert count(page, ".edge.spatial") == 16
     assert count(page, ".edge.temporal:not(.unheard)") == 9
     assert count(page, ".edge.unheard") == 9
@@ -181,7 +181,7 @@ def test_attacks_are_marked_and_filtered(browser: Browser, small: Path) -> None:
     assert shown(page) == "0 of 3 discussions"
 
 
-def test_what_was_said_is_shown_and_never_obeyed(browser: Browser, small: Path) -> None:
+def test_messages_are_shown_and_never_obeyed(browser: Browser, small: Path) -> None:
     browser.complaints.clear()
     page = browser.open(small, "#m3prune/q003")
     assert page.evaluate("document.querySelector('.content').textContent") == UGLY
