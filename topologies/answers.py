@@ -1,4 +1,4 @@
-"""The normal form of an answer, in which votes and measures of agreement compare answers without any label."""
+"""Normal form of an answer, in which votes and measures of agreement compare answers without any label."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NO_WORD = re.compile(r"[^\w\s]|_")
 
 
 def wording(text: str) -> str:
-    """A text for comparisons that ignore case and spaces."""
+    """Returns a text for comparisons that ignore case and spaces."""
     return " ".join(text.casefold().split())
 
 

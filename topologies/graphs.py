@@ -58,14 +58,14 @@ def debate(agents: int) -> Edges[Ints]:
 
 
 def ring(agents: int) -> Edges[Ints]:
-    """A chain whose ends are joined: the last agent and the first hear each other's previous round."""
+    """Chain whose ends are joined: the last agent and the first hear each other's previous round."""
     edges = chain(agents)
     ends = np.array([[0, agents - 1], [agents - 1, 0]]) if agents > 2 else _NO_PAIRS
     return Edges(edges.spatial, np.unique(np.concatenate([edges.temporal, ends]), axis=0))
 
 
 def regular(agents: int, neighbours: int = 4, seed: int = 0) -> Edges[Ints]:
-    """A random graph with so many neighbours for each agent; of two, the later hears the earlier."""
+    """Random graph with so many neighbours for each agent; of two, the later hears the earlier."""
     _at_least_one("neighbours", neighbours)
     if agents <= neighbours + 1:
         return complete(agents)
@@ -75,7 +75,7 @@ def regular(agents: int, neighbours: int = 4, seed: int = 0) -> Edges[Ints]:
 
 
 def small_world(agents: int, neighbours: int = 4, rewired: float = 0.1, seed: int = 0) -> Edges[Ints]:
-    """A ring of nearest neighbours with a share of edges led elsewhere (Watts and Strogatz 1998); of two neighbours,
+    """Ring of nearest neighbours with a share of edges led elsewhere (Watts and Strogatz 1998); of two neighbours,
     the later hears the earlier."""
     _at_least_one("neighbours", neighbours)
     if agents <= neighbours + 1:
@@ -106,7 +106,7 @@ def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> E
 
 
 def acyclic(present: Bools, scores: Floats) -> Bools:
-    """The present edges in descending score, each added unless it closes a cycle, bool [sender, receiver].
+    """Adds the present edges in descending score unless they close a cycle, bool [sender, receiver].
 
     Deterministic: equal scores go by sender, then receiver.
     """
@@ -165,7 +165,7 @@ def _reached(start: int, onwards: Sequence[Sequence[int]], place: Sequence[int],
 
 
 def speaking_order(spatial: Bools) -> Ints:
-    """A topological order of a DAG, int [agents], agents of the smallest depth and index first.
+    """Orders the agents of a DAG topologically of a DAG, int [agents], agents of the smallest depth and index first.
 
     Raises ValueError when there is a cycle.
     """

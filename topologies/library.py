@@ -13,7 +13,7 @@ PICTURES = frozenset((Kind.IMAGE,))
 
 
 def query_of(question: Question) -> str:
-    """The query for a question: its text and its choices."""
+    """Returns the query for a question: its text and its choices."""
     return " ".join([question.text, *question.choices])
 
 
@@ -38,8 +38,8 @@ class Library(Protocol):
         """Sources that are part of the question itself (its hint, its picture); most questions have none."""
 
     async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
-        """The k best passages, rows or pictures, of the search's documents or pages if it names any; a picture as query
-        is compared by its embedding."""
+        """Finds the k best passages, rows or pictures, of the search's documents or pages if it names any; a picture as
+        query is compared by its embedding."""
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
@@ -53,10 +53,10 @@ class Library(Protocol):
     async def entity(
         self, question: Question, name: str, k: int | None = None, *, near: str = ""
     ) -> tuple[Source, ...]:
-        """An entity's description and pictures: all of them, or the k nearest to some words."""
+        """Returns an entity's description and pictures: all of them, or the k nearest to some words."""
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
-        """The k first results of a web search; none without a web."""
+        """Finds the k first results of a web search; none without a web."""
 
     async def topics(self, question: Question) -> tuple[str, ...]:
         """Entities that a search through the knowledge graph may start from, if the data set names them."""

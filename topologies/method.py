@@ -42,11 +42,11 @@ class SystemSettings:
 
 
 class LearnedGraph(Topology, Protocol):
-    """A topology along a graph that a learner has pruned."""
+    """Topology along a graph that a learner has pruned."""
 
     @property
     def wiring(self) -> Wiring:
-        """The learned wiring. Raises RuntimeError before learning is over."""
+        """Learned wiring. Raises RuntimeError before learning is over."""
 
 
 @dataclass(frozen=True)
@@ -111,5 +111,5 @@ def system(
     roles: tuple[Role, ...] = (),
     reads: tuple[str, ...] = (),
 ) -> Method:
-    """A method with its own searches, and its own agents in place of the team."""
+    """Makes a method with its own searches, and its own agents in place of the team."""
     return Method(name, description, make, roles, asks_team=False, needs_library=True, reads=reads)

@@ -28,7 +28,7 @@ class Topology(Protocol):
 
 
 class Wired:
-    """A topology along a wiring: one for all questions, or `wire(question)`. `every_turn` as for `discuss`."""
+    """Topology along a wiring: one for all questions, or `wire(question)`. `every_turn` as for `discuss`."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Team(Protocol):
         """True for the answers of an earlier run, whose attacks must not be applied again."""
 
     async def ask(self, turn: Turn) -> Message:
-        """The agent's message for one turn."""
+        """Returns the agent's message for one turn."""
 
     def close(self, discussion: str) -> None:
         """Ends a discussion: its agents may forget it."""
@@ -177,7 +177,7 @@ async def run_discussion(topology: Topology, question: Question, team: Team, see
 def _heard(
     needed: Bools, edges: Ints, probabilities: Floats | None
 ) -> tuple[Ints, dict[tuple[int, int], dict[int, float]]]:
-    """The edges into needed turns, and the senders of each of these turns, with weights."""
+    """Returns the edges into needed turns, and the senders of each of these turns, with weights."""
     led = into(needed, edges)
     taken, p = edges[led], None if probabilities is None else probabilities[led]
     return taken, weighed_senders(taken, p, needed.shape[1])

@@ -34,7 +34,7 @@ class Edges(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True)
 class Wirings:
-    """The communication graphs of `k` discussions among `n` agents.
+    """Communication graphs of `k` discussions among `n` agents.
 
     spatial, temporal: edges taken, bool [k, rounds, sender, receiver]; `temporal[:, t]` are the edges from round t - 1
         to round t, so `temporal[:, 0]` is empty. `spatial[a, t]` is acyclic.
@@ -91,7 +91,7 @@ def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
 
 @dataclass(frozen=True)
 class ListedWirings:
-    """The wirings of `k` discussions along candidate edges: `Wirings` without matrices of all pairs.
+    """Wirings of `k` discussions along candidate edges: `Wirings` without matrices of all pairs.
 
     pairs: int [edges, 2] of each kind. spatial, temporal: edges taken, bool [k, rounds, edges]; allowed: edges that
         could have been drawn. decision, decision_allowed: bool [k, agents].
@@ -136,7 +136,7 @@ class ListedWirings:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """The edges of one discussion of N agents over T rounds.
+    """Edges of one discussion of N agents over T rounds.
 
     spatial: int [edges, 3]; acyclic in every round.
     temporal: int [edges, 3]; edges of round t lead from round t - 1 to round t, so there are none of round 0.
@@ -174,7 +174,7 @@ class Wiring:
 
     @property
     def taking_part(self) -> Bools:
-        """The agents that take part in each round, bool [T, N]."""
+        """Agents that take part in each round, bool [T, N]."""
         return np.ones((self.rounds, self.agents), dtype=bool) if self.speaks is None else self.speaks.copy()
 
     @property
@@ -195,7 +195,7 @@ class Wiring:
         allowed: Edges[Bools] | None = None,
         speaks: Bools | None = None,
     ) -> Wiring:
-        """The wiring of bool matrices [T, sender, receiver]; probabilities: as for `of_edges`."""
+        """Returns the wiring of bool matrices [T, sender, receiver]; probabilities: as for `of_edges`."""
         taken = Edges(listed(spatial), listed(temporal))
         return cls(
             len(spatial),
@@ -210,7 +210,7 @@ class Wiring:
 
 
 def listed(matrices: Bools) -> Ints:
-    """The edges of bool matrices [T, sender, receiver]."""
+    """Returns the edges of bool matrices [T, sender, receiver]."""
     return np.argwhere(matrices)
 
 
@@ -221,7 +221,7 @@ def of_edges(matrix: Floats, edges: Ints) -> Floats:
 
 
 def of_round(edges: Ints, number: int) -> Ints:
-    """The pairs (sender, receiver) of one round's edges."""
+    """Returns the pairs (sender, receiver) of one round's edges."""
     pairs: Ints = edges[edges[:, 0] == number, 1:]
     return pairs
 
@@ -233,7 +233,7 @@ def in_rounds(pairs: Ints, rounds: Iterable[int]) -> Ints:
 
 
 def into(turns: Bools, edges: Ints) -> Bools:
-    """The edges that lead to some turns, bool [edges]; turns: bool [T, N]."""
+    """Returns the edges that lead to some turns, bool [edges]; turns: bool [T, N]."""
     found: Bools = turns[edges[:, 0], edges[:, 2]]
     return found
 

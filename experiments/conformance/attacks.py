@@ -56,7 +56,7 @@ def check_attack(name: str) -> None:
 
 
 def _turns(attack: Attack, item: Item, number: int) -> Mapping[str, Turn]:
-    """The turns of one discussion as they reach the agents, by id."""
+    """Returns the turns of one discussion as they reach the agents, by id."""
     wiring = constant_wiring(complete(len(TEAM)), len(TEAM), ROUNDS)
     team = ScriptedTeam({name: ROLES[name] for name in (*TEAM, DECISION.name)}, Script(improvised(1)))
     topology = Wired("full", TEAM, wiring)

@@ -1,4 +1,4 @@
-"""A small corpus, a library and a team with scripted replies in one process, on which methods are observed without Ray
+"""Small corpus, a library and a team with scripted replies in one process, on which methods are observed without Ray
 and without a model."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def topology(
 
 
 class MemoisedModel:
-    """A model that computes no request twice."""
+    """Model that computes no request twice."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -78,7 +78,7 @@ class MemoisedModel:
 
 
 class Script:
-    """A model that gives the reply of a function of the turn."""
+    """Model that gives the reply of a function of the turn."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -146,7 +146,7 @@ class ScriptedTeam:
 
 
 class ObservedLibrary:
-    """A library that is slow at random and records every search.
+    """Library that is slow at random and records every search.
 
     results: ids of each search, in the order of the calls. found: ids of all searches. known: earlier results, which
     the same search repeats.
@@ -294,7 +294,7 @@ def answered(answer: str, confidence: float) -> str:
 
 
 def _value(form: Field | None, turn: Turn, random: Random) -> str:
-    """A value of a field's kind, or an answer where there is no field."""
+    """Improvises a value of a field's kind, or an answer where there is no field."""
     titles = [source.title for source in turn.question.evidence if source.title]
     words = [*(word.strip("?,.'\"()") for word in turn.question.text.split() if len(word) > 3), *titles] or ["nothing"]
     if form is None or form.value is Value.ANSWER:

@@ -68,7 +68,7 @@ class Inspector:
 
 
 def corrected(message: Message, inspection: Message) -> Message:
-    """The message to deliver after its inspection."""
+    """Returns the message to deliver after its inspection."""
     answer = normalised(inspection.answer)
     if inspection.status is not Status.OK or answer is None or answer == normalised(message.answer):
         return message

@@ -49,7 +49,7 @@ class Majority:
 
 
 def vote(messages: Sequence[Message]) -> str | None:
-    """The most frequent answer by its normal form, in its first speaker's wording; None without any answer.
+    """Most frequent answer by its normal form, in its first speaker's wording; None without any answer.
 
     Ties go to the larger sum of confidences (a missing one counts 0), then to the earliest speaker.
     """

@@ -31,7 +31,7 @@ Samples = list[list[float]]
 
 
 def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
-    """The `dropped` agents with the largest suspicion [agents], bool [agents]; of equal ones the first.
+    """Picks the `dropped` agents with the largest suspicion [agents], bool [agents]; of equal ones the first.
 
     Raises ValueError unless at least one agent is left.
     """
@@ -44,7 +44,7 @@ def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
 
 
 def silencing(silent: Bools, rounds: int) -> Wiring:
-    """The complete graph in which no agent, nor the decision agent, hears the silent agents [agents]."""
+    """Returns the complete graph in which no agent, nor the decision agent, hears the silent agents [agents]."""
     edges = complete(len(silent))
     # Silent agents may still hear, but no answer depends on their turns, so these are left out.
     heard = Edges(*(pairs[~silent[pairs[:, 0]]] for pairs in edges))
@@ -81,12 +81,12 @@ def _shares(trace: Trace) -> Floats:
 
 
 def answer_of(message: Message | None) -> str | None:
-    """The normal form of a message's answer; None for no message, a failed one, or one without an answer."""
+    """Returns the normal form of a message's answer; None for no message, a failed one, or one without an answer."""
     return normalised(message.answer) if message is not None and message.status is Status.OK else None
 
 
 def anomaly(traces: Sequence[Trace]) -> Floats:
-    """The root mean square of each agent's robust z-scores over `FEATURES`, float [agents].
+    """Returns the root mean square of each agent's robust z-scores over `FEATURES`, float [agents].
 
     A plain member of the family of anomaly detectors on message graphs: G-Safeguard (Wang et al. 2025) learns a graph
     network from labelled attacks, BlindGuard (Miao et al. 2025) learns without labels; this one learns nothing. It
@@ -117,7 +117,7 @@ def robust_z(values: Floats) -> Floats:
 
 
 def features(traces: Sequence[Trace]) -> Floats:
-    """The mean of each of `FEATURES` over all occasions, float [agents, features]; NaN where there was none.
+    """Mean of each of `FEATURES` over all occasions, float [agents, features]; NaN where there was none.
 
     Raises ValueError when the traces are not of the same agents.
     """

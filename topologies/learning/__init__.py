@@ -1,1 +1,1 @@
-"""The learner of the communication graph: sampling, estimators, the objective, pruning rules."""
+"""Learner of the communication graph: sampling, estimators, the objective, pruning rules."""

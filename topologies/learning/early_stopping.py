@@ -41,7 +41,7 @@ def misjudged(now: Tensor, end: Estimate, cut: EndCut, generator: Generator) -> 
 
 
 def _kept(logits: Tensor, cut: EndCut) -> tuple[Tensor, Tensor]:
-    """The edges that a cut leaves, bool [futures, edges], and the boundary [futures, 1]; logits: [futures, edges]."""
+    """Edges that a cut leaves, bool [futures, edges], and the boundary [futures, 1]; logits: [futures, edges]."""
     room, edges = min(cut.room, logits.shape[1]), logits.shape[1]
     ranked = logits.sort(dim=1, descending=True).values
     last = ranked[:, room - 1 : room]

@@ -45,7 +45,7 @@ class EdgeState:
         return (p * self.left(kind, round)).mean(0)
 
     def left(self, kind: str, round: int | None = None) -> Tensor:
-        """The mask, bool [rounds or 1, sender, receiver]; of one round alone where it is named."""
+        """Returns the mask, bool [rounds or 1, sender, receiver]; of one round alone where it is named."""
         mask = self.mask[kind] if self.by_round else self.mask[kind][None]
         return mask[[row(kind, round)]] if round is not None and len(mask) > 1 else mask
 
@@ -90,7 +90,7 @@ class EdgeState:
         self.cut[kind] = (~last + self.probability(kind).double()).where(cut > 0, cut)
 
     def score(self, kind: str) -> Floats:
-        """A ranking: p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf for no edge.
+        """Ranks edges: p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf for no edge.
 
         Where rounds have masks of their own it is the mean over rounds, p counting as 0 in rounds from which an edge
         that others have left was pruned. Float [sender, receiver].
@@ -116,5 +116,5 @@ class EdgeState:
 
 
 def row(kind: str, round: int) -> int:
-    """The place of a round (from 1) in a tensor that has one for each; of temporal edges, those into it."""
+    """Returns the place of a round (from 1) in a tensor that has one for each; of temporal edges, those into it."""
     return max(0, round - 1 - (kind == "temporal"))

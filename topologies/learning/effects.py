@@ -50,7 +50,7 @@ def surprise(taken: Tensor, allowed: Tensor, probability: Tensor) -> Tensor:
 
 
 def credited_sum(each: Tensor, credit: Tensor) -> Tensor:
-    """The sum over samples of each x credit, [rounds, sender, receiver]; each: [k, rounds, sender, receiver], credit:
+    """Sum over samples of each x credit, [rounds, sender, receiver]; each: [k, rounds, sender, receiver], credit:
     [k, rounds, receiver]."""
     total = torch.zeros(each.shape[1:], dtype=torch.float64)
     # Sample by sample: an einsum first moves samples to the last dimension, which takes twenty times as long.
@@ -186,7 +186,7 @@ def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float) -> Te
 
 
 def chance_of(sums: Sums) -> float:
-    """The chance of sums that are together this large without any effect (chi-squared); 1 without samples."""
+    """Chance of sums that are together this large without any effect (chi-squared); 1 without samples."""
     known = sums.spread > 0
     if not bool(known.any()):
         return 1.0

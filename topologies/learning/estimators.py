@@ -31,7 +31,7 @@ class Reinforce:
         self._forget()
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
-        """The probability that an allowed edge is sampled with, [rounds or 1, sender, receiver], by kind drawn."""
+        """Probability that an allowed edge is sampled with, [rounds or 1, sender, receiver], by kind drawn."""
         return {kind: self.edges.logits[kind].sigmoid() for kind in stage.drawn}
 
     def lookahead(self, steps_left: int) -> int:
@@ -75,7 +75,7 @@ class Reinforce:
         return utility
 
     def _terms(self, stage: Stage) -> tuple[Terms, dict[str, Tensor]]:
-        """The objective's other terms, and their gradient by kind."""
+        """Computes the objective's other terms, and their gradient by kind."""
         logits = {kind: theta.clone().requires_grad_() for kind, theta in self.edges.logits.items()}
         terms = terms_of(stage, self.edges.mask, logits, self.settings)
         weighted = terms.weighted(self.settings, self.spec.variant, stage.number)
@@ -85,7 +85,7 @@ class Reinforce:
         return terms, dict(zip(KINDS, slopes, strict=True))
 
     def _expected(self, wirings: Wirings, credit: Tensor) -> dict[str, Tensor]:
-        """The gradient of expected utility by kind (Eq. 8), over all edges, frozen ones included."""
+        """Returns the gradient of expected utility by kind (Eq. 8), over all edges, frozen ones included."""
         return {
             kind: self._slope(kind, allowed, taken, credit) for kind, (allowed, taken) in drawn_tensors(wirings).items()
         }
@@ -115,7 +115,7 @@ class Reinforce:
         return {}
 
     def evidence(self) -> float | None:
-        """The chance of scores like these if no edge had an effect; None where that is unknown."""
+        """Returns the chance of scores like these if no edge had an effect; None where that is unknown."""
         return None
 
     def tensors(self) -> dict[str, Tensor]:

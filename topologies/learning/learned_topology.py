@@ -67,7 +67,7 @@ class LearnedTopology:
 
     @property
     def wiring(self) -> Wiring:
-        """The frozen wiring. Raises RuntimeError before `freeze`."""
+        """Frozen wiring. Raises RuntimeError before `freeze`."""
         if self._frozen is None:
             raise RuntimeError(f"{self.method} has a wiring to answer with only after freeze()")
         return self._frozen

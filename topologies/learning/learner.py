@@ -205,7 +205,7 @@ class Learner:
         return self._present(self._probability(), round)
 
     def chances(self) -> Edges[Floats]:
-        """The chance of each allowed edge in `sample`, which gives the reading weights while learning.
+        """Returns the chance of each allowed edge in `sample`, which gives the reading weights while learning.
 
         Float [sender, receiver], or [rounds, sender, receiver] where rounds have masks of their own. With `effects`,
         whose coins are fair, all edges weigh alike.
@@ -217,14 +217,14 @@ class Learner:
         return self._reading(self._probability())
 
     def decision_probabilities(self) -> Floats:
-        """The probability that the decision agent reads each agent, float [agents]; 0 or 1 unless it is learned."""
+        """Probability that the decision agent reads each agent, float [agents]; 0 or 1 unless it is learned."""
         read = self._readers(self._speaks(ended=False))[:, 0].double()
         if "decision" in self._stage.drawn:
             read = read * self._edges.logits["decision"][0, :, 0].sigmoid()
         return read.numpy()
 
     def evidence(self) -> float | None:
-        """The chance of scores like these if no edge had any effect, with `effects`; None with gradients."""
+        """Returns the chance of scores like these if no edge had any effect, with `effects`; None with gradients."""
         return self._estimator.evidence()
 
     def without_evidence(self) -> float | None:
@@ -249,7 +249,7 @@ class Learner:
         return Edges(self._edges.score("spatial"), self._edges.score("temporal"))
 
     def inference(self) -> Edges[Bools]:
-        """The edges to answer with, bool [sender, receiver] (section 8's threshold wiring; deterministic).
+        """Returns the edges to answer with, bool [sender, receiver] (section 8's threshold wiring; deterministic).
 
         All edges that pruning left are candidates, whatever their p: pruning is the threshold. The spatial ones are
         added in descending p unless they close a cycle; every temporal one stays. [rounds, sender, receiver] where

@@ -11,14 +11,14 @@ from actors.settings import setting, share
 
 
 class Decision(StrEnum):
-    """The agents that the decision agent reads: all, or a learned column of edges."""
+    """Agents that the decision agent reads: all, or a learned column of edges."""
 
     ALL = "all"
     LEARNED = "learned"
 
 
 class Noise(StrEnum):
-    """The noise term of Eq. 7, v being the distance of p * mask from the unpruned matrix.
+    """Noise term of Eq. 7, v being the distance of p * mask from the unpruned matrix.
 
     `rms`: relu(v - epsilon), v the root mean square over all edges.
     `squared`: relu(v - epsilon)^2, v the Frobenius norm of each matrix. Only here epsilon changes the gradient while v
@@ -126,7 +126,7 @@ class PruningSettings:
         return self.rate if own is None else own
 
     def schedule(self, first_rate: float) -> list[Cut]:
-        """The rate and the share of edges left after each step of a stage (Eqs. 13, 14)."""
+        """Returns the rate and the share of edges left after each step of a stage (Eqs. 13, 14)."""
         due, left, rate = spread_over(self.steps, self.cuts), 1.0, first_rate
         cuts: list[Cut] = []
         for step in range(1, self.steps + 1):
@@ -138,7 +138,7 @@ class PruningSettings:
 
     @property
     def share_at_end(self) -> float:
-        """The share of a matrix that one cut at the end leaves: as much as all cuts of a schedule, so that a comparison
+        """Share of a matrix that one cut at the end leaves: as much as all cuts of a schedule, so that a comparison
         of rules is one of equally sparse graphs."""
         return self.schedule(self.rate)[-1].share
 
@@ -151,7 +151,7 @@ class Cut(NamedTuple):
 
 
 def spread_over(steps: int, times: int) -> list[int]:
-    """The steps of a stage, from 1, after which one of `times` evenly spread events is due.
+    """Returns the steps of a stage, from 1, after which one of `times` evenly spread events is due.
 
     The n-th is due once n / times of the steps are done, rounded up; the last after the last step, and never two after
     one step.

@@ -36,7 +36,7 @@ def make_learner(spec: LearnerSpec) -> Learner:
 
 
 def graph_of(graph: Graph, agents: int, seed: int) -> Edges[Ints]:
-    """A graph of so many agents; `seed` is for random ones."""
+    """Makes a graph of so many agents; `seed` is for random ones."""
     if graph is Graph.REGULAR:
         return graphs.regular(agents, seed=seed)
     if graph is Graph.SMALL_WORLD:

@@ -15,7 +15,7 @@ from topologies.learning.variants import Variant
 
 
 class Terms(NamedTuple):
-    """The objective's terms without utility, scalars without their weights."""
+    """Objective's terms without utility, scalars without their weights."""
 
     rank: Tensor
     noise: Tensor
@@ -81,7 +81,7 @@ def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float, draws: 
 
 
 def _others(groups: Tensor, draws: Tensor | None) -> Tensor:
-    """The number of samples that each one is compared with, int [k]."""
+    """Returns the number of samples that each one is compared with, int [k]."""
     sizes = [torch.bincount(group)[group] for group in map(_numbered, [groups] if draws is None else [groups, draws])]
     others: Tensor = sizes[0] - (sizes[1] if draws is not None else 1)
     return others
@@ -95,7 +95,7 @@ def _apart_from_others(values: Tensor, groups: Tensor, draws: Tensor | None, oth
 
 
 def _totals(values: Tensor, groups: Tensor) -> Tensor:
-    """The sum of values over the group of each sample, [k, ...]."""
+    """Returns the sum of values over the group of each sample, [k, ...]."""
     group = _numbered(groups)
     return values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add(0, group, values)[group]
 
@@ -148,7 +148,7 @@ def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
 
 
 def credited_slope(logits: Tensor, allowed: Tensor, taken: Tensor, credit: Tensor) -> Tensor:
-    """The gradient of the mean over samples of credit [k] times log P of each wiring, of the logits' shape (Eq. 8).
+    """Gradient of the mean over samples of credit [k] times log P of each wiring, of the logits' shape (Eq. 8).
 
     Given the speaking orders, with p = sigmoid(theta), log P is a sum over the edges that could be drawn:
 

@@ -73,7 +73,7 @@ class PruningRule:
         """Makes the cuts of a stage's remaining steps, where it ends early."""
 
     def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
-        """The cut of a matrix at the end of a stage, as though no later stage learned its edges again."""
+        """Returns the cut of a matrix at the end of a stage, as though no later stage learned its edges again."""
         raise NotImplementedError
 
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
@@ -238,12 +238,12 @@ RULES: dict[Rule, type[PruningRule]] = {
 
 
 def _one(matrices: Tensor) -> Tensor:
-    """The last round's matrix, or the one that all rounds share."""
+    """Returns the last round's matrix, or the one that all rounds share."""
     return matrices if matrices.dim() < 3 else matrices[-1]
 
 
 def room_for(share: float, start: Tensor) -> int:
-    """The number of edges that a share leaves of a matrix's edges at the start, at least one; start: bool."""
+    """Number of edges that a share leaves of a matrix's edges at the start, at least one; start: bool."""
     return max(1, round(int(start.sum()) * share))
 
 
@@ -263,7 +263,7 @@ def without(agents: Tensor, edges: Tensor, kind: str) -> Tensor:
 
 
 def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tensor:
-    """The `room` most probable of the present edges of one matrix, at least one (Eqs. 13, 14).
+    """Keeps the `room` most probable of the present edges of one matrix, at least one (Eqs. 13, 14).
 
     Equal p are cut at random: by index, an estimator that has learned nothing yet would cut the last agents' edges.
     p: float, present and result: bool, of one shape.
@@ -280,7 +280,7 @@ def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tens
 
 
 def worth_keeping(p: Tensor, present: Tensor, room: int, at_least_one: bool) -> Tensor:
-    """The present edges of one matrix without a negative effect (p >= 1/2), the `room` best of them at most.
+    """Present edges of one matrix without a negative effect (p >= 1/2), the `room` best of them at most.
 
     p: float, present and result: bool, of one shape.
     """
@@ -290,7 +290,7 @@ def worth_keeping(p: Tensor, present: Tensor, room: int, at_least_one: bool) -> 
 
 
 def weakest_agents(p: Tensor, present: Tensor, rate: float) -> Tensor:
-    """The round(rate * N) agents whose edges, in and out, have the smallest sum of p (AgentDropout's node dropout).
+    """Picks the round(rate * N) agents whose edges, in and out, have the smallest sum of p (AgentDropout).
 
     One agent is always left, and of equal ones the last goes. Result: bool [agents].
     p: float, present: bool, [sender, receiver].

@@ -186,11 +186,11 @@ class Effects:
         return ~(((left["spatial"] | left["temporal"]) & others).any(1) | left["decision"][:, 0])
 
     def certain_harm(self) -> dict[str, Tensor]:
-        """The edges that `harmful` has named so far, bool [sender, receiver] by kind."""
+        """Returns the edges that `harmful` has named so far, bool [sender, receiver] by kind."""
         return {kind: self.sums[f"harm.{kind}"] > 0 for kind in KINDS}
 
     def evidence(self) -> float:
-        """The chance of scores like these if no edge had an effect, corrected for the number of tests.
+        """Returns the chance of scores like these if no edge had an effect, corrected for the number of tests.
 
         Tests are of all edges, all senders, all edges together, and senders weighted by their own scores, each by both
         credits.

@@ -155,7 +155,7 @@ class SparseLearner(Learner):
         return {block.name: int(block.of(left[block.kind]).sum()) for block in blocks}
 
     def inference(self) -> Edges[Bools]:
-        """The candidates to answer with, bool [edges]: all that pruning left, the spatial ones in descending p unless
+        """Candidates to answer with, bool [edges]: all that pruning left, the spatial ones in descending p unless
         they close a cycle."""
         kept = self._left()
         spatial, temporal = (kept[kind][self._candidates.logit[kind]].numpy() for kind in Edges._fields)

@@ -47,7 +47,7 @@ class LearnerSpec:
 
     @property
     def decision(self) -> Decision:
-        """The agents that the decision agent reads."""
+        """Agents that the decision agent reads."""
         return Decision(self.settings.decision or self.variant.decision)
 
     def check(self) -> None:

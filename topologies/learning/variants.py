@@ -46,7 +46,7 @@ class Estimator(StrEnum):
 
     @property
     def least_samples(self) -> int:
-        """The samples of each question that it needs."""
+        """Samples of each question that it needs."""
         return 2 if self is Estimator.RLOO else 1
 
 
@@ -62,7 +62,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class Variant:
-    """A learned method.
+    """Learned method.
 
     staged: stage 1 learns edges inside modalities and stage 2 those between them; else both stages learn all edges.
     decision: agents that the decision agent reads, where `learner.decision` is not set.

@@ -1,1 +1,1 @@
-"""The systems of other papers, each a file, or a folder where only it uses what lies there."""
+"""Systems of other papers, each in a file of its name."""

@@ -121,7 +121,7 @@ TRIPLE = Field(
 
 
 class Bdog(System):
-    """The debate of at most `systems.rounds`, also without its graph or without its debate.
+    """Debate of at most `systems.rounds`, also without its graph or without its debate.
 
     Args:
         graph, debate: False for the ablations.
@@ -192,7 +192,7 @@ class Bdog(System):
 
 
 def _stated(message: Message) -> Blueprint:
-    """The graph that a turn states, within the Size constraint; an empty one, which is false, where it states none.
+    """Graph that a turn states, within the Size constraint; an empty one, which is false, where it states none.
 
     An empty graph is taken for an unreadable reply: no revision deletes everything.
     """
@@ -200,7 +200,7 @@ def _stated(message: Message) -> Blueprint:
 
 
 def _shown(question: Question) -> str:
-    """The sources of the first graph, in words."""
+    """Returns the sources of the first graph, in words."""
     pictures = pictures_among(question.evidence)
     parts = ["the question"]
     parts += ["its context"] if len(pictures) < len(question.evidence) else []
@@ -209,7 +209,7 @@ def _shown(question: Question) -> str:
 
 
 def _last_read(messages: Sequence[Message]) -> Message:
-    """The last readable message, or the last of all. There is at least one."""
+    """Returns the last readable message, or the last of all. There is at least one."""
     return next((message for message in reversed(messages) if message.status is Status.OK), messages[-1])
 
 

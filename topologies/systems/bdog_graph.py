@@ -58,12 +58,12 @@ class Blueprint:
         return values
 
     def lines(self) -> tuple[str, ...]:
-        """The graph as `read_triples` reads it back, one triple each."""
+        """Returns the graph as `read_triples` reads it back, one triple each."""
         return (*(" | ".join(edge) for edge in self.triples), *self.alone)
 
 
 class Change(NamedTuple):
-    """The difference between two graphs (Fig. 4): entities and relations `added` and `pruned`, and attributes `updated`
+    """Difference between two graphs (Fig. 4): entities and relations `added` and `pruned`, and attributes `updated`
     (with other values, new or gone)."""
 
     added: int
@@ -72,7 +72,7 @@ class Change(NamedTuple):
 
 
 def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
-    """The graph of these triples and entities, each once, as spelt first. Parts lose the bar that separates them;
+    """Graph of these triples and entities, each once, as spelt first. Parts lose the bar that separates them;
     a triple with an empty part is left out."""
     edges: dict[Edge, Edge] = {}
     for h, r, t in triples:

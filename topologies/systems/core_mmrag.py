@@ -61,7 +61,7 @@ class CoreMmrag(System):
         return session.trace(final)
 
     async def _pages(self, session: Session, own: Sequence[Source]) -> list[tuple[Source, ...]]:
-        """The sources of each page, best page first: its picture, then its passages."""
+        """Returns the sources of each page, best page first: its picture, then its passages."""
         query, top_k = query_of(session.question), self.top_k
         if pictures := pictures_among(own):
             alike = sources((await session.alike(pictures, top_k.pictures))[: top_k.pictures])
@@ -83,7 +83,7 @@ class CoreMmrag(System):
 
 
 def _candidate(number: int, part: Sequence[Source], seen: Sequence[Source]) -> Given:
-    """A page as a line of the task: its title, and the numbers by which its sources are shown."""
+    """Writes a page as a line of the task: its title, and the numbers by which its sources are shown."""
     numbers = ", ".join(f"[{seen.index(source) + 1}]" for source in part)
     return Given(FieldKind.CANDIDATE, f"{part[0].title}: {numbers}", number)
 

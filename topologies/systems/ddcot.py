@@ -60,7 +60,7 @@ _SAYS_NOTHING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SubQuestion:
-    """A sub-question and its answer, None where it is uncertain."""
+    """Sub-question and its answer, None where it is uncertain."""
 
     question: str
     answer: str | None = None
@@ -76,7 +76,7 @@ class SubQuestion:
 
 
 class DDCoT(System):
-    """A reasoner who divides and integrates without a picture, and a recogniser who sees nothing but pictures."""
+    """Reasoner who divides and integrates without a picture, and a recogniser who sees nothing but pictures."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)

@@ -47,7 +47,7 @@ SEEING = Task(PLAN.format(alike=ALIKE), (replace(STEP, tools=TOOLS_SEEING),))
 
 
 class EAgent(System):
-    """A plan of searches, each of `top_k.texts` passages or results or `top_k.pictures`; then the answer."""
+    """Plan of searches, each of `top_k.texts` passages or results or `top_k.pictures`; then the answer."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)

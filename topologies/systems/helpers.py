@@ -25,7 +25,7 @@ NO_PASSAGE = "No passage was found for it: go by what you know and by whatever e
 
 
 async def in_view(session: Session, context: MethodContext) -> Question:
-    """The question with its own hint and picture, and with `systems.context=retrieved` also with retrieved evidence.
+    """Question with its own hint and picture, and with `systems.context=retrieved` also with retrieved evidence.
 
     All systems without retrieval call it, so that a table shows them the same.
     """
@@ -35,7 +35,7 @@ async def in_view(session: Session, context: MethodContext) -> Question:
 
 
 def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
-    """The pictures of a group of sources, in its order."""
+    """Returns the pictures of a group of sources, in its order."""
     return tuple(source for source in group if source.kind is Kind.IMAGE)
 
 
@@ -87,12 +87,12 @@ def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
 
 
 def page(source: Source) -> str:
-    """The page of a passage, row or picture, by its title."""
+    """Returns the page of a passage, row or picture, by its title."""
     return page_of(source.title)
 
 
 def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
-    """The elements that a field names by their numbers (from 1), in its order; unknown numbers are ignored."""
+    """Elements that a field names by their numbers (from 1), in its order; unknown numbers are ignored."""
     numbers = [int(number) for value in message.said(field) for number in _NUMBER.findall(value)]
     # A number named twice counts once; models also name numbers that were never shown.
     return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))

@@ -214,7 +214,7 @@ class HmRag(System):
         return answers, read, order
 
     async def _retrieve(self, session: Session, part: Question) -> dict[str, tuple[Source, ...]]:
-        """The results of each base for a part of the question, all bases searched at once."""
+        """Searches each base for a part of the question, all bases searched at once."""
         query, keywords = query_of(part), None
         triples: list[Awaitable[tuple[Triple, ...]]] = []
         searches: dict[str, Awaitable[tuple[Hit, ...]]] = {}
@@ -262,12 +262,12 @@ def in_words(group: Sequence[Source]) -> tuple[Source, ...]:
 
 
 def _instruction(question: Question) -> str:
-    """The instruction to answer. An agent always picks one of the choices: its reply's form has no other answer."""
+    """Instruction to answer. An agent always picks one of the choices: its reply's form has no other answer."""
     return CHOOSE if question.choices else FROM_FOUND
 
 
 def stated(triple: Triple) -> Source:
-    """A triple as agents read it: its head as the title, relation and tail as the text."""
+    """Writes a triple as agents read it: its head as the title, relation and tail as the text."""
     return Source(triple.id, triple.source or triple.id, Kind.TEXT, triple.head, f"{triple.relation} {triple.tail}.")
 
 

@@ -77,7 +77,7 @@ class LlavaMr2ag(System):
         return session.trace(picked(answers, scores))
 
     async def _passages(self, session: Session, own: Sequence[Source]) -> Sequence[Hit]:
-        """The passages to judge, with the score of their page, or else their own."""
+        """Returns the passages to judge, with the score of their page, or else their own."""
         query, k = query_of(session.question), self.top_k.texts
         if not (pictures := pictures_among(own)):
             return await session.search(query, k, mode="vector", radius=self.top_k.radius)
@@ -98,7 +98,7 @@ def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
 
 
 def certainty(message: Message) -> float:
-    """The probability of a verdict, or else the confidence stated in an answer or a task's field; one half for none."""
+    """Probability of a verdict, or else the confidence stated in an answer or a task's field; one half for none."""
     if (probability := dict(message.likelihoods).get(FieldKind.RELEVANT)) is not None:
         return probability
     if message.confidence is not None:

@@ -99,7 +99,7 @@ class Debate(System):
         return session.trace(await self._judged(session, shown, first))
 
     async def _judged(self, session: Session, shown: Question, first: list[Message]) -> Message:
-        """The judge's decision, from the answers of the first round and its own list of them."""
+        """Has the judge decide, from the answers of the first round and its own list of them."""
         await session.ask(JUDGE.name, question=shown, task=LIST, heard=first)
         return await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True)
 

@@ -188,7 +188,7 @@ class MhMmkg(System):
 
 @dataclass
 class _Search:
-    """The search of one discussion.
+    """Search of one discussion.
 
     question: the question with its own texts.
     heard: the perceiver's description, where there is one; every agent reads it.
@@ -261,7 +261,7 @@ class _Search:
         return next(iter(numbered(picked, PICKED.name, candidates)), None)
 
     async def _nearest(self, directed: bool) -> tuple[str, ...]:
-        """The graph's entities with the names that the topic agent gives, or else the nearest ones."""
+        """Returns the graph's entities with the names that the topic agent gives, or else the nearest ones."""
         task = Task(NAME, (ENTITY,))
         named = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
         names = named.said(ENTITY.name)
@@ -326,7 +326,7 @@ class _Search:
 
 
 def stated(edge: Triple) -> str:
-    """An edge as a sentence."""
+    """Writes an edge as a sentence."""
     return f"{edge.head} {edge.relation} {edge.tail}."
 
 
@@ -339,7 +339,7 @@ def _texts(sources: Sequence[Source]) -> tuple[Source, ...]:
 
 
 def _captioned(pictures: Sequence[Source]) -> tuple[Source, ...]:
-    """The captions that people wrote, each once, as text."""
+    """Returns the captions that people wrote, each once, as text."""
     # Reversed twice: a caption that several pictures share goes with the first of them.
     texts = {picture.text: picture for picture in reversed(pictures) if picture.text}
     return tuple(replace(picture, kind=Kind.TEXT, image=None) for picture in reversed(texts.values()))

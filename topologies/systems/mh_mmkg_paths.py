@@ -21,11 +21,11 @@ class GraphPath:
 
     @property
     def end(self) -> str:
-        """The last entity."""
+        """Last entity."""
         return self.entities[-1]
 
     def along(self, edge: Triple) -> GraphPath:
-        """The path longer by an edge; an edge followed against its direction leads to its head."""
+        """Returns the path longer by an edge; an edge followed against its direction leads to its head."""
         end = edge.tail if same(edge.head, self.end) else edge.head
         return GraphPath((*self.entities, end), (*self.edges, edge))
 
@@ -70,7 +70,7 @@ class PathSearch:
         return tuple(taken)
 
     def ahead(self, path: GraphPath, edges: Iterable[Triple], directed: bool = True) -> tuple[Triple, ...]:
-        """The edges that lead on to entities not met yet, one for each; `directed` edges from head to tail only."""
+        """Edges that lead on to entities not met yet, one for each; `directed` edges from head to tail only."""
         if len(path.entities) >= self._longest:
             return ()
         leading: dict[str, Triple] = {}
@@ -83,7 +83,7 @@ class PathSearch:
         return tuple(leading.values())
 
     def grow(self, path: GraphPath, useful: Iterable[Triple]) -> tuple[GraphPath, ...]:
-        """The path made longer by each useful edge to an entity not met yet (Eqs. 6 and 7)."""
+        """Returns the path made longer by each useful edge to an entity not met yet (Eqs. 6 and 7)."""
         grown: list[GraphPath] = []
         for edge in useful:
             longer = path.along(edge)
@@ -101,5 +101,5 @@ class PathSearch:
         self._open += going_on if self._order == "breadth" else reversed(going_on)
 
     def result(self) -> tuple[GraphPath, ...]:
-        """The first `paths` closed paths in the order in which they were closed; none where no path was enough."""
+        """First `paths` closed paths in the order in which they were closed; none where no path was enough."""
         return tuple(self.closed[: self._paths])

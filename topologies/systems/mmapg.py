@@ -153,7 +153,7 @@ UNREAD = 2  # planning steps in a row that cannot be read, each asked for twice,
 
 
 class Mmapg(System):
-    """The planner's graph, also without planning or without retrieval.
+    """Planner's graph, also without planning or without retrieval.
 
     Every search returns at most `top_k.texts` or `top_k.pictures` candidates within the radius, if there is one.
     """
@@ -346,13 +346,13 @@ class Mmapg(System):
 
 
 def _reported(source: Source, message: Message) -> str:
-    """An examination's report on a candidate, with its title; the candidate's own text where the report is empty."""
+    """Examination's report on a candidate, with its title; the candidate's own text where the report is empty."""
     words = " ".join((*message.said(EXTRACT.name), *message.said(DESCRIPTION.name))) or source.text
     return words if source.title in words else f"{source.title}: {words}"
 
 
 def _loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
-    """The findings of outcomes that no node's content holds: those before the message with the content."""
+    """Returns the findings of outcomes that no node's content holds: those before the message with the content."""
     return [message for outcome in outcomes for message in outcome[:-1]]
 
 
@@ -361,7 +361,7 @@ def _repeats(question: Question, instruction: str) -> bool:
 
 
 def _fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
-    """The k best of several searches, by the sum of their reciprocal ranks."""
+    """Takes the k best of several searches, by the sum of their reciprocal ranks."""
     scores: dict[str, float] = {}
     source_by_id: dict[str, Source] = {}
     for hits in rankings:

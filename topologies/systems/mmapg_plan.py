@@ -1,4 +1,4 @@
-"""The Adaptive Planning Graph of MMAPG (section 3.3): nodes that are added one after another, each on earlier ones."""
+"""Adaptive Planning Graph of MMAPG (section 3.3): nodes that are added one after another, each on earlier ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 
 
 class NodeFault(StrEnum):
-    """A flaw of a planned node. The last two kinds keep it from being carried out."""
+    """Flaw of a planned node. The last two kinds keep it from being carried out."""
 
     NO_SUCH_PARENT = "names a parent that is not there"
     STOPS_UNANSWERED = "stops before anything was answered"
@@ -26,7 +26,7 @@ class NodeFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanNode:
-    """A node of a plan. `parents` have smaller numbers, so no plan has a cycle.
+    """Node of a plan. `parents` have smaller numbers, so no plan has a cycle.
 
     content: its result. turn: the id of the planner's message that asked for it ("" for node 1, the question itself).
     """
@@ -45,7 +45,7 @@ class PlanNode:
         return NodeFault.NO_INSTRUCTION not in self.faults and NodeFault.REPEATED not in self.faults
 
     def given(self) -> Given:
-        """The node as the planner reads it (the Graph State Description)."""
+        """Returns the node as the planner reads it (the Graph State Description)."""
         basis = f" (from {', '.join(map(str, self.parents))})" if self.parents else ""
         faults = f" [{'; '.join(self.faults)}]" if self.faults else ""
         text = f"{self.type}{basis}: {self.instruction}"
@@ -60,7 +60,7 @@ def root(question: str) -> PlanNode:
 
 
 def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
-    """The node that a planner's message adds to a graph, with its faults.
+    """Returns the node that a planner's message adds to a graph, with its faults.
 
     Parents that are not there (the node itself and later ones included) are left out; without any parent a node builds
     on the question. It repeats an earlier one if it asks for the same with no other parents.
@@ -86,7 +86,7 @@ def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
 
 
 def content_of(node: PlanNode, outcome: Message | None) -> str:
-    """A node's content: the question, the retrieved facts, or the answer; empty for a node that does nothing."""
+    """Node's content: the question, the retrieved facts, or the answer; empty for a node that does nothing."""
     if not node.runs or node.type == "Stop":
         return ""
     if node.type == "Question":

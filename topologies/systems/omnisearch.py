@@ -107,7 +107,7 @@ class OmniSearch(System):
 
 
 def step(plan: Message) -> tuple[str, str, str]:
-    """A plan's next place to look ("" if it failed or is done), its sub-question and its words to search for.
+    """Plan's next place to look ("" if it failed or is done), its sub-question and its words to search for.
 
     A missing sub-question is replaced by the words, and missing words by the sub-question.
     """
@@ -118,12 +118,12 @@ def step(plan: Message) -> tuple[str, str, str]:
 
 
 def _solution(message: Message) -> str:
-    """The solver's reply to a sub-question, as the planner reads it."""
+    """Returns the solver's reply to a sub-question, as the planner reads it."""
     return "nothing that answers it" if message.answer is None else f"{message.content} Answer: {message.answer}"
 
 
 def _titles(pictures: Sequence[Source]) -> str:
-    """The result of a search among pictures, as the planner reads it with them."""
+    """Returns the result of a search among pictures, as the planner reads it with them."""
     return f"pictures, shown to you: {'; '.join(picture.title for picture in pictures)}" if pictures else "no picture"
 
 

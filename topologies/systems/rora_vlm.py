@@ -73,7 +73,7 @@ class RoraVlm(System):
 
 
 def _extended(words: str, picture: Source) -> str:
-    """The question with a picture's title and description."""
+    """Returns the question with a picture's title and description."""
     return " ".join([words, picture.title, *picture.text.split()[:DESCRIBED]])
 
 

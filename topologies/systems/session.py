@@ -172,7 +172,7 @@ class Session:
     def entity(
         self, name: str, k: int | None = None, *, near: str = "", of: Message | None = None
     ) -> Awaitable[tuple[Source, ...]]:
-        """An entity's description and pictures (`Library.entity`)."""
+        """Returns an entity's description and pictures (`Library.entity`)."""
         search = self._library.entity(self.question, name, k, near=near)
         return self._noted(search, attrgetter("id"), "entity", name, of)
 
@@ -225,7 +225,7 @@ class Session:
 
 
 class System:
-    """A topology that goes step by step; a system derives from it and takes its steps in `answer`."""
+    """Topology that goes step by step; a system derives from it and takes its steps in `answer`."""
 
     def __init__(self, context: MethodContext) -> None:
         self.method = context.method
@@ -233,12 +233,12 @@ class System:
         self.top_k = context.top_k
 
     def session(self, question: Question, ask: Ask, seed: int, sample: int) -> Session:
-        """A new discussion of a question, with the run's library."""
+        """Starts a new discussion of a question, with the run's library."""
         return Session(self.method, question, ask, self.context.library, seed, sample)
 
 
 def answer_of(message: Message) -> str | None:
-    """A message's answer, of the whole message or a field of a task's reply; None for none."""
+    """Returns a message's answer, of the whole message or a field of a task's reply; None for none."""
     stated = message.said(FieldKind.ANSWER)
     return stated[-1] if stated else message.answer
 
@@ -252,17 +252,17 @@ def _score(hit: Hit) -> float:
 
 
 def about(question: Question, evidence: Sequence[Source], text: str | None = None) -> Question:
-    """The question with other evidence; with `text`, another question, which has no choices."""
+    """Returns the question with other evidence; with `text`, another question, which has no choices."""
     if text is None:
         return replace(question, evidence=tuple(evidence))
     return replace(question, text=text, choices=(), evidence=tuple(evidence))
 
 
 def in_order(question: Question, order: Sequence[Source]) -> Question:
-    """The question with evidence numbered by its places among these sources, whichever of them a turn shows."""
+    """Question with evidence numbered by its places among these sources, whichever of them a turn shows."""
     return replace(question, order=tuple(source.id for source in order))
 
 
 def sources(hits: Sequence[Hit]) -> tuple[Source, ...]:
-    """The sources of hits, in their order."""
+    """Returns the sources of hits, in their order."""
     return tuple(hit.source for hit in hits)

@@ -152,7 +152,7 @@ class ViDoRAG(System):
         left: Sequence[Source],
         inspection: Message | None,
     ) -> Sequence[Source]:
-        """The seeker's picks among the sources `left`, by the numbers of all that are `listed`."""
+        """Returns the seeker's picks among the sources `left`, by the numbers of all that are `listed`."""
         heard = () if inspection is None else (inspection,)
         message = await session.ask(SEEKER.name, question=about(question, left), task=Task(SEEK, SEEN), heard=heard)
         chosen = [source for source in numbered(message, FieldKind.SELECTED, listed) if source in left]
@@ -171,7 +171,7 @@ async def _as_pages(session: Session, words: str, texts: Sequence[Source]) -> tu
 
 
 def relevant(hits: Sequence[Hit], k: int) -> tuple[Hit, ...]:
-    """The best hits, best first: as many as the mixture of their scores keeps, at least five and at most k."""
+    """Best hits, best first: as many as the mixture of their scores keeps, at least five and at most k."""
     ordered = sorted(hits, key=lambda hit: -hit.score)
     return tuple(ordered[: cutoff([hit.score for hit in ordered], min(LEAST, k), k)])
 
