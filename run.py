@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,6 @@ from actors.visible import visible
 
 if TYPE_CHECKING:
     from experiments.config.config import Config
-    from experiments.config.loading import Said
     from experiments.records.recorder import RunFolder
 
 USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
@@ -33,22 +33,36 @@ experiments:"""
 ending = Ending()
 
 
-def main(words: list[str]) -> int:
-    """The exit code: 0 when done, 1 when trials or the run failed, 2 for bad input (one line says what), 130 when
-    interrupted, and 128 + the signal's number after SIGTERM (143) and SIGHUP (129)."""
+def main(arguments: list[str]) -> int:
+    """Returns the exit code.
+
+    0: done. 1: trials or the run failed. 2: bad input, with one line on what is wrong. 130: interrupted. 128 + the
+    signal's number: ended by SIGTERM (143) or SIGHUP (129).
+    """
     try:
-        if not words:
-            return _list()
-        return _run(words)
+        topic = next((one.partition("=")[2] for one in arguments if one.startswith("help=")), "")
+        if topic:
+            from experiments.reference import reference
+
+            print(reference(topic))
+        elif not arguments or arguments[0] in ("help", "--help", "-h"):
+            from experiments.config.loading import experiments
+
+            print(USAGE)
+            for name, description in experiments().items():
+                print(f"  {name:<18} {description}")
+        else:
+            return _run(arguments)
+        return 0
     except UserError as error:
         _say(f"error: {error}")
         return 2
     except KeyboardInterrupt:
         return _stopped()
-    except BrokenPipeError:  # of what was to read the help, such as `head`
+    except BrokenPipeError:  # of the program that was to read the help, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    # Before the run has a folder, a full disk or memory is all that may go wrong beside the user's input.
+    # Before the run has a folder, only a full disk or memory can go wrong apart from the user's input.
     except (OSError, MemoryError) as error:
         _say(f"error: {type(error).__name__}: {error}")
         return 1
@@ -56,95 +70,65 @@ def main(words: list[str]) -> int:
         head.give_up()
 
 
-def _list() -> int:
-    from experiments.config.loading import experiments
-
-    print(USAGE)
-    for name, description in experiments().items():
-        print(f"  {name:<18} {description}")
-    return 0
-
-
-def _run(words: list[str]) -> int:
-    if words[0] in ("help", "--help", "-h"):
-        return _list()
-    if asked := next((word for word in words if word.startswith("help=")), ""):
-        from experiments.reference import reference
-
-        print(reference(asked.removeprefix("help=")))
-        return 0
-    # Imported where they are needed: neither the list of experiments nor a word that is refused waits for the rest.
-    from experiments.config.loading import load, said
-
-    config, chosen = load(words), said(words)
+def _run(arguments: list[str]) -> int:
+    # Imported where they are needed: neither the list of experiments nor a refused argument waits for the rest.
     from experiments.config.config import is_sweep, starts_ray
+    from experiments.config.loading import load_overrides
 
+    config, overrides = load_overrides(arguments)
     if starts_ray(config):
-        # It comes up while all that follows is imported and checked.
+        # It starts while everything below is imported and checked.
         head.begin()
     elif config.ray.address:
         head.leave_token_to_user()
-    from experiments.running.unused import check_used
-
-    # A sweep looks for it in its trials.
-    if chosen and not is_sweep(config):
-        check_used(chosen, config)
-    if config.dry_run:
-        if is_sweep(config):
+    if is_sweep(config):
+        if config.dry_run:
             from experiments.dry_run.dry_sweep import dry_run_sweep
 
-            dry_run_sweep(config, chosen)
-        else:
-            from experiments.dry_run.dry_run import dry_run
+            dry_run_sweep(config, overrides)
+            return 0
+        from experiments.sweeps.sweep import run_sweep
 
-            dry_run(config)
+        return _in_folder(config, lambda folder: run_sweep(config, folder, overrides))
+    from experiments.jobs import plan_of
+    from experiments.planning.unused import check_used
+
+    plan = plan_of(config)
+    if overrides is not None:
+        check_used(overrides, plan, config)
+    if config.dry_run:
+        from experiments.dry_run.dry_run import dry_run
+
+        dry_run(plan)
         return 0
-    from experiments.records.run_files import missing
+    from experiments.runner import run
+
+    return _in_folder(config, lambda folder: run(plan, folder))
+
+
+def _in_folder(config: Config, work: Callable[[RunFolder], bool | None]) -> int:
+    """Runs an experiment or a sweep in its folder. What ends it early is printed in one line, with how to resume."""
+    from actors.runtime.remote import reason
+    from experiments.config.references import resumption
+    from experiments.records.run_files import discard, disk_failure, missing
     from experiments.runner import open_folder
 
     output = Path(config.output).absolute()
+    # They go with the run where it is refused.
     made = [*missing(Path(config.cache or output / "cache").absolute()), *missing(output)]
     folder = open_folder(config)
-    # Into the run's folder: the terminal is for progress and results.
-    logging.basicConfig(
-        filename=folder.log, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    # A log that cannot be written, on a full disk, must not fill the terminal either.
-    logging.raiseExceptions = False
-    # Their INFO lines would bury the run's own.
-    for library in ("wandb", "fontTools"):
-        logging.getLogger(library).setLevel(logging.WARNING)
-    return _do(config, folder, chosen, made)
-
-
-def _do(config: Config, folder: RunFolder, chosen: Said | None, made: list[Path]) -> int:
-    """Runs an experiment or a sweep in its folder. Whatever ends it early is said in one line, with how to resume.
-
-    made: the folders around it that were not there before, which go with it where the run is refused.
-    """
-    from actors.runtime.remote import reason
-    from experiments.config.config import is_sweep
-    from experiments.config.references import resumption
-    from experiments.records.run_files import discard, disk_failure
-    from experiments.runner import run
-
+    _log_to(folder.log)
     resume = visible(f"; go on with: python run.py {resumption(config, folder.path)}")
     ending.line = f"ended at once{resume}\n"
     started = time.monotonic()
-    # A sweep goes on after trials that failed, and says so; a single run ends well or raises.
-    complete = True
     try:
-        if is_sweep(config):
-            from experiments.sweeps.sweep import run_sweep
-
-            complete = run_sweep(config, folder, chosen)
-        else:
-            run(config, folder)
+        # A sweep goes on after trials that failed, and returns False; a single run ends well or raises.
+        complete = work(folder) is not False
     # A cancelled main task is what is left of Ctrl-C where another task failed at the same time.
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _stopped(resume)
     except (Exception, BaseExceptionGroup) as error:
-        # Who sends a signal to all processes of a run ends Ray as well, and its errors say only that.
+        # Who sends a signal to all processes of a run ends Ray as well, and its errors tell only that.
         if ending.number:
             logging.exception("after signal %d", ending.number)
             return _stopped(resume)
@@ -163,8 +147,18 @@ def _do(config: Config, folder: RunFolder, chosen: Said | None, made: list[Path]
     return 0 if complete else 1
 
 
+def _log_to(path: Path) -> None:
+    # Into the run's folder: the terminal is for progress and results.
+    logging.basicConfig(filename=path, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # A log that cannot be written, on a full disk, must not fill the terminal either.
+    logging.raiseExceptions = False
+    # Their INFO lines would bury the run's own.
+    for library in ("wandb", "fontTools"):
+        logging.getLogger(library).setLevel(logging.WARNING)
+
+
 def _stopped(resume: str = "") -> int:
-    """Says what has ended the process, and returns the exit code that tells so."""
+    """Prints what has ended the process, and returns its exit code."""
     ending.settle()
     if not ending.number:
         _say("")  # after Ctrl-C the terminal's line begins with `^C`

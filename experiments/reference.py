@@ -16,9 +16,9 @@ from actors.lookup import installed, near_miss
 from experiments.attacks.attack import ATTACKS
 from experiments.config.config import Config
 from experiments.config.loading import experiments
-from experiments.config.settings import RoleSettings
+from experiments.config.setting_groups import RoleSettings
 from experiments.datasets.catalogue import DATASETS
-from experiments.running.methods import METHODS
+from topologies.catalogue import METHODS
 
 WIDTH = 110
 

@@ -14,8 +14,8 @@ from experiments.config.loading import load
 from experiments.conformance.attacks import check_attack
 from experiments.conformance.methods import check_method
 from experiments.conformance.parts import check_dataset, check_encoder, check_model
-from experiments.running.models import model_backend
-from experiments.running.opening import open_dataset
+from experiments.jobs import plan_of
+from experiments.running.inputs import open_dataset
 from retrieval.embed import make_encoder
 from tests.support.paths import ROOT
 
@@ -40,8 +40,8 @@ def test_each_part_of_the_guide_conforms(mine: Path) -> None:
     check_method("mine.second_opinion:SecondOpinion")
     check_attack("mine.whisper:Whisper")
     config = load([f"experiment={mine / 'mine' / 'compare.yaml'}", "model=mine.parrot:Parrot"])
-    check_dataset(open_dataset(config, mine))
-    check_model(model_backend(config).maker()(), "parrot")
+    check_dataset(open_dataset(plan_of(config), mine))
+    check_model(plan_of(config).models.main.maker()(), "parrot")
     check_encoder(make_encoder("mine.letters:Letters"), "letters")
 
 

@@ -13,8 +13,6 @@ from actors.errors import UserError
 from actors.models import Model
 from actors.reader.reader import ReaderSettings
 
-OF_PROCESSES = ("replicas", "capacity", "gpus")  # settings of every kind that has replicas
-
 
 @dataclass(frozen=True)
 class TokenCounting:
@@ -58,14 +56,12 @@ class Backend:
 
     key: the group of settings, such as `model` or `judge`, for errors.
     reader: settings of the embedded reader.
-    reads: names of the model settings that have an effect, apart from the kind.
     """
 
     name: ClassVar[str]
     description: ClassVar[str]
     usual_replicas: ClassVar[int] = 2
     start_timeout_s: ClassVar[float] = 120.0
-    reads: ClassVar[tuple[str, ...]] = ()
 
     key: str
     settings: ModelSettings

@@ -6,12 +6,12 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from actors.backends.backend import OF_PROCESSES, Backend, TokenCounting
+from actors.backends.backend import Backend, TokenCounting
 from actors.backends.model_choice import ModelChoice
 from actors.backends.model_settings import ModelSettings, common_fields, declared_layout
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
@@ -32,7 +32,6 @@ class ReaderBackend(Backend):
     """The embedded reader."""
 
     name = "reader"
-    reads = OF_PROCESSES
     description = "the embedded reader: no neural network, nothing to download"
 
     def maker(self) -> Callable[[], Model]:
@@ -57,7 +56,6 @@ class OpenAIBackend(Backend):
     """An endpoint with OpenAI's chat protocol. One process holds its rate limits and needs no GPU."""
 
     name = "openai"
-    reads = ("capacity", "key_env", *(f.name for f in fields(OpenAISettings)))
     description = "an endpoint that speaks OpenAI's chat protocol"
 
     def maker(self) -> Callable[[], Model]:

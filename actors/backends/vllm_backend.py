@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from actors.backends.backend import OF_PROCESSES, Backend, ReplicaMemory, TokenCounting
+from actors.backends.backend import Backend, ReplicaMemory, TokenCounting
 from actors.backends.model_choice import ModelChoice
 from actors.backends.model_files import computes_bfloat16, files_of, loaded_bytes, token_counter, weights_of
 from actors.backends.model_settings import common_fields, declared_layout
@@ -30,7 +30,6 @@ SERVER = "http://localhost:8000/v1"  # default address of `vllm serve`
 
 class VllmBackend(Backend):
     name = "vllm"
-    reads = (*OF_PROCESSES, *(f.name for f in fields(VllmSettings)), "key_env")
     description = "vLLM engines that the run starts"
     usual_replicas = 1
     start_timeout_s = 600.0

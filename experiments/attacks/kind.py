@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from actors.messages import Message, Question, Turn
-from actors.settings import at_least
-from actors.settings import share as a_share
+from actors.settings import setting
 
 NONE = "none"
 
@@ -19,19 +18,19 @@ class AttackSettings:
 
     kind: str = NONE
     """`none`, one of `attacks.attack.ATTACKS`, or one of your own as `package.module:Class`."""
-    agents: list[Any] = field(default_factory=list)
+    agents: list[Any] = setting(factory=list, when="kind!=none")
     """Positions in the team (from 0) or role names, such as [0, visual_critic]; empty: `number` of them, by seed."""
-    number: int = at_least(1, default=1)
+    number: int = setting(1, at_least=1, when="kind!=none|tamper|poison, agents=[]")
     """Number of compromised agents where `agents` names none."""
-    when: Literal["train", "evaluate", "both"] = "both"
+    when: Literal["train", "evaluate", "both"] = setting("both", when="kind!=none")
     """Phases of a run that are attacked."""
-    share: float = a_share(0.5)
+    share: float = setting(0.5, at_least=0, at_most=1, when="kind=tamper")
     """tamper: share of messages that are rewritten (of those that `agents` send, of all where it is empty)."""
-    source: Literal["text", "image"] = "text"
+    source: Literal["text", "image"] = setting("text", when="kind=poison")
     """poison: kind of the planted source, a passage or the caption of a picture."""
-    from_round: int = at_least(1, default=2)
+    from_round: int = setting(2, at_least=1, when="kind=sleeper")
     """sleeper: first round in which it is no longer honest."""
-    from_question: int = at_least(0, default=0)
+    from_question: int = setting(0, at_least=0, when="kind=sleeper")
     """sleeper: number of questions of a phase that it answers honestly first."""
 
 
@@ -60,7 +59,6 @@ class AttackKind:
     aimed: it argues for a wrong answer; without one there is no success rate.
     several_targets: each compromised agent argues for another wrong answer.
     spreads: agents that are not compromised may pass it on.
-    reads: names of the settings that only some attacks use.
     """
 
     name: ClassVar[str] = NONE
@@ -68,7 +66,6 @@ class AttackKind:
     aimed: ClassVar[bool] = True
     several_targets: ClassVar[bool] = False
     spreads: ClassVar[bool] = False
-    reads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, settings: AttackSettings) -> None:
         self.settings = settings

@@ -28,7 +28,6 @@ class Tamper(AttackKind):
 
     name = "tamper"
     acts_on = "messages"
-    reads = ("share",)
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         def arrived(heard: Heard) -> Heard:
@@ -55,7 +54,6 @@ class Poison(AttackKind):
 
     name = "poison"
     acts_on = "evidence"
-    reads = ("source",)
 
     def check(self, attackers: Sequence[str]) -> None:
         if attackers:

@@ -85,7 +85,6 @@ class Sleeper(AttackKind):
     """
 
     name = "sleeper"
-    reads = ("from_round", "from_question")
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # Questions count from 0, rounds from 1; both conditions must hold.

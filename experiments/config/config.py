@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from actors.backends.model_settings import ModelSettings
 from actors.reader.reader import ReaderSettings
-from actors.settings import AgentSettings, CompletionSettings, RaySettings, at_least
+from actors.settings import AgentSettings, CompletionSettings, RaySettings, setting
 from experiments.attacks.kind import AttackSettings
-from experiments.config.settings import (
-    BehaviourSettings,
+from experiments.config.setting_groups import (
     CostSettings,
-    PlantedSettings,
-    RedundancySettings,
     ReplaySettings,
     RoleSettings,
     SweepSettings,
@@ -29,6 +26,9 @@ from topologies.learning.learner_settings import LearnerSettings, PruningSetting
 from topologies.method import DefenceSettings, SystemSettings
 
 MOST_SEED = 2**63 - 1
+# Conditions of groups: jobs with discussions, and those of whole teams.
+DISCUSSES = "job!=recall|planted"
+TEAM = "job!=recall|planted|behaviour"
 
 
 @dataclass
@@ -36,64 +36,63 @@ class Config:
     """One run."""
 
     experiment: str = ""
+    """Name of a preset or of a method, or the path of a YAML file of your own."""
     job: Literal["prune", "recall", "planted", "redundancy", "behaviour"] = "prune"
-    """`prune`: learn, prune and evaluate a communication graph; `recall`: how well retrieval finds the evidence;
-    `planted`: how well learners do in a testbed with known truth; `redundancy`: which edges can go; `behaviour`: what
-    irrelevant evidence and colleagues who are wrong make of one agent's answers."""
-    seed: int = at_least(-(2**63), default=0, most=MOST_SEED)
+    """Kind of run: `prune`: learn, prune and evaluate communication graphs; `recall`: measure retrieval; `planted`:
+    compare learners where the truth is known; `redundancy`: measure which edges can go; `behaviour`: measure what
+    irrelevant evidence and wrong colleagues do to one agent."""
+    seed: int = setting(0, at_least=-(2**63), at_most=MOST_SEED)
+    """Seed of every random choice."""
     output: str = "runs"
-    """Where run folders go."""
+    """Folder of the run folders."""
     cache: str | None = None
-    """Where the generated sample and the retrieval indexes are kept between runs (default: `<output>/cache`)."""
+    """Folder of what runs share: the generated sample, indexes, completions (null: `<output>/cache`)."""
     resume: str | None = None
-    """A run folder to go on with."""
+    """Run folder to go on with."""
     dry_run: bool = False
-    """Print how many turns and about how many tokens the run would take; no agent and no model is started."""
+    """Print the turns, calls and tokens that the run would take, without a model."""
     runtime: Literal["ray", "inline"] = "ray"
-    """`ray`: agents, replicas and learners are processes of their own; `inline`: all in one, without Ray (a sweep: in
-    one for each of its `parallel` trials), for a debugger or a laptop. The records are the same."""
-    concurrency: int = at_least(1, default=64, most=100_000)
-    """Discussions held at once; answers do not depend on it."""
-    figures: bool | None = None
-    """Draw the figures of a run at its end (null: yes, but not those of each trial of a sweep, which may take as long
-    as a small trial itself and are seldom looked at; `resume=<trial>` draws them). A sweep draws its own in any
-    case."""
-    methods: list[str] = field(
-        default_factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"]
+    """Place of agents, replicas and learners: `ray`: processes of their own; `inline`: one process (of a sweep: one
+    for each of its `parallel` trials). Records are the same."""
+    concurrency: int = setting(64, at_least=1, at_most=100_000, when=DISCUSSES)
+    """Discussions at once; answers do not depend on it."""
+    figures: bool | None = setting(None, when="job=prune|behaviour")
+    """Draw the run's figures at its end (null: yes, but not for the trials of a sweep)."""
+    methods: list[str] = setting(
+        factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"], when="job!=planted"
     )
-    """What is evaluated: names of ours or of installed packages, or `package.module:Name` for your own."""
-    ablation: Literal["none", "no_alignment", "no_inter", "dummy_text", "dummy_visual"] = "none"
-    """Table 3 of the paper: what M3Prune goes without."""
-    data: DataSettings = field(default_factory=DataSettings)
-    retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
-    model: ModelSettings = field(default_factory=ModelSettings)
-    judge: ModelSettings = field(default_factory=lambda: ModelSettings(kind="none", replicas=1))
-    """Who judges answers against gold (Acc*): `judge=openai judge.name=...`; the keys are those of `model`."""
-    judge_rubric: Literal["auto", "graded", "same_answer"] = "auto"
-    """`graded`: from 1 to 5, right from 4 on; `same_answer`: whether an answer comes to the same as the reference;
-    `auto`: as the data set's paper does."""
-    replay: ReplaySettings = field(default_factory=ReplaySettings)
-    completions: CompletionSettings = field(default_factory=CompletionSettings)
-    costs: CostSettings = field(default_factory=CostSettings)
-    reader: ReaderSettings = field(default_factory=ReaderSettings)
-    roles: dict[str, RoleSettings] = field(default_factory=dict)
-    agents: AgentSettings = field(default_factory=AgentSettings)
-    topology: TopologySettings = field(default_factory=TopologySettings)
-    training: TrainingSettings = field(default_factory=TrainingSettings)
-    learner: LearnerSettings = field(default_factory=LearnerSettings)
-    pruning: PruningSettings = field(default_factory=PruningSettings)
-    attack: AttackSettings = field(default_factory=AttackSettings)
-    defence: DefenceSettings = field(default_factory=DefenceSettings)
-    systems: SystemSettings = field(default_factory=SystemSettings)
-    planted: PlantedSettings = field(default_factory=PlantedSettings)
-    redundancy: RedundancySettings = field(default_factory=RedundancySettings)
-    behaviour: BehaviourSettings = field(default_factory=BehaviourSettings)
-    sweep: SweepSettings = field(default_factory=SweepSettings)
-    ray: RaySettings = field(default_factory=RaySettings)
-    wandb: WandbSettings = field(default_factory=WandbSettings)
+    """Methods to evaluate: names of ours or of installed packages, or `package.module:Name` for your own."""
+    ablation: Literal["none", "no_alignment", "no_inter", "dummy_text", "dummy_visual"] = setting("none", when=TEAM)
+    """Part of M3Prune to leave out (its Table 3)."""
+    data: DataSettings = setting(factory=DataSettings, when="job!=planted")
+    retrieval: RetrievalSettings = setting(factory=RetrievalSettings, when="job!=planted")
+    model: ModelSettings = setting(factory=ModelSettings, when=DISCUSSES)
+    judge: dict[str, Any] = setting(factory=dict, when="job=prune|redundancy")
+    """Overrides over `model` for the model that judges answers (Acc*), by the same keys: `judge=openai
+    judge.name=...`. Empty: nobody judges. Another kind starts from the defaults, another address without a key; one
+    replica unless `judge.replicas` is given."""
+    judge_rubric: Literal["auto", "graded", "same_answer"] = setting("auto", when="judge!=none, job=prune|redundancy")
+    """Rubric of the judge: `graded`: 1 to 5, right from 4 on; `same_answer`: same as the reference or not; `auto`: that
+    of the data set's paper."""
+    replay: ReplaySettings = setting(factory=ReplaySettings, when=DISCUSSES)
+    completions: CompletionSettings = setting(factory=CompletionSettings)
+    costs: CostSettings = setting(factory=CostSettings)
+    reader: ReaderSettings = setting(factory=ReaderSettings, when=f"reader, {DISCUSSES}")
+    roles: dict[str, RoleSettings] = setting(factory=dict, when=DISCUSSES)
+    agents: AgentSettings = setting(factory=AgentSettings, when=DISCUSSES)
+    topology: TopologySettings = setting(factory=TopologySettings, when=TEAM)
+    training: TrainingSettings = setting(factory=TrainingSettings)
+    learner: LearnerSettings = setting(factory=LearnerSettings, when="job!=behaviour")
+    pruning: PruningSettings = setting(factory=PruningSettings)
+    attack: AttackSettings = setting(factory=AttackSettings, when=DISCUSSES)
+    defence: DefenceSettings = setting(factory=DefenceSettings, when=f"watches, {DISCUSSES}")
+    systems: SystemSettings = setting(factory=SystemSettings, when=f"read_by_methods, {DISCUSSES}")
+    sweep: SweepSettings = setting(factory=SweepSettings)
+    ray: RaySettings = setting(factory=RaySettings)
+    wandb: WandbSettings = setting(factory=WandbSettings)
 
 
-# How a run is held, and what is kept and drawn of it: none of these changes an answer.
+# How a run goes, and what it keeps and draws: none of these changes an answer.
 HOW_IT_RUNS = ("concurrency", "figures", "runtime", "ray", "wandb", "completions", "costs", "cache")
 # Neither do these of a model.
 _OF_A_MODEL = """replicas capacity gpus hang_s key_env timeout_s retries requests_per_minute
@@ -111,9 +110,9 @@ def is_sweep(config: Config) -> bool:
 
 
 def starts_ray(config: Config) -> bool:
-    """True if the run has a Ray of its own on this machine."""
-    discusses = config.job in ("prune", "redundancy", "behaviour") and not config.dry_run
-    # The trials of a sweep are processes of Ray's, wherever their agents are.
+    """True if the run starts a Ray of its own on this machine."""
+    discusses = config.job not in ("recall", "planted") and not config.dry_run
+    # The trials of a sweep are Ray's processes, wherever their agents are.
     return discusses and config.ray.address is None and (config.runtime == "ray" or is_sweep(config))
 
 

@@ -1,13 +1,14 @@
-"""What a configuration names outside of its run folder: code, addresses, keys, models to load, another cache.
+"""Finds the settings that lead out of a run folder: code, addresses, keys, models to load, another cache; and secrets.
 
-The command line, and the preset that it names, are the user's own words. A saved configuration is not: a run folder may
-come from anybody, so what it names is imported, contacted, loaded or written only where the command line of the
-resumption names it again.
+A run folder may come from anybody. Code, addresses and files that its saved configuration names are imported, contacted
+or loaded only where the command line of the resumption names them again. Passwords and keys are refused before a
+configuration is saved or shown.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -16,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError
 from actors.lookup import installed, is_reference
 from actors.visible import visible
@@ -32,7 +34,7 @@ _ENCODERS = ("retrieval.encoder", "retrieval.picture_encoder")
 _MODELS = ("model", "judge", "roles.<role>.model")
 # Their models are files, of a folder or of the Hugging Face Hub, that a process loads.
 _LOADING = ("vllm",)
-# Groups whose name alone stands for their kind.
+# Groups that the command line sets by their kind alone.
 _SHORT = (*_MODELS, "data", "attack")
 # Files that are settings, or are copied into a folder.
 _FILES = ("roles.file", "retrieval.web_file", "costs.run")
@@ -42,37 +44,37 @@ Leaf = tuple[str, Any]
 
 
 def resumption(config: Config, folder: Path) -> str:
-    """The words that resume a run, ready for a shell, with what it wants named again."""
-    return " ".join([f"resume={shlex.quote(str(folder))}", *words_again(config, folder)])
+    """The arguments that resume a run, ready for a shell, with the settings that have to be named again."""
+    return " ".join([f"resume={shlex.quote(str(folder))}", *overrides_again(config, folder)])
 
 
-def kept(config: Config, folder: Path) -> str:
-    """For the start of a run: where it is, and how it goes on should its end leave nobody to say so."""
+def resumption_line(config: Config, folder: Path) -> str:
+    """A line for the start of a run: its folder, and how it goes on if it is killed."""
     return visible(f"run folder {folder}; killed, it goes on with: python run.py {resumption(config, folder)}")
 
 
-def words_again(config: Config, folder: Path) -> list[str]:
-    """The words that a resumption has to repeat: `key=value` for all that a configuration names outside of its folder,
-    ready for a shell."""
-    keys = dict.fromkeys(said_as for said_as, _, _ in _outside(config, folder))
+def overrides_again(config: Config, folder: Path) -> list[str]:
+    """The `key=value` of everything that a configuration names outside of its folder, ready for a shell."""
+    keys = dict.fromkeys(named_as for named_as, _, _ in _outside(config, folder))
     tree = asdict(config)
     return [shlex.quote(f"{key}={_written(_value(tree, key))}") for key in keys]
 
 
 def check_named_again(saved: Config, named: Config, folder: Path) -> None:
-    """Checks that the command line too names all that a saved configuration names outside of its folder.
+    """Checks that the command line names all that a saved configuration names outside of its folder.
 
     Args:
-        named: the command line's own words, everything else at its default.
+        named: the overrides of the command line over the defaults.
 
-    Raises UserError, with the words to add, otherwise.
+    Raises:
+        UserError: it does not; the line has the overrides to add.
     """
-    allowed = set(_pairs(named))
+    allowed = {(key, _hashable(value)) for _, key, value in leaves(named)}
     if any((key, _hashable(value)) not in allowed for _, key, value in _outside(saved, folder)):
         raise UserError(
             "the saved configuration names code, addresses or files outside of its folder: a resumed run imports, "
             "contacts and loads them only if the command line names them too; if you trust the folder, add "
-            f"{' '.join(words_again(saved, folder))}"
+            f"{' '.join(overrides_again(saved, folder))}"
         )
 
 
@@ -86,14 +88,14 @@ def check_outside(folder: Path) -> None:
 
 
 def _outside(config: Config, folder: Path) -> Iterator[tuple[str, str, Any]]:
-    """(the key that says it, the setting's own key, the value) of all that leads out of the folder."""
-    said = list(leaves(config))
-    kinds = {value for _, key, value in said if key.endswith(".kind") and isinstance(value, str)}
+    """(the key on the command line, the setting's own key, the value) of all that leads out of the folder."""
+    named = list(leaves(config))
+    kinds = {value for _, key, value in named if key.endswith(".kind") and isinstance(value, str)}
     loads = any(kind in _LOADING or _is_code(kind, "models") for kind in kinds)
-    for said_as, key, value in said:
+    for named_as, key, value in named:
         own = key if key == "roles.file" else of_any_role(key)
         if value not in (None, "", {}, []) and _leads_out(own, value, loads, config, folder):
-            yield said_as, key, value
+            yield named_as, key, value
 
 
 def _leads_out(key: str, value: Any, loads: bool, config: Config, folder: Path) -> bool:
@@ -119,13 +121,9 @@ def _is_code(value: Any, group: str) -> bool:
     return isinstance(value, str) and (is_reference(value) or value in installed(group))
 
 
-def _pairs(config: Config) -> Iterator[Leaf]:
-    return ((key, _hashable(value)) for _, key, value in leaves(config))
-
-
 def leaves(config: Config) -> Iterator[tuple[str, str, Any]]:
-    """(the key that says it, the setting's own key, one value) of everything that a configuration, or a trial of its
-    sweep, says."""
+    """(the key on the command line, the setting's own key, one value) of every setting, and of those that its sweep
+    varies."""
     for key, value in flat(asdict(config)):
         if key == _POINTS:
             for point in value:
@@ -164,7 +162,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _value(tree: Any, key: str) -> Any:
-    """What stands under a dotted key, parts of which may have dots themselves."""
+    """The value under a dotted key, parts of which may have dots themselves."""
     if key in tree:
         return tree[key]
     names = key.split(".")
@@ -180,3 +178,37 @@ def _written(value: Any) -> str:
     # Text with a sign that YAML knows is quoted, which text as addresses have it need not be.
     plain = isinstance(value, str) and re.fullmatch(r"[\w./@~-]+(://[\w.:/@~-]+)?", value)
     return value if plain else json.dumps(value)
+
+
+def check_secrets(config: Config) -> None:
+    """Checks a configuration, and the trials of its sweep, before anything of it is saved or shown.
+
+    No message holds the value.
+
+    Raises:
+        UserError: a password in an address, a key in the place of its variable's name, or the value of such a variable
+            anywhere.
+    """
+    named = list(leaves(config))
+    variables = {value for _, key, value in named if _last(key) == "key_env" and isinstance(value, str)}
+    keys = [key for name in variables if len(key := os.environ.get(name, "").strip()) >= KEY_CHARACTERS]
+    for shown, key, value in named:
+        if not isinstance(value, str):
+            continue
+        if _last(key) == "base_url" and ("@" in value or "?" in value):
+            raise UserError(f"{shown} has a password or a query; a key goes into the variable that key_env names")
+        if _last(key) == "key_env" and not re.fullmatch(r"(?:[A-Za-z_]\w*)?", value):
+            raise UserError(f"{shown} is not the name of an environment variable; export the key under one")
+        if any(secret in value for secret in keys):
+            raise UserError(f"{shown} holds a key itself; leave it in the environment variable that key_env names")
+
+
+def check_exported(config: Config) -> None:
+    """Raises UserError where the variable of a key is not exported: its name may be the key, by mistake."""
+    for shown, key, value in leaves(config):
+        if _last(key) == "key_env" and isinstance(value, str) and value and value not in os.environ:
+            raise UserError(f"{shown}: there is no environment variable of that name; export the key under it first")
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]

@@ -18,7 +18,7 @@ from yaml import YAMLError
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.messages import Field, FieldKind, Modality, Value
-from experiments.config.settings import RoleField
+from experiments.config.setting_groups import RoleField
 
 FOLDER = Path(__file__).parents[1] / "presets" / "roles"
 _KEYS = ("name", "modality", "instruction", "form")

@@ -1,40 +1,61 @@
-"""Reads a saved configuration as data: a run folder may come from anybody.
+"""Saves configurations, and reads saved ones as data: a run folder may come from anybody.
 
-It is what `save` writes and nothing else: every key, no `${...}` that would be filled in from elsewhere, no YAML
-aliases, which a small file can use to fill the memory.
+A saved configuration holds every key, no `${...}` that would be filled in from elsewhere, and no YAML aliases, which a
+small file can use to fill the memory.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from math import isnan
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from actors.errors import UserError
-from actors.settings import shown
+from experiments.config.config import Config
+from experiments.config.layers import one_line, typed
+from experiments.config.values import DEPTH
+from experiments.records.run_files import write_atomically
 
-CHARACTERS = 2_000_000  # sweeps with many points have the longest ones
-DEPTH = 40
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and line ends
+CHARACTERS = 2_000_000  # sweeps with many points have the longest files
+EARLIER = "0.1.0"  # the version whose run folders this one does not read
 
 
-def read_tree(path: Path) -> dict[str, Any]:
-    """The keys and values of a YAML file.
+def save(config: Config, path: Path) -> None:
+    """Writes a whole configuration, defaults included."""
+    write_atomically(path, OmegaConf.to_yaml(OmegaConf.structured(config)).encode())
 
-    Raises UserError for what no saved configuration holds, and YAMLError, OmegaConfBaseException, OSError or
-    UnicodeError for what cannot be read.
+
+def read(path: Path) -> Config:
+    """Reads a saved configuration; imports nothing that it names.
+
+    Raises:
+        UserError: the file is not a whole configuration of this version.
     """
+    try:
+        tree = _read_tree(path)
+        config = typed([tree])
+        if missing := next(_missing(tree, asdict(config)), None):
+            raise UserError(f"it lacks {missing}: it was cut short")
+        return config
+    except (OSError, UnicodeError, RecursionError, yaml.YAMLError, OmegaConfBaseException, UserError) as error:
+        raise UserError(
+            f"{path} is not a saved configuration of this version ({one_line(error)}); agora-mm {EARLIER} reads the "
+            "run folders that it wrote"
+        ) from error
+
+
+def _read_tree(path: Path) -> dict[str, Any]:
     with path.open(encoding="utf-8") as file:
         text = file.read(CHARACTERS + 1)
     if len(text) > CHARACTERS:
         raise UserError(f"it has more than {CHARACTERS:,} characters")
     depth = 0
-    # Before anything is made of it.
+    # Before anything is made of the text.
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent) or depth > DEPTH:
@@ -46,48 +67,15 @@ def read_tree(path: Path) -> dict[str, Any]:
     return tree
 
 
-def check_keys(tree: Mapping[str, Any], whole: Mapping[str, Any]) -> None:
-    """Raises UserError for the first key of `whole` that a saved tree lacks: it was cut short."""
-    if missing := next(_missing(tree, whole), None):
-        raise UserError(f"it lacks {missing}: it was cut short, or written by another version")
-
-
 def _missing(tree: Any, whole: Any, prefix: str = "") -> Iterator[str]:
+    """The dotted keys of a whole configuration that a saved tree lacks."""
     if isinstance(whole, Mapping):
-        held = tree if isinstance(tree, Mapping) else {}
+        saved = tree if isinstance(tree, Mapping) else {}
         for key, value in whole.items():
-            if key in held:
-                yield from _missing(held[key], value, f"{prefix}{key}.")
+            if key in saved:
+                yield from _missing(saved[key], value, f"{prefix}{key}.")
             else:
                 yield f"{prefix}{key}"
     elif isinstance(whole, list) and isinstance(tree, list):
         for number, (part, of_whole) in enumerate(zip(tree, whole, strict=False)):
             yield from _missing(part, of_whole, f"{prefix[:-1]}[{number}].")
-
-
-def check_literal(tree: Any, key: str = "", depth: int = 0) -> None:
-    """Raises UserError for text that would be filled in from elsewhere, such as the environment: what is written down
-    and shown must be what was said, and no secret. So it is for text that no file of text holds, and for lists in lists
-    without end."""
-    if depth > DEPTH:
-        raise UserError(f"{key[:100]}: lists or groups in each other, {DEPTH} deep: write plain values")
-    if isinstance(tree, Mapping):
-        for name, value in tree.items():
-            own = f"{key}.{name}" if key else str(name)
-            check_literal(str(name), own, depth + 1)
-            check_literal(value, own, depth + 1)
-    elif isinstance(tree, list):
-        for value in tree:
-            check_literal(value, key, depth + 1)
-    elif not (tree is None or isinstance(tree, (bool, int, float, str))) or (isinstance(tree, float) and isnan(tree)):
-        raise UserError(f"{key}: expected text, a number, true, false or null, not {shown(tree)}")
-    elif tree == "???":  # OmegaConf's word for a value that is to come
-        raise UserError(f"{key}=???: write the value")
-    elif isinstance(tree, str) and _CONTROL.search(tree):
-        raise UserError(f"{key}: control characters, or bytes that are no UTF-8; write plain text")
-    elif isinstance(tree, str) and "${" in tree:
-        # The text itself is not shown.
-        raise UserError(
-            f"{key}: ${{...}} is not filled in; write the value itself, and a key into the environment variable that "
-            "key_env names"
-        )

@@ -12,8 +12,9 @@ from experiments.config.loading import load
 from experiments.conformance.attacks import check_attack
 from experiments.conformance.methods import check_method
 from experiments.conformance.parts import NotConforming, check_dataset, check_encoder, check_model
-from experiments.running.models import model_backend
-from experiments.running.opening import open_dataset
+from experiments.jobs import plan_of
+from experiments.planning.models import find_models
+from experiments.running.inputs import open_dataset
 from retrieval.embed import make_encoder
 
 
@@ -47,10 +48,10 @@ def _check(words: list[str]) -> list[str]:
         checked.append(config.attack.kind)
     if "data" in groups:
         with TemporaryDirectory() as folder:
-            check_dataset(open_dataset(config, Path(folder)))
+            check_dataset(open_dataset(plan_of(config), Path(folder)))
         checked.append(config.data.kind)
     if "model" in groups:
-        check_model(model_backend(config).maker()(), config.model.kind)
+        check_model(find_models(config, ()).main.maker()(), config.model.kind)
         checked.append(config.model.kind)
     if "retrieval" in groups:
         for key in ("encoder", "picture_encoder"):

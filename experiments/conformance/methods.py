@@ -31,9 +31,10 @@ from experiments.conformance.scripted import (
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
+from experiments.planning.topologies import make_topology
 from experiments.records.records import encode_trace
-from experiments.running.methods import make_topology, methods_of
 from topologies.baselines import constant_wiring
+from topologies.catalogue import find_methods
 from topologies.graphs import complete
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner import Learner
@@ -122,7 +123,7 @@ def check_method(name: str) -> None:
         NotConforming: the first rule that it breaks.
     """
     config = load(["experiment=sp", f"methods=[{name}]"])
-    [method] = methods_of(config)
+    [method] = find_methods(config.methods)
     with TemporaryDirectory() as folder:
         asyncio.run(check_all(MethodInWorld(method, config, sample_world(Path(folder)))))
 

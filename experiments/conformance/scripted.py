@@ -36,9 +36,10 @@ from experiments.config.config import Config
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
-from experiments.running.methods import METHODS, make_topology
+from experiments.planning.topologies import make_topology
 from retrieval.embed import make_encoder
 from retrieval.store import Store
+from topologies.catalogue import METHODS
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.library import Library
 from topologies.topology import Topology

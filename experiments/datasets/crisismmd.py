@@ -20,7 +20,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Text
 from experiments.datasets.item import Item, Score, choice_score
-from experiments.datasets.kind import OF_A_RELEASE, DataRequest, DatasetKind
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.reading import once, placed, read_table
 
 # In order of preference: posts with agreed labels first.
@@ -173,4 +173,4 @@ class CrisisMmd(Benchmark):
         )
 
 
-CRISISMMD = DatasetKind("crisismmd", CrisisMmd.release, CrisisMmd, reads=(*OF_A_RELEASE, "task"))
+CRISISMMD = DatasetKind("crisismmd", CrisisMmd.release, CrisisMmd)

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from actors.errors import UserError
-from actors.settings import at_least
+from actors.settings import at_least, setting
 from experiments.datasets.item import Dataset, Item
-
-OF_A_RELEASE = ("root", "allow_links")  # settings of every data set that is read from files
 
 
 @dataclass
@@ -21,19 +19,21 @@ class DataSettings:
 
     kind: str = "sample"
     """One of `datasets.catalogue.DATASETS`, or one of your own as `package.module:load`."""
-    root: str | None = None
+    root: str | None = setting(None, when="kind!=sample")
     """Folder of the benchmark's official release; the generated sample needs none."""
     limit: int | None = at_least(1, default=100, most=10_000_000)
     """Number of evaluated questions, chosen by seed; null for all."""
-    selection: Literal["all", "paper"] = "all"
+    selection: Literal["all", "paper"] = setting("all", when="kind=mmqa")
     """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441 remain)."""
-    split: Literal["test", "minitest", "val", "minival"] = "test"
+    split: Literal["test", "minitest", "val", "minival"] = setting("test", when="kind=scienceqa")
     """ScienceQA only: the evaluated split."""
-    pictures: bool = False
+    pictures: bool = setting(False, when="kind=scienceqa")
     """ScienceQA only: evaluate and learn from questions with a picture only (2,017 of the 4,241 of test), as BDoG."""
-    task: Literal["informative", "humanitarian", "humanitarian_merged", "damage"] = "informative"
+    task: Literal["informative", "humanitarian", "humanitarian_merged", "damage"] = setting(
+        "informative", when="kind=crisismmd"
+    )
     """CrisisMMD only: informativeness, humanitarian category (`_merged`: five of them, not eight), or damage."""
-    allow_links: bool = False
+    allow_links: bool = setting(False, when="kind!=sample")
     """Follow links in `data.root` that lead outside of it; for links of your own, never for a folder from others."""
 
 
@@ -80,7 +80,6 @@ class DatasetKind:
     rubric: how its paper judges answers: by a grade from 1 to 5, or as the same as the reference or not.
     scope: the sources that a question searches, its own pool or the whole corpus.
     pictures_for: the questions that pictures are retrieved for, all or those with a picture of their own.
-    reads: names of the settings that it uses, besides the kind and the limit.
     """
 
     name: str
@@ -91,7 +90,6 @@ class DatasetKind:
     rubric: Literal["graded", "same_answer"] = "graded"
     scope: Literal["question", "corpus"] = "question"
     pictures_for: Literal["all", "pictured"] = "all"
-    reads: tuple[str, ...] = OF_A_RELEASE
 
     def open(self, request: DataRequest) -> Dataset:
         """Opens the data set and reads every question once, so that none ends a run that has begun.

@@ -18,7 +18,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text
 from experiments.datasets.item import Item
-from experiments.datasets.kind import OF_A_RELEASE, DatasetKind
+from experiments.datasets.kind import DatasetKind
 from experiments.datasets.reading import once, placed, read_lines, row_cells
 
 MANY = 5  # supporting documents; questions with more have one tag
@@ -194,4 +194,4 @@ def table_rows(record: MmqaTable) -> list[Source]:
     ]
 
 
-MMQA = DatasetKind("mmqa", Mmqa.release, Mmqa, reads=(*OF_A_RELEASE, "selection"))
+MMQA = DatasetKind("mmqa", Mmqa.release, Mmqa)

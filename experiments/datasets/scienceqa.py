@@ -32,7 +32,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, matching
 from experiments.datasets.item import Item, Score, choice_score
-from experiments.datasets.kind import OF_A_RELEASE, DataRequest, DatasetKind
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.reading import placed, read_json, read_members
 
 SUBJECTS = {"natural science": "NAT", "social science": "SOC", "language science": "LAN"}
@@ -227,6 +227,4 @@ def lecture_id(text: str) -> str:
     return "lecture:" + hashlib.blake2b(" ".join(text.split()).encode(), digest_size=8).hexdigest()
 
 
-SCIENCEQA = DatasetKind(
-    "scienceqa", ScienceQa.release, ScienceQa, pictures_for="pictured", reads=(*OF_A_RELEASE, "split", "pictures")
-)
+SCIENCEQA = DatasetKind("scienceqa", ScienceQa.release, ScienceQa, pictures_for="pictured")

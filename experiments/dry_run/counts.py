@@ -10,7 +10,7 @@ from typing import NamedTuple
 from actors.errors import UserError
 from actors.messages import Usage
 from experiments.analysis.result_table import ResultTable
-from experiments.config.settings import CostSettings
+from experiments.config.setting_groups import CostSettings
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 

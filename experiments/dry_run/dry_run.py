@@ -17,30 +17,27 @@ import numpy as np
 
 from actors.backends.model_settings import model_name
 from actors.errors import StoreError, UserError
-from actors.messages import Question, Role, Trace, derive_seed
+from actors.messages import Question, Trace, derive_seed
 from actors.runtime.inline import Local
-from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
 from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, counts_table, total
 from experiments.dry_run.simulated_team import ANSWER, MAIN, REPLY, SimulatedCache, SimulatedTeam
-from experiments.dry_run.token_count import Counter, counter_for, counter_of
+from experiments.dry_run.token_count import Counter, counter_of
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.judging.judge import grading_request
 from experiments.judging.rubric import GRADED
-from experiments.running.calibration import watched_items, watched_topology
-from experiments.running.extracting import check_extraction, left_to_extract
-from experiments.running.launch import launched_roles, learned_methods, team_roles
-from experiments.running.launched import donors, make_learners
-from experiments.running.methods import METHODS, make_topology, methods_of
-from experiments.running.models import answer_rubric, by_key, model_backend, role_backends
-from experiments.running.opening import open_cache, open_dataset, open_evidence
-from experiments.studies.behaviour.measure import conditions
-from experiments.studies.redundancy.edges import edges_of, full_graph
+from experiments.planning.plan import Plan
+from experiments.planning.topologies import make_topology
+from experiments.running.calibration import watched_topology
+from experiments.running.inputs import open_cache, open_dataset, open_evidence, watched_items
+from experiments.running.left_to_extract import check_extraction, left_to_extract
 from topologies.baselines import constant_wiring
+from topologies.catalogue import METHODS
 from topologies.graphs import complete
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner_settings import Decision
+from topologies.learning.making import make_learner
 from topologies.method import Method
 from topologies.topology import Topology, Wired
 from topologies.wiring import Wiring
@@ -51,91 +48,68 @@ DISCUSSIONS = 400  # held to count training
 T = TypeVar("T")
 
 
-def dry_run(config: Config) -> RunCounts:
+def dry_run(plan: Plan) -> RunCounts:
     """Counts and prints. Starts no process and makes no run folder.
 
     Raises:
         UserError: what would end the run as well, or a job that is not counted.
     """
-    one_turn = "; experiment=mmqa_prune methods=[{}] dry_run=true with the same settings counts one"
-    if config.job == "recall":
-        raise UserError("experiment=recall calls no model: there is nothing to count")
-    if config.job == "behaviour":
-        asked = len(conditions(config.behaviour))
-        raise UserError(
-            f"job=behaviour is not counted: it takes one turn per question under each of {asked} conditions"
-            + one_turn.format("single")
-        )
-    if config.job == "redundancy":
-        graphs = 1 + len(edges_of(full_graph(len(team_roles(config)), config.topology.rounds)))
-        least = graphs * config.redundancy.questions
-        raise UserError(
-            f"job=redundancy is not counted: after learning it holds {least:,} to {2 * least:,} discussions of nearly "
-            "the full graph" + one_turn.format("full")
-        )
-    counts = count_run(config)
+    plan.job.check_counted(plan)
+    counts = count_run(plan)
     counts_table(counts).print()
     return counts
 
 
-def count_run(config: Config) -> RunCounts:
+def count_run(plan: Plan) -> RunCounts:
     """Counts one run. Makes its data and index where they are missing.
 
     Raises:
         UserError: what would end the run as well.
     """
-    cache = open_cache(config)
-    dataset = open_dataset(config, cache)
-    check_extraction(config, dataset)
+    cache = open_cache(plan.config)
+    dataset = open_dataset(plan, cache)
+    check_extraction(plan, dataset)
     try:
-        evidence = open_evidence(config, dataset, cache)
-        return count(config, dataset, evidence, team_roles(config), counter_for(config))
+        return count(plan, dataset, open_evidence(plan, dataset, cache), counter_of(plan.models.main))
     except StoreError as error:
         raise UserError(str(error)) from error
 
 
-def count(config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter) -> RunCounts:
+def count(plan: Plan, dataset: Dataset, evidence: Evidence, counter: Counter) -> RunCounts:
     """Counts one run over an open data set.
 
-    Args:
-        roles: roles of the team; the decision agent and other closing roles are added.
-
     Raises:
-        UserError: what would end the run as well: too few training questions, an unknown method, learner settings that
-            contradict each other.
+        UserError: what would end the run as well, such as too few training questions.
     """
-    return asyncio.run(_DryRun(config, dataset, evidence, roles, counter).count())
+    return asyncio.run(_DryRun(plan, dataset, evidence, counter).count())
 
 
 class _DryRun:
-    def __init__(
-        self, config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter
-    ) -> None:
-        self._config, self._dataset, self._evidence, self._counter = config, dataset, evidence, counter
-        launched = launched_roles(config, roles)
-        self._own = role_backends(config, dict.fromkeys(role.played for role in launched))
-        counters = {key: counter_of(backend) for key, backend in by_key(self._own).items()}
+    def __init__(self, plan: Plan, dataset: Dataset, evidence: Evidence, counter: Counter) -> None:
+        config = plan.config
+        self._plan, self._config, self._dataset, self._evidence = plan, config, dataset, evidence
+        self._counter, self._agents = counter, plan.roles.agents
+        self._own = plan.models.of_roles
+        counters = {key: counter_of(backend) for key, backend in plan.models.of_roles_by_key.items()}
         own = {role: (backend.key, counters[backend.key]) for role, backend in self._own.items()}
         self._earlier = EarlierRun.read(config.costs.run) if config.costs.run else None
         self._lengths = self._earlier.reply_tokens if self._earlier else counter.reply_tokens
+        launched = plan.roles.launched
         self._team = SimulatedTeam(launched, config.agents, counter, own, self._lengths, reuse=config.completions.reuse)
         # One cache for all phases, as in the run.
         self._cache = SimulatedCache()
-        self._methods = methods_of(config)
         # Only systems search; other methods need no question in memory.
-        searched = dataset.evaluate() if any(method.needs_library for method in self._methods) else ()
+        searched = dataset.evaluate() if plan.has_library else ()
         self._library = LabelledLibrary(evidence, searched, triples=triples_given(dataset))
         self._calibration_traces: list[Trace] = []
-        self._agents = [role.name for role in roles]
-        rounds = config.topology.rounds
+        agents, rounds = len(self._agents), config.topology.rounds
         # The two extremes of what learning may leave: nobody is heard, or everybody.
         empty = np.zeros((0, 3), dtype=np.int64)
         self._extremes = (
-            Wiring(rounds, empty, empty, np.zeros(len(roles), dtype=bool)),
-            constant_wiring(complete(len(roles)), len(roles), rounds),
+            Wiring(rounds, empty, empty, np.zeros(agents, dtype=bool)),
+            constant_wiring(complete(agents), agents, rounds),
         )
-        self._learners = make_learners(config, roles)
-        self._sources = donors(config, roles)
+        self._learners = {method: make_learner(spec) for method, spec in plan.learners.items()}
         self._learned = {
             method: LearnedTopology(method, self._agents, Local(learner), config.topology.inference)
             for method, learner in self._learners.items()
@@ -145,16 +119,16 @@ class _DryRun:
         """Counts the phases in the run's order: extraction, calibration, training, each method, judging."""
         config = self._config
         phases = []
-        for step, questions in left_to_extract(config, self._dataset, self._evidence.store, REPLY):
+        for step, questions in left_to_extract(self._plan, self._dataset, self._evidence.store, REPLY):
             # A turn for each source that is left; a reply with many statements is longer than counted.
             if questions:
                 sample = spread(questions, QUESTIONS)
                 phases.append((await self._discuss(step, sample)).scaled(step.phase, len(questions)))
-        if any(method.needs_calibration for method in self._methods):
+        if self._plan.watched_questions:
             phases.append(await self._calibration())
-        for learned, learner in self._learners.items():
-            if learned not in self._sources:
-                phases += [await self._training(learned, stage) for stage in range(1, learner.stages + 1)]
+        for learned, spec in self._plan.learners.items():
+            if learned not in self._plan.shared_from:
+                phases += [await self._training(learned, stage) for stage in range(1, spec.stages + 1)]
         for graph in self._learned.values():
             await graph.freeze()
         items = list(self._dataset.evaluate())
@@ -162,12 +136,12 @@ class _DryRun:
             raise UserError(f"{self._dataset.name} has no question to evaluate; check data.root and the selection")
         sampled = spread(items, QUESTIONS)
         questions = [self._question(item) for item in sampled]
-        for method in self._methods:
+        for method in self._plan.methods:
             phases.append(await self._evaluation(method, questions, len(items)))
-        backends = {MAIN: model_backend(config), **by_key(self._own)}
+        backends = (self._plan.models.main, *self._plan.models.of_roles_by_key.values())
         return RunCounts(
             phases=tuple(phases),
-            judged=self._judging(sampled, len(items)) if config.judge.kind != "none" else None,
+            judged=self._judging(sampled, len(items)) if self._plan.models.judge else None,
             rule=self._counter.rule,
             reply_tokens=self._team.reply_tokens,
             measured=bool(self._lengths),
@@ -176,10 +150,10 @@ class _DryRun:
             reuse=config.completions.reuse,
             warnings=tuple(self._warnings(total(phases))),
             models=self._models(),
-            sources=self._sources,
+            sources=self._plan.shared_from,
             costs=config.costs,
             earlier=self._earlier,
-            gpus=sum(backend.replicas * backend.gpus_each for backend in backends.values()),
+            gpus=sum(backend.replicas * backend.gpus_each for backend in backends),
         )
 
     async def _discuss(self, topology: Topology, questions: Sequence[Question]) -> PhaseCounts:
@@ -189,7 +163,7 @@ class _DryRun:
         return counts
 
     async def _calibration(self) -> PhaseCounts:
-        items, counts = watched_items(self._config, self._dataset), PhaseCounts()
+        items, counts = watched_items(self._dataset, self._plan.watched_questions), PhaseCounts()
         topology = watched_topology(self._agents, self._config.topology.rounds)
         for item in spread(items, QUESTIONS):
             question, seed = self._question(item), self._config.seed
@@ -201,7 +175,10 @@ class _DryRun:
         """Counts a stage. All its steps are sampled and learned from; some, evenly spread, are also discussed."""
         config, learner = self._config, self._learners[method]
         steps, per_step, k = config.pruning.steps, config.training.questions_per_step, config.training.samples
-        learners = [learner, *(self._learners[name] for name, source in self._sources.items() if source == method)]
+        learners = [
+            learner,
+            *(self._learners[name] for name, source in self._plan.shared_from.items() if source == method),
+        ]
         needed = steps * per_step
         items = list(islice(self._dataset.train(), (stage - 1) * needed, stage * needed))
         if len(items) < needed:
@@ -210,7 +187,7 @@ class _DryRun:
                 f"{len(items)} left for it: lower pruning.steps or training.questions_per_step"
             )
         # A step has k discussions in each stage, so fewer steps are discussed as those grow.
-        discussed = set(spread(range(steps), max(1, DISCUSSIONS // (learner.stages * k))))
+        discussed = set(spread(range(steps), max(1, DISCUSSIONS // (self._plan.learners[method].stages * k))))
         counts, bounds = PhaseCounts(), (PhaseCounts(), PhaseCounts())
         coin = np.random.default_rng(derive_seed(config.seed, "planned scores", method, stage))
         for step in range(steps):
@@ -251,8 +228,8 @@ class _DryRun:
         return phase
 
     def _reads_everyone(self, method: Method) -> bool:
-        learned = method.learner or learned_methods(self._config)[0]
-        return self._learners[learned].spec.decision is Decision.ALL
+        learned = method.learner or next(iter(self._plan.learners))
+        return self._plan.learners[learned].decision is Decision.ALL
 
     async def _bounds(self, question: Question, bounds: Sequence[PhaseCounts], every_turn: bool) -> None:
         for wiring, counts in zip(self._extremes, bounds, strict=True):
@@ -261,7 +238,7 @@ class _DryRun:
 
     def _judging(self, sampled: Sequence[Item], total: int) -> PhaseCounts:
         """An upper bound: equal answers of several methods to a question are judged once, missing ones not at all."""
-        rubric, n = answer_rubric(self._config), len(sampled)
+        rubric, n = self._plan.rubric, len(sampled)
         requests = [grading_request(item, ANSWER, rubric=rubric) for item in sampled]
         # A judge's reason is assumed to have a third of the length of an agent's reply.
         verdict = f"Reasoning: {REPLY[: len(REPLY) // 3]}\nGrade: 5" if rubric is GRADED else "Same: yes"
@@ -272,11 +249,11 @@ class _DryRun:
             completion=n * self._counter.text(verdict),
             made=n,
         )
-        return counts.scaled("judging, at most", total * len(self._methods))
+        return counts.scaled("judging, at most", total * len(self._plan.methods))
 
     def _models(self) -> dict[str, str]:
         models = {MAIN: f"model {model_name(self._config.model)}"}
-        for key, backend in by_key(self._own).items():
+        for key, backend in self._plan.models.of_roles_by_key.items():
             roles = [role for role, asked in self._own.items() if asked is backend]
             models[key] = f"model {model_name(backend.settings)} of {', '.join(roles)}"
         return models
@@ -286,12 +263,12 @@ class _DryRun:
 
     def _warnings(self, whole: PhaseCounts) -> Iterator[str]:
         config = self._config
-        models = {MAIN: config.model} | {key: backend.settings for key, backend in by_key(self._own).items()}
-        for key, model in models.items():
+        models = self._plan.models
+        for key, backend in {MAIN: models.main, **models.of_roles_by_key}.items():
             asked = whole.by_model.get(key) if self._own else whole
             if asked is None:
                 continue
-            limit, reply = model.max_model_len, config.agents.max_tokens
+            limit, reply = backend.settings.max_model_len, config.agents.max_tokens
             # Only the stronger of the two warnings.
             for sure, longest in (("will", asked.longest), ("may", asked.at_most)):
                 if limit is not None and longest + reply > limit:

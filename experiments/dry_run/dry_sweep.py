@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from actors.errors import UserError
 from experiments.analysis.result_table import ResultTable, plain, short_keys
 from experiments.config.config import Config
-from experiments.config.loading import Said
-from experiments.config.settings import SweepSettings
+from experiments.config.loading import Overrides
+from experiments.config.setting_groups import SweepSettings
 from experiments.dry_run.counts import PhaseCounts, RunCounts, short
 from experiments.dry_run.dry_run import count_run
 from experiments.records.progress import Progress
-from experiments.sweeps.trials import Trial, expand, tell_unused
+from experiments.sweeps.trials import Trial, expand, print_unused
 
 COUNTED = {"turns": "turns", "calls": "calls", "prompt tokens": "prompt", "completion tokens": "completion"}
 
 
-def dry_run_sweep(config: Config, chosen: Said | None = None) -> None:
+def dry_run_sweep(config: Config, overrides: Overrides | None = None) -> None:
     """Counts and prints. Starts no process and makes no run folder.
 
     Seeds draw different questions of the same kind, so the first seed's trial stands for all.
@@ -26,10 +25,8 @@ def dry_run_sweep(config: Config, chosen: Said | None = None) -> None:
     Raises:
         UserError: what would end the sweep as well.
     """
-    if config.job != "prune":
-        raise UserError(f"job={config.job} cannot be swept; leave sweep out")
     trials = expand(config)
-    tell_unused(chosen, config, trials)
+    print_unused(overrides, config, trials)
     # JSON as a key, because values may be lists, which have no hash.
     by_values: dict[str, list[Trial]] = {}
     for trial in trials:
@@ -38,7 +35,7 @@ def dry_run_sweep(config: Config, chosen: Said | None = None) -> None:
     with Progress() as progress:
         bar = progress.phase("counting", total=len(by_values))
         for alike in by_values.values():
-            counted.append((alike[0], count_run(alike[0].config), len(alike)))
+            counted.append((alike[0], count_run(alike[0].plan), len(alike)))
             bar.advance()
     _table(counted, config.sweep).print()
 

@@ -12,8 +12,6 @@ from actors.backends.backend import Backend
 from actors.backends.chat import DESCRIPTIONS
 from actors.messages import Request, Source
 from actors.prompting.safe_text import one_line
-from experiments.config.config import Config
-from experiments.running.models import model_backend
 
 CHARACTERS_PER_TOKEN = 4.0
 CHAT_TOKENS = 13  # what Qwen's chat template adds to a system and a user turn
@@ -46,11 +44,6 @@ class Counter:
         """Tokens of the rest: the discussion, role and weights."""
         # Line by line: roles and replies recur in other prompts, and the count of a line is kept.
         return sum(self.text(f"{line}\n") for line in request.own.split("\n"))
-
-
-def counter_for(config: Config) -> Counter:
-    """The model's own count where it has one, else characters."""
-    return counter_of(model_backend(config))
 
 
 def counter_of(backend: Backend) -> Counter:

@@ -30,16 +30,16 @@ class RetrievalSettings:
     """Pictures for each question; where the benchmark is ScienceQA, for questions with a picture of their own only."""
     radius: float | None = at_least(0, default=None)
     """Largest distance of vectors between a source and the question; null: no limit."""
-    graph: Literal["rules", "model"] = "rules"
+    graph: Literal["rules", "model"] = setting("rules", when="searches")
     """Source of the knowledge graph's triples: `rules` extract them without a model; `model` asks the run's model, one
     call for each source, kept next to the index. A data set's own graph takes the place of both."""
-    gleaning: int = at_least(0, default=0, most=100, when="graph=model")
+    gleaning: int = at_least(0, default=0, most=100, when="searches, graph=model")
     """Most further calls for each source, which show the model its triples and ask for missing ones; they
     end with the first that adds nothing."""
     captions: Literal["given", "model"] = "given"
     """Descriptions of pictures: the data set's, or the run's model writes them, one call for each picture of the
     corpus, kept next to the index."""
-    web: Literal["none", "corpus", "serper", "recorded"] = "corpus"
+    web: Literal["none", "corpus", "serper", "recorded"] = setting("corpus", when="searches")
     """The web of systems that search it. `corpus`: texts of the corpus outside the question's own pool; `serper`:
     Google, through serper.dev, with the key in the environment variable SERPER_API_KEY, recorded in the run's
     web.jsonl; `recorded`: the results in `retrieval.web_file` and no others; `none`: no results."""

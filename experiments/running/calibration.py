@@ -1,18 +1,16 @@
-"""Unlabelled discussions before the evaluation, by which some defences choose the agents that they silence."""
+"""Unlabelled discussions before the evaluation, from which some defences choose the agents that they silence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
-from actors.errors import UserError
 from actors.messages import Trace
 from actors.runtime.in_order import in_order
 from experiments.attacks.attack import Attack
-from experiments.config.config import Config
-from experiments.datasets.item import Dataset, Item
+from experiments.datasets.item import Item
 from experiments.running.context import RunContext
-from experiments.running.counted import CountedTeam
+from experiments.running.discussion_slots import CountedTeam
+from experiments.running.inputs import watched_items
 from topologies.baselines import constant_wiring
 from topologies.graphs import complete
 from topologies.topology import Team, Topology, Wired
@@ -20,37 +18,22 @@ from topologies.topology import Team, Topology, Wired
 CALIBRATION = "calibrate"
 
 
-def watched_items(config: Config, dataset: Dataset) -> list[Item]:
-    """The first `defence.calibration` training questions; their labels are not used.
-
-    Raises UserError when there are fewer.
-    """
-    needed = config.defence.calibration
-    items = list(islice(dataset.train(), needed))
-    if len(items) < needed:
-        raise UserError(
-            f"defence.calibration={needed}: {dataset.name} has only {len(items)} training questions; lower it"
-        )
-    return items
-
-
 def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
-    """The complete graph, in which everybody is heard by everybody."""
+    """The complete graph, in which every agent hears all others."""
     return Wired(CALIBRATION, agents, constant_wiring(complete(len(agents)), len(agents), rounds))
 
 
 async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence[Trace]:
-    """The discussions of a run's calibration, attacked as those of its training are; recorded once, all together.
+    """Holds the discussions of a run's calibration, attacked as in training, and records all of them at once.
 
-    A run that was killed in between holds them again, from the completion cache.
+    A run that was killed in between repeats them, from the completion cache.
     """
     config, recorder = context.config, context.recorder
-    # Written all at once, so what is there is complete.
     recorded = list(recorder.run.traces(CALIBRATION))
     if recorded:
         return recorded
     topology = watched_topology(context.agents, config.topology.rounds)
-    items = watched_items(config, context.dataset)
+    items = watched_items(context.dataset, context.plan.watched_questions)
 
     bar = context.progress.phase("watching unlabelled discussions", total=len(items))
     team = CountedTeam(team, bar)
@@ -61,7 +44,7 @@ async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence
         return await attack.run_discussion(topology, item, question, team, config.seed, phase="train", number=number)
 
     traces = []
-    # In the questions' order, so that the record is the same whatever ends first.
+    # In the questions' order, so that the record is the same whichever ends first.
     async for _, trace in in_order(enumerate(items), discuss, config.concurrency):
         traces.append(trace)
         bar.advance()

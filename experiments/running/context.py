@@ -1,14 +1,13 @@
-"""The parts of a run that all others work with: built once, and handed on."""
+"""The parts of a run that all others work with: opened once, and handed on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.messages import Role
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
 from experiments.evidence.evidence import Evidence
+from experiments.planning.plan import Plan
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder
 from experiments.records.tracking import Tracker
@@ -16,13 +15,9 @@ from experiments.records.tracking import Tracker
 
 @dataclass(frozen=True)
 class RunContext:
-    """One run in one process: its questions, agents, evidence and records.
+    """One run in one process: its plan, questions, evidence and records."""
 
-    `roles` are those that discuss, in the topology's order; agents beside the team are launched with them.
-    """
-
-    config: Config
-    roles: Sequence[Role]
+    plan: Plan
     dataset: Dataset
     evidence: Evidence
     recorder: Recorder
@@ -30,6 +25,11 @@ class RunContext:
     progress: Progress
 
     @property
+    def config(self) -> Config:
+        """The run's settings."""
+        return self.plan.config
+
+    @property
     def agents(self) -> tuple[str, ...]:
-        """The names of the team's agents."""
-        return tuple(role.name for role in self.roles)
+        """Names of the team's agents."""
+        return self.plan.roles.agents

@@ -1,7 +1,7 @@
 """A sweep from its configuration to its table: expand, launch what trials share, run them, and sum up.
 
 runs/<time>-<experiment>/
-    config.yaml        the sweep's; its presence makes the folder one that can be resumed
+    config.yaml        the sweep's; with it the folder can be resumed
     trials/<name>/     every trial, an ordinary run folder
     trials.jsonl       a TrialResult per finished trial
     sweep.json, .csv   the table; figures/ and report.html show it
@@ -10,68 +10,56 @@ runs/<time>-<experiment>/
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import statistics
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from actors.errors import ClusterError, ModelGone, StoreError, UserError
+from actors.runtime.runtime import Runtime
 from actors.visible import visible
-from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_words, merge, natural_pairs, read_answers
-from experiments.analysis.figures import style
-from experiments.analysis.figures.draw import draw_sweep
-from experiments.analysis.reports import write_sweep_report
-from experiments.analysis.run_table import shared_notes
-from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
-from experiments.analysis.tables.formats import print_paths, write_tables
-from experiments.analysis.tables.measured import Evaluated
-from experiments.config.config import Config, may_change
-from experiments.config.loading import Said, read, save
-from experiments.config.references import flat, kept
+from experiments.config.config import Config
+from experiments.config.loading import Overrides
+from experiments.config.references import resumption_line
 from experiments.records.progress import Bar, Progress
-from experiments.records.recorder import SCORES, RunFolder
-from experiments.records.trials import RESULTS, TRIALS, Results, TrialResult, read_results
-from experiments.running.abilities import check_abilities, describe, role_models
-from experiments.running.conclude import timed
-from experiments.running.launch import launched_roles, learned_methods, processes, team_roles
-from experiments.running.launched import donors, launch_shared, runtime_beside, wait
-from experiments.running.models import models_named
-from experiments.running.opening import check_room, open_cache, open_dataset, open_store
-from experiments.sweeps.running import Report, data_key
-from experiments.sweeps.trials import Trial, expand, groups, tell_unused
+from experiments.records.recorder import RunFolder
+from experiments.records.trials import TRIALS, Results, TrialResult
+from experiments.running import inputs, launching, model_record, runtime_start
+from experiments.running.discussion_job import check_drawing
+from experiments.sweeps.sweep_results import conclude_sweep
+from experiments.sweeps.trial_folders import finished_trials, wait_for_writer, write_trials
+from experiments.sweeps.trial_run import Report, data_key
+from experiments.sweeps.trials import Trial, expand, groups, print_unused
 
-OUTLIVE_S = 30.0  # seconds that processes of a killed sweep get to end
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
 
 
-def run_sweep(config: Config, folder: RunFolder, chosen: Said | None = None) -> bool:
+def run_sweep(config: Config, folder: RunFolder, overrides: Overrides | None = None) -> bool:
     """Runs the trials that are left of a sweep and sums up all of it. False when trials have failed for good.
 
     Raises:
         UserError: anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
-    trials = _checked(config, chosen)
-    style.check()
+    trials = _checked(config, overrides)
+    check_drawing()
     with Results(folder.path) as results:
-        _write(config, folder.path, trials)
-        done = _done(folder.path, trials)
+        write_trials(config, folder.path, trials)
+        done = finished_trials(folder.path, trials)
         left = [trial for trial in trials if trial.name not in done]
         sweep = _Sweep(config, folder.path, results, len(trials))
         if left:
             for trial in left:
-                _wait_for_writer(folder.path / TRIALS / trial.name)
+                wait_for_writer(folder.path / TRIALS / trial.name)
             try:
                 sweep.run(left)
             except (ClusterError, StoreError, ModelGone) as error:
                 raise UserError(str(error)) from error
     # Also when nothing was left, so that resuming a finished sweep writes its tables again.
-    _conclude(config, trials[0].config, folder.path, sweep.failed)
+    conclude_sweep(config, trials[0].plan, folder.path, sweep.failed)
     if sweep.warm_s:
         print(
             f"A warm trial started in {statistics.median(sweep.warm_s):.2f} s (median of {len(sweep.warm_s)}; "
@@ -82,74 +70,26 @@ def run_sweep(config: Config, folder: RunFolder, chosen: Said | None = None) -> 
     return not sweep.failed
 
 
-def _checked(config: Config, chosen: Said | None = None) -> list[Trial]:
-    settings = config.sweep
-    if config.job != "prune":
-        raise UserError(f"a sweep is of experiments that learn, prune and evaluate, not of job={config.job}")
-    # Checked before any process is started: a sweep that fails after an hour wastes that hour.
-    trials = expand(config)
-    if settings.stop == "asha" and not any(learned_methods(trial.config) for trial in trials):
+def _checked(config: Config, overrides: Overrides | None = None) -> list[Trial]:
+    # Before any process is started: a sweep that fails after an hour wastes that hour.
+    trials, settings = expand(config), config.sweep
+    if settings.stop == "asha" and not any(trial.plan.learners for trial in trials):
         raise UserError(
             "sweep.stop=asha ends trials that fall behind in training, and none of the methods learns a graph; leave "
             "it out, or name one that learns"
         )
     if settings.stop == "asha" and settings.grace > (steps := _steps(trials)):
         raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
-    tell_unused(chosen, config, trials)
+    print_unused(overrides, config, trials)
     return trials
 
 
 def _steps(trials: Sequence[Trial]) -> int:
     """The training steps of the longest trial; those that two methods learn from count once."""
-    return max(2 * trial.config.pruning.steps * _taught(trial.config) for trial in trials)
-
-
-def _taught(config: Config) -> int:
-    """How many learned methods hold discussions of their own; 1 where none does."""
-    return max(1, len(learned_methods(config)) - len(donors(config, team_roles(config))))
-
-
-def _write(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
-    """Writes a run folder for each trial; all of them are one group in W&B."""
-    for trial in trials:
-        path = folder / TRIALS / trial.name
-        trial.config.wandb.group = config.wandb.group or folder.name
-        path.mkdir(parents=True, exist_ok=True)
-        # A resumed sweep must not change the configuration of a trial that has begun.
-        if (saved := path / "config.yaml").exists():
-            before = read(saved)
-            _check_same(before, trial)
-            if before == trial.config:
-                continue
-        # The process that runs a trial reads this file and imports what it names: it is always the sweep's own.
-        save(trial.config, saved)
-
-
-def _done(folder: Path, trials: Sequence[Trial]) -> set[str]:
-    """The names of the trials that have ended. Raises UserError for a result that is of no trial of the sweep."""
-    by_name = {trial.name: trial for trial in trials}
-    done = set()
-    for result in read_results(folder, stopped=True):
-        trial = by_name.get(result.name)
-        if trial is None:
-            raise UserError(f"{folder / RESULTS}: the sweep has no trial {result.name!r}; start a new sweep")
-        # As JSON holds them.
-        given = json.loads(json.dumps([trial.seed, trial.values]))
-        if result.name in done or [result.seed, result.values] != given:
-            what = "is there twice" if result.name in done else "has another seed or other values"
-            raise UserError(f"{folder / RESULTS}: {result.name} {what}; restore the file, or start a new sweep")
-        done.add(result.name)
-    return done
-
-
-def _check_same(saved: Config, trial: Trial) -> None:
-    """Raises UserError where a trial's saved configuration is not the one that its sweep gives it."""
-    before, now = (dict(flat(asdict(config))) for config in (saved, trial.config))
-    if changed := sorted(key for key in {*before, *now} if before.get(key) != now.get(key) and not may_change(key)):
-        raise UserError(
-            f"trial {trial.name}: its config.yaml has another {', '.join(changed[:3])} than its sweep gives it; "
-            "restore the file from a copy, or start a new sweep"
-        )
+    return max(
+        2 * trial.config.pruning.steps * max(1, len(trial.plan.learners) - len(trial.plan.shared_from))
+        for trial in trials
+    )
 
 
 @dataclass
@@ -164,27 +104,20 @@ class _Sweep:
     def run(self, left: Sequence[Trial]) -> None:
         """Runs the trials group by group; a group shares its agents. Ends all that it launched, even on errors."""
         config = self.config
-        most = max(processes(trial.config, team_roles(trial.config)) for trial in left)
-        check_room([Path(config.output), open_cache(config)], actors=most + PROCESSES * config.sweep.parallel)
+        most = max(launching.processes(trial.plan) for trial in left) + PROCESSES * config.sweep.parallel
+        inputs.check_room([Path(config.output), inputs.open_cache(config)], actors=most)
         from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
 
         with Progress() as progress:
-            progress.print(kept(config, self.folder))
+            progress.print(resumption_line(config, self.folder))
             self._prepare(left, progress)
-            with _loop_beside() as loop, runtime_beside(config, progress) as runtime:
+            with _loop_in_thread() as loop, runtime_start.sweep_runtime_started(config, progress) as runtime:
                 trials, bar = groups(left), None
                 for group in trials:
-                    one, cache = group[0].config, open_cache(config)
-                    shared = launch_shared(one, team_roles(one), runtime, cache, progress.print)
+                    plan, cache = group[0].plan, inputs.open_cache(config)
+                    shared = launching.launch_shared(plan, runtime, cache, progress.print)
                     # In the thread's loop, where replicas are watched from then on while Tune blocks this thread.
-                    asyncio.run_coroutine_threadsafe(wait(runtime, progress), loop).result()
-                    abilities = asyncio.run_coroutine_threadsafe(runtime.abilities(), loop).result()
-                    names = dict.fromkeys(role.played for role in launched_roles(one, team_roles(one)))
-                    others = asyncio.run_coroutine_threadsafe(role_models(one, names, runtime), loop).result()
-                    for trial in group:
-                        check_abilities(trial.config, abilities, RunFolder(self.folder / TRIALS / trial.name), others)
-                    for line in describe(one, abilities, others):
-                        progress.print(line)
+                    asyncio.run_coroutine_threadsafe(self._up(group, runtime, progress), loop).result()
                     # One bar for all groups, and only now: while replicas start, another one is shown.
                     bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
                     by_name = {trial.name: trial for trial in group}
@@ -194,13 +127,25 @@ class _Sweep:
                     # Ends this group's actors, which makes room for the next group's.
                     runtime.clear()
 
+    async def _up(self, group: Sequence[Trial], runtime: Runtime, progress: Progress) -> None:
+        """Waits for a group's agents, and checks what their models can do."""
+        await runtime_start.wait(runtime, progress)
+        plan = group[0].plan
+        models = await model_record.able_models(plan.models, runtime)
+        for trial in group:
+            folder = RunFolder(self.folder / TRIALS / trial.name)
+            model_record.check_abilities(trial.config.agents, models, folder)
+        for line in model_record.describe(plan.config, models):
+            progress.print(line)
+
     def _prepare(self, left: Sequence[Trial], progress: Progress) -> None:
         """Prepares each data set and index once, so that no two trials build the same one at once."""
-        different = list({data_key(trial.config): trial.config for trial in left}.values())
+        different = list({data_key(trial.plan, trial.config): trial for trial in left}.values())
         bar = progress.phase("preparing data", total=len(different))
-        for config in different:
-            cache = open_cache(config)
-            open_store(config, open_dataset(config, cache), cache)
+        for trial in different:
+            plan = replace(trial.plan, config=trial.config)
+            cache = inputs.open_cache(plan.config)
+            inputs.open_store(plan.retrieval, inputs.open_dataset(plan, cache), cache)
             bar.advance()
 
     def _ended(self, trials: Mapping[str, Trial], bar: Bar, name: str, report: Report, warm_s: float | None) -> None:
@@ -220,51 +165,8 @@ class _Sweep:
         self.results.append(TrialResult(trial.name, trial.values, trial.seed, metrics, stopped, utility))
 
 
-def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, str]) -> None:
-    """Writes the table, figures and report of all finished trials."""
-    results = read_results(folder, stopped=True)
-    if not results:
-        return
-    finished = [result for result in results if not result.stopped]
-    # First, since it says which trial's records are not there.
-    read_once = read_answers(folder, finished)
-    metric = open_dataset(first, open_cache(first)).metric
-    rows = sweep_rows(folder, results, config.seed)
-    write(folder, rows, failed, config.experiment)
-    alone = config.sweep.parallel == 1 and timed(first)
-    drawn = draw_sweep(folder, finished, read_once, metric, alone)
-    # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
-    arms = merge(arms_of(read_once, results), over=[POSITION])
-    compared = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
-    pooled = any(POSITION in row.values for row in rows)
-    shown = sweep_rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
-    laid_out = write_tables(folder, config.experiment, Evaluated.of_sweep(folder, results), config.seed)
-    notes = [*compared, *shared_notes(result.metrics for result in finished)]
-    if len(shown) < len(rows):
-        notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
-    settings = sweep_table(shown, metric, models_named(config), notes)
-    write_sweep_report(folder, results, metric, drawn, settings, compared, laid_out)
-    print()
-    settings.print(wide_notes=True)
-    print_paths(folder, laid_out)
-
-
-def _wait_for_writer(trial: Path) -> None:
-    """Waits until no process writes a trial's folder.
-
-    Processes of a killed sweep may outlive it by a moment. One that stays longer is reported when the trial starts.
-    """
-    records, until = trial / SCORES, time.monotonic() + OUTLIVE_S
-    while records.exists() and time.monotonic() < until:
-        # Opened anew each time: closing the file also releases the lock that was only taken as a test.
-        with records.open("ab") as file, suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        time.sleep(0.1)
-
-
 @contextmanager
-def _loop_beside() -> Iterator[asyncio.AbstractEventLoop]:
+def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
     """An event loop in another thread, which watches replicas while Tune blocks this one."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="watch", daemon=True)

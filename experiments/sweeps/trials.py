@@ -18,13 +18,12 @@ from actors.settings import shown
 from actors.visible import visible
 from experiments.analysis.result_table import plain, short_keys
 from experiments.config.config import MOST_SEED, Config
-from experiments.config.loading import Said, varying
-from experiments.config.settings import MOST_TRIALS, SweepSettings
+from experiments.config.loading import Overrides, varying
+from experiments.config.setting_groups import MOST_TRIALS, SweepSettings
 from experiments.config.values import check_key
-from experiments.running.launch import check, launched_roles, team_roles
-from experiments.running.launched import check_learners
-from experiments.running.models import role_backends
-from experiments.running.unused import check_used
+from experiments.jobs import plan_of
+from experiments.planning.plan import Plan
+from experiments.planning.unused import check_used
 
 Values = dict[str, Any]
 
@@ -36,20 +35,28 @@ LONGEST = 100  # characters of settings in a name; file systems allow 255 bytes,
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a sweep. `values` are the varied settings by dotted key, without the seed."""
+    """One run of a sweep.
+
+    values: the varied settings by dotted key, without the seed.
+    plan: of the trial with the same values and the sweep's first seed; all that differs is drawn by seed.
+    """
 
     name: str
     values: Mapping[str, Any]
     seed: int
     config: Config
+    plan: Plan
 
 
 def expand(config: Config) -> list[Trial]:
     """All trials, in an order and with names that depend on the configuration only.
 
     Raises:
-        UserError: an axis without values, or an invalid trial, with its name and the wrong value.
+        UserError: a job that cannot be swept, an axis without values, or an invalid trial, with its name and the wrong
+            value.
     """
+    if config.job != "prune":
+        raise UserError(f"a sweep is of experiments that learn, prune and evaluate, not of job={config.job}")
     chosen = combinations(config.sweep, config.seed)
     if (number := len(chosen) * config.sweep.seeds) > MOST_TRIALS:
         raise UserError(f"the sweep has {number:,} trials: expected at most {MOST_TRIALS:,}; try fewer values or seeds")
@@ -62,14 +69,17 @@ def expand(config: Config) -> list[Trial]:
     names: dict[str, str] = {}
     for values in chosen:
         checked: Config | None = None
+        plan: Plan | None = None
         for seed in range(config.seed, config.seed + config.sweep.seeds):
             # Names hold the trial's number: they identify finished trials when a sweep is resumed.
             name = trial_name(len(trials), {short[key]: value for key, value in values.items()}, seed)
             # No value is right with one seed and wrong with another, and a check takes a tenth of a second.
-            if checked is None:
+            if checked is None or plan is None:
                 try:
                     checked = varied({**values, "seed": seed})
-                    _check(checked)
+                    if checked.model.kind == "replay":
+                        raise UserError("model=replay answers for one recorded run; start it without sweep")
+                    plan = plan_of(checked)
                 except UserError as error:
                     raise UserError(f"trial {name}: {error}") from error
                 # Values that are written otherwise, or that an axis takes the place of, may be the same.
@@ -77,7 +87,7 @@ def expand(config: Config) -> list[Trial]:
                     raise UserError(f"trial {name} is the same as trial {same}: name each setting of a sweep once")
             single = deepcopy(checked)
             single.seed = seed
-            trials.append(Trial(name, values, seed, single))
+            trials.append(Trial(name, values, seed, single, plan))
     return trials
 
 
@@ -140,22 +150,17 @@ def trial_name(number: int, values: Mapping[str, Any], seed: int) -> str:
     return f"{number:04}-{safe + ',' if safe else ''}seed={seed}"
 
 
-def _check(config: Config) -> None:
-    """Raises UserError for a configuration that would end this run at its start."""
-    if config.model.kind == "replay":
-        raise UserError("model=replay answers for one recorded run; start it without sweep")
-    check(config)
-    check_learners(config, team_roles(config))
+def print_unused(overrides: Overrides | None, config: Config, trials: Sequence[Trial]) -> None:
+    """Prints the settings without effect in some trials; nothing for a sweep that is resumed, whose start did.
 
-
-def tell_unused(chosen: Said | None, config: Config, trials: Sequence[Trial]) -> None:
-    """Says what is without effect in some trials; nothing of a sweep that is resumed, whose start said it.
-
-    Raises UserError for what is without effect in all.
+    Raises:
+        UserError: a setting is without effect in all trials.
     """
+    if overrides is None:
+        return
     # Seeds change nothing of it.
-    once = [(trial.values, trial.config) for trial in trials if trial.seed == config.seed]
-    for note in check_used(chosen, config, once) if chosen else ():
+    once = [(trial.values, trial.plan) for trial in trials if trial.seed == config.seed]
+    for note in check_used(overrides, trials[0].plan, config, once):
         print(visible(f"note: {note}"))
 
 
@@ -163,14 +168,13 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
     """Groups of trials that the same agents, replicas and judge can serve."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        groups.setdefault(launched_for(trial.config), []).append(trial)
+        groups.setdefault(launched_for(trial.plan), []).append(trial)
     return list(groups.values())
 
 
-def launched_for(config: Config) -> str:
-    """A text that is equal for configurations with the same launched processes."""
-    roles = launched_roles(config, team_roles(config))
-    own = role_backends(config, dict.fromkeys(role.played for role in roles))
-    models = [(role, backend.settings, backend.reader) for role, backend in own.items()]
-    parts = [config.model, config.judge, config.reader, config.agents, config.completions, models]
-    return repr((roles, parts))
+def launched_for(plan: Plan) -> str:
+    """A text that is equal for plans with the same launched processes."""
+    config = plan.config
+    models = [(role, backend.settings, backend.reader) for role, backend in plan.models.of_roles.items()]
+    judge = plan.models.judge and plan.models.judge.settings
+    return repr((plan.roles.launched, [config.model, judge, config.reader, config.agents, config.completions, models]))

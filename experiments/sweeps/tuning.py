@@ -30,13 +30,13 @@ from actors.errors import ClusterError
 from actors.runtime.guard import Guard
 from actors.runtime.remote import OUT_OF_MEMORY
 from actors.runtime.runtime import OnEvent, ignore
-from experiments.config.settings import SweepSettings
+from experiments.config.setting_groups import SweepSettings
 from experiments.judging.judgements import JUDGEMENTS
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.trials import TRIALS
-from experiments.running.launched import Shared
-from experiments.sweeps.running import Opened, Report, run_trial
+from experiments.running.launching import Shared
+from experiments.sweeps.trial_run import Opened, Report, run_trial
 
 ATTEMPTS = 5  # in a row: where machines are taken away, losses come in series and are no trial's fault
 FOLDER = "tune"

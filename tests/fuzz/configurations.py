@@ -16,10 +16,10 @@ from actors.errors import UserError
 from actors.settings import BOUNDS
 from actors.visible import visible
 from experiments.config.config import Config, is_sweep
-from experiments.config.loading import PRESETS, experiments, load, read, save
-from experiments.config.settings import RoleSettings
-from experiments.running.launch import check, team_roles
-from experiments.running.launched import check_learners
+from experiments.config.loading import PRESETS, experiments, load
+from experiments.config.saved import read, save
+from experiments.config.setting_groups import RoleSettings
+from experiments.jobs import plan_of
 from experiments.sweeps.trials import expand
 from tests.fuzz.loading import TooLong, bounded
 from tests.fuzz.received import ROLES, SWEPT, TAGS
@@ -152,10 +152,10 @@ def outcome(words: list[str]) -> str:
             config = load(words)
             if config.resume:
                 return "a preset resumes a run"
-            for trial in [trial.config for trial in expand(config)] if is_sweep(config) else [config]:
-                roles = team_roles(trial)
-                check(trial)
-                check_learners(trial, roles)
+            if is_sweep(config):
+                expand(config)
+            else:
+                plan_of(config)
             with tempfile.TemporaryDirectory() as folder:
                 save(config, path := Path(folder) / "config.yaml")
                 # As nothing equals nan: a configuration that holds one would not either.

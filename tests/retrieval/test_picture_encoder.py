@@ -13,7 +13,7 @@ from actors.messages import Kind, Search, SearchMode, Source
 from experiments.config.loading import load
 from experiments.datasets.kind import DataRequest
 from experiments.datasets.sample.release import SAMPLE
-from experiments.running.opening import open_store
+from experiments.running.inputs import open_store
 from experiments.studies.recall import recall_report
 from retrieval.embed import LexicalEncoder, Vectors, words_of
 from retrieval.graph import KnowledgeGraph
@@ -172,11 +172,11 @@ def test_a_graph_is_of_the_encoder_of_texts(tmp_path: Path, sources: list[Source
 def test_the_settings_name_an_encoder_for_each(tmp_path: Path) -> None:
     config = load(["experiment=recall", "retrieval.picture_encoder=tests.retrieval.test_picture_encoder:Colours"])
     dataset = SAMPLE.open(DataRequest(config.data, tmp_path, train=0, held_out=0, seed=0, whole_corpus=False))
-    store = open_store(config, dataset, tmp_path)
+    store = open_store(config.retrieval, dataset, tmp_path)
     assert store.encoder.name == "lexical"
     asked = Search("red", 3, PICTURES, "vector")
     plain = load(["experiment=recall"])
-    plain_store = open_store(plain, dataset, tmp_path)
+    plain_store = open_store(plain.retrieval, dataset, tmp_path)
     assert store.search(asked) != plain_store.search(asked)
     (pools, *_) = recall_report(dataset, store, ks=(5,), scopes=("pool",), modes=("vector",), limit=4)
     assert pools.questions == 4

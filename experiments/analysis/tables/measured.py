@@ -18,7 +18,7 @@ from experiments.analysis.scores import as_matrix, by_method
 from experiments.analysis.statistics import ScoreGroup, mean_interval
 from experiments.analysis.tables.paper_table import COSTS, GENERATED, JUDGED, PaperColumn, PaperRow, PaperTable
 from experiments.config.config import Config
-from experiments.config.loading import read
+from experiments.config.saved import read
 from experiments.judging.judgements import judged, similarities
 from experiments.judging.rubric import GRADED
 from experiments.metrics.answer_metrics import strict_exact_match

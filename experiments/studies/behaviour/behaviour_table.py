@@ -11,6 +11,7 @@ from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.analysis.summary import Metrics, RunFacts, model_notes, rounded, verdicts
 from experiments.config.config import Config
+from experiments.config.study_settings import BehaviourSettings
 from experiments.datasets.item import Dataset
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
@@ -23,13 +24,13 @@ HOP = "hop"  # the tag with the number of hops, in data sets that have it
 COLUMNS = ("condition", "single hop", "several hops", "gives the wrong\nanswer named", "turned from\nright to it")
 
 
-def about(config: Config, dataset: Dataset, answering: str) -> RunFacts:
+def about(config: Config, settings: BehaviourSettings, dataset: Dataset, answering: str) -> RunFacts:
     """Presents the conditions as methods of a run: each but the first is compared with the relevant evidence alone.
 
     Args:
         answering: the model's name.
     """
-    named = [condition.name for condition in conditions(config.behaviour)]
+    named = [condition.name for condition in conditions(settings)]
     return RunFacts(
         experiment=config.experiment,
         model=answering,

@@ -16,11 +16,10 @@ from actors.messages import Heard, Message, Question, Search, Source, Trace, Tur
 from actors.runtime.in_order import in_order
 from experiments.attacks.attack_metrics import Harm, won
 from experiments.attacks.targets import Targets, aimed_at
-from experiments.config.config import Config
-from experiments.config.settings import BehaviourSettings
+from experiments.config.study_settings import BehaviourSettings
 from experiments.datasets.item import Dataset, Item
-from experiments.running.counted import CountedTeam
-from experiments.running.job import Job
+from experiments.running.discussion_slots import CountedTeam
+from experiments.running.discussions import Discussions
 from retrieval.store import SearchSpace, Store
 from topologies.baselines import Single
 from topologies.library import TEXTS, query_of
@@ -137,21 +136,14 @@ def colleague_names(count: int) -> tuple[str, ...]:
     return tuple(f"{roles[n % len(roles)]}{'' if n < len(roles) else n // len(roles) + 1}" for n in range(count))
 
 
-def check(config: Config) -> None:
-    """Raises UserError for an attack or a judge, which this job does not support."""
-    for group, kind in (("attack", config.attack.kind), ("judge", config.judge.kind)):
-        if kind != "none":
-            raise UserError(f"{group}={kind}: job=behaviour has none; leave it out")
-
-
 class Behaviour:
     """The job, with one agent that is already launched."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, discussions: Discussions, settings: BehaviourSettings) -> None:
         """Raises UserError for a data set that does not name the documents with the answers."""
-        self._job = job
-        self._context = context = job.context
-        self._conditions = conditions(context.config.behaviour)
+        self._discussions, self._settings = discussions, settings
+        self._context = context = discussions.context
+        self._conditions = conditions(settings)
         self._asked = answerable(context.dataset, context.config.seed)
         # Searched once: every condition shows some of the same sources.
         self._found: dict[str, StudyEvidence] = {}
@@ -165,14 +157,14 @@ class Behaviour:
     async def run(self) -> None:
         """Asks all questions that have no answer yet, one condition after another."""
         for condition in self._conditions:
-            with self._job.usage.phase(condition.name):
+            with self._discussions.usage.phase(condition.name):
                 await self._ask(condition)
 
     async def _ask(self, condition: Condition) -> None:
         context, config = self._context, self._context.config
         done = context.recorder.done(condition.name)
         bar = context.progress.phase(f"asking, {condition.name}", total=len(self._asked), done=len(done))
-        team: Team = CountedTeam(self._job.agents.team, bar)
+        team: Team = CountedTeam(self._discussions.agents.team, bar)
 
         async def answer(one: tuple[Item, str]) -> Trace:
             item, target = one
@@ -189,8 +181,8 @@ class Behaviour:
             bar.advance()
 
     def _question(self, condition: Condition, item: Item) -> Question:
-        config, id = self._context.config, item.question.id
+        seed, id = self._context.config.seed, item.question.id
         if id not in self._found:
-            most = max(config.behaviour.irrelevant, default=0)
+            most = max(self._settings.irrelevant, default=0)
             self._found[id] = find_evidence(item, self._context.evidence.store, most)
-        return with_evidence(item, self._found[id].shown(condition, config.seed))
+        return with_evidence(item, self._found[id].shown(condition, seed))

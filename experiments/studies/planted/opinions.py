@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import one_hot
 
 from actors.messages import Modality, derive_seed
-from experiments.config.settings import Influence
+from experiments.config.study_settings import Influence
 from topologies.wiring import Edges, Floats, Wirings
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.config.settings import PlantedSettings
+from experiments.config.study_settings import PlantedSettings
 from experiments.studies.planted.worlds import Outcome
 
 Measure = tuple[float, float, float]  # mean, low, high

@@ -13,31 +13,19 @@ from typing import Any
 import torch
 
 from actors.spawned import cores, spawned
-from experiments.config.config import Config
-from experiments.config.settings import Influence
+from experiments.config.study_settings import Influence, PlantedConfig
 from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from experiments.running.launch import check_samples
 from experiments.studies.planted import planted_report
 from experiments.studies.planted.opinions import OpinionModel
 from experiments.studies.planted.worlds import Outcome, PlantedWorld, explore, worlds
-from topologies.learning.spec import LearnerSpec
-from topologies.learning.variants import VARIANTS, LearnedMethod
 
 RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
 
 
-def check(config: Config) -> None:
-    """Raises UserError for learners that cannot learn with their settings."""
-    for name in config.planted.learners:
-        variant = VARIANTS[LearnedMethod(name)]
-        check_samples(variant, config.training.samples)
-        LearnerSpec(["text", "visual"], variant=variant, settings=config.learner, pruning=config.pruning).check()
-
-
-def run(folder: RunFolder, config: Config, tracker: Tracker, model: OpinionModel | None = None) -> None:
+def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: OpinionModel | None = None) -> None:
     """Explores the worlds that the folder lacks, and writes the results of all."""
     from experiments.studies.planted import planted_figure  # imports matplotlib
 

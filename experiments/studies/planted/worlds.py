@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from actors.messages import derive_seed
-from experiments.config.settings import Influence, PlantedSettings
+from experiments.config.study_settings import Influence, PlantedSettings
 from experiments.metrics.graph_metrics import auc
 from experiments.studies.planted.opinions import OpinionModel, OpinionTeam
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility

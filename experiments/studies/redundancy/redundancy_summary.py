@@ -17,10 +17,10 @@ from actors.messages import Trace, derive_seed
 from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
 from experiments.analysis.summary import Metrics, paired_tests, rounded
 from experiments.datasets.item import Dataset, Item
+from experiments.planning.models import models_named
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 from experiments.running.context import RunContext
-from experiments.running.models import models_named
 from experiments.studies.redundancy.edges import Edge, by_kind
 from experiments.studies.redundancy.removal import FULL, ROUNDING, WITHOUT, Findings, redundant
 from topologies.wiring import Bools, Floats

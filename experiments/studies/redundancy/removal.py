@@ -18,11 +18,10 @@ from actors.runtime.in_order import in_order
 from experiments.datasets.item import Item
 from experiments.records.progress import Bar
 from experiments.records.records import Scored
-from experiments.running.counted import CountedTeam
-from experiments.running.job import Job
+from experiments.running.discussion_slots import CountedTeam
+from experiments.running.discussions import Discussions
 from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
 from topologies.learning.learner_settings import Decision
-from topologies.learning.variants import VARIANTS, LearnedMethod
 from topologies.topology import Wired
 from topologies.wiring import Bools, Floats, Wiring
 
@@ -74,14 +73,14 @@ def redundant(effects: Floats) -> Bools:
 class Redundancy:
     """The job, on launched agents and learners."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, discussions: Discussions, questions: int) -> None:
         """Raises UserError when no question is left to check the measurements on."""
-        self._job = job
-        self._context = context = job.context
+        self._discussions = discussions
+        self._context = context = discussions.context
         self._agents = context.agents
         # The first ones are measured, the rest are held out: edges chosen on some questions look too good on these.
         items = list(context.dataset.evaluate())
-        measured = context.config.redundancy.questions
+        measured = questions
         if not 2 <= measured < len(items):
             raise UserError(
                 f"redundancy.questions={measured}: expected 2 at least, and fewer than the {len(items)} evaluated ones "
@@ -102,8 +101,8 @@ class Redundancy:
         # Answers of an earlier start of this run; `_answer` skips them.
         for scored in self._context.recorder.run.scores():
             self._scores.setdefault(scored.method, {})[scored.question] = scored
-        await self._job.learn()
-        pruned = {method: await self._pruned(method) for method in self._job.learners}
+        await self._discussions.learn()
+        pruned = {method: await self._pruned(method) for method in self._discussions.learning.learners}
         singles = {
             method: without(self._graph, [edge]) for method, edge in zip(self._without, self._edges, strict=True)
         }
@@ -134,11 +133,12 @@ class Redundancy:
 
     async def _pruned(self, method: str) -> Pruned:
         """Reads a learner's verdict on every edge of the full graph."""
-        job, learner = self._job, self._job.learners[method]
+        learning = self._discussions.learning
+        learner = learning.learners[method]
         spatial, temporal = await learner.edge_scores()
         decision = await learner.decision_probabilities()
         # This decision agent reads everyone: none of its edges could be cut, and none has a score.
-        if (self._context.config.learner.decision or VARIANTS[LearnedMethod(method)].decision) == Decision.ALL:
+        if self._context.plan.learners[method].decision is Decision.ALL:
             decision = np.full(len(self._agents), np.nan)
         ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
         scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self._edges])
@@ -146,7 +146,7 @@ class Redundancy:
         scores[np.isneginf(scores)] = np.nan
         # A pruned edge ranks below zero; the decision agent reads one that was pruned with probability zero.
         cut = np.where([edge.kind == "decision" for edge in self._edges], scores <= 0, scores < 0)
-        return Pruned(job.learned[method].wiring, ~np.isnan(scores), cut, scores)
+        return Pruned(learning.graphs[method].wiring, ~np.isnan(scores), cut, scores)
 
     async def _remove_greedily(self, utility: Floats, tokens: Floats) -> list[Edge]:
         """Removes edges in one pass, the most harmful first and among equals the most expensive.
@@ -159,7 +159,7 @@ class Redundancy:
         removed: list[Edge] = []
         left = self._utility(FULL).sum()
         bar = self._bar("removing greedily", [f"{GREEDY}.{n}" for n in range(len(order))], self._measured)
-        with self._job.usage.phase("removing greedily"):
+        with self._discussions.usage.phase("removing greedily"):
             for n, index in enumerate(order):
                 method, edge = f"{GREEDY}.{n}", self._edges[index]
                 if not matters(without(self._graph, removed), edge):
@@ -177,19 +177,19 @@ class Redundancy:
 
     async def _phase(self, name: str, graphs: Mapping[str, Wiring], items: Sequence[Item]) -> None:
         bar = self._bar(name, list(graphs), items)
-        with self._job.usage.phase(name):
+        with self._discussions.usage.phase(name):
             await self._answer(graphs, items, bar)
 
     async def _answer(self, graphs: Mapping[str, Wiring], items: Sequence[Item], bar: Bar) -> None:
         """Asks every question along every graph, unless its answer is recorded already."""
-        job, context = self._job, self._context
+        discussions, context = self._discussions, self._context
         wired = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
-        team, seed = CountedTeam(job.agents.team, bar), context.config.seed
+        team, seed = CountedTeam(discussions.agents.team, bar), context.config.seed
 
         async def answer(request: tuple[str, int, Item]) -> Trace:
             method, number, item = request
             question = await context.evidence.question(item)
-            return await job.attack.run_discussion(
+            return await discussions.attack.run_discussion(
                 wired[method], item, question, team, seed, phase="evaluate", number=number
             )
 

@@ -29,19 +29,21 @@ from experiments.analysis.tables.paper_table import (
     reported,
     tables_of,
 )
-from experiments.config.loading import experiments, load, save
+from experiments.config.loading import experiments, load
+from experiments.config.saved import save
+from experiments.jobs import plan_of
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import JUDGEMENTS, Judged
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS
-from experiments.running.methods import METHODS, methods_of
-from experiments.running.opening import open_dataset
+from experiments.running.inputs import open_dataset
 from experiments.sweeps.trials import expand
 from run import main
 from tests.experiments.running.test_run import folder_of
 from tests.experiments.running.test_run_models import serving
 from tests.support.endpoint import Asked, Server, Told, completion
+from topologies.catalogue import METHODS, find_methods
 
 TABLES = {table.name: table for path in FOLDER.glob("*.yaml") for table in tables_of(path.stem)}
 Answers = Mapping[str, Sequence[tuple[str, Mapping[str, str], float]]]  # by method: question, tags, utility
@@ -257,7 +259,7 @@ def test_every_row_of_a_table_is_a_system_here(name: str) -> None:
 def test_a_table_is_the_experiment_of_its_name_and_that_names_its_systems(path: Path) -> None:
     assert path.stem in experiments()
     config = load([f"experiment={path.stem}"])
-    methods_of(config)
+    find_methods(config.methods)
     wanted = {row.method for table in tables_of(path.stem) for row in table.rows}
     assert set(config.methods) <= wanted
     assert {table.ours.split()[0] for table in tables_of(path.stem)} <= set(config.methods)
@@ -266,7 +268,7 @@ def test_a_table_is_the_experiment_of_its_name_and_that_names_its_systems(path: 
 @pytest.mark.parametrize("name", ["table1", "hm_rag_table", "hm_rag_crisismmd", "bdog_table", "mh_mmkg_table"])
 def test_a_table_that_needs_data_names_the_key(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"data\.root"):
-        open_dataset(load([f"experiment={name}"]), tmp_path)
+        open_dataset(plan_of(load([f"experiment={name}"])), tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))

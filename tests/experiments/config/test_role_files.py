@@ -8,8 +8,9 @@ import pytest
 
 from actors.errors import UserError
 from actors.messages import FieldKind, Modality, Value
-from experiments.config.loading import load, save
-from experiments.running.launch import team_roles
+from experiments.config.loading import load
+from experiments.config.saved import save
+from experiments.jobs import plan_of
 
 TEAM = ["topology.text=[critic,knowledge_expert]", "topology.visual=[critic,knowledge_expert]"]
 CRITIC = "- name: critic\n  modality: text\n"
@@ -21,7 +22,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_paper_s_team_has_forms_of_its_own_and_not_all_of_them_answer() -> None:
-    roles = {role.name: role for role in team_roles(load(["experiment=mmqa_prune", "roles.file=paper", *TEAM]))}
+    roles = {role.name: role for role in plan_of(load(["experiment=mmqa_prune", "roles.file=paper", *TEAM])).roles.team}
     assert {name for name, role in roles.items() if role.answers} == {"text_critic", "visual_critic"}
     fact = next(field for field in roles["text_knowledge_expert"].form if field.name == "Fact")
     assert (fact.value, fact.many, fact.optional) == (Value.TRIPLE, True, True)
@@ -34,7 +35,7 @@ def test_a_role_of_one_s_own_joins_the_team_and_a_built_in_one_is_told_something
         "- {name: painter, modality: visual, instruction: Not of this run.}\n"
     )
     config = load(["experiment=mmqa_prune", f"roles.file={file}", "topology.text=[critic,librarian]"])
-    roles = {role.name: role for role in team_roles(config)}
+    roles = {role.name: role for role in plan_of(config).roles.team}
     assert (roles["text_librarian"].modality, roles["text_librarian"].instruction) == (Modality.TEXT, "Look it up.")
     assert roles["text_critic"].instruction.startswith("You are the text critic")
     assert config.roles["decision"].instruction == "Toss a coin."
@@ -45,7 +46,7 @@ def test_a_run_keeps_what_the_file_said(file: Path, tmp_path: Path) -> None:
     config = load(["experiment=mmqa_prune", f"roles.file={file}", "roles.text_critic.model.name=A"])
     save(config, tmp_path / "config.yaml")
     file.unlink()
-    [critic, *_] = team_roles(load([f"resume={tmp_path}"]))
+    [critic, *_] = plan_of(load([f"resume={tmp_path}"])).roles.team
     assert [(field.kind, field.name, field.asks) for field in critic.form] == [
         (FieldKind.SUMMARY, "Doubt", "what is unclear")
     ]
@@ -70,13 +71,13 @@ def test_a_run_keeps_what_the_file_said(file: Path, tmp_path: Path) -> None:
         (f"{CRITIC}  form: [{{name: Doubt, value: choice}}]", "choices=[]: expected several"),
         (f"{CRITIC}  form: [{{name: Verdict, value: answer}}]", "the field of value answer is one Answer"),
         ("- {name: decision, form: [{name: Doubt}]}", "only roles of the team have a form of their own"),
-        ("- {name: decisoin, instruction: x}", "roles.decisoin: nobody in this run has the role. Did you mean"),
+        ("- {name: decisoin, instruction: x}", "roles.decisoin: no agent of this run has the role. Did you mean"),
     ],
 )
 def test_a_wrong_file_gets_one_line(text: str, says: str, file: Path) -> None:
     file.write_text(text)
     with pytest.raises(UserError) as raised:
-        team_roles(load(["experiment=mmqa_prune", f"roles.file={file}"]))
+        plan_of(load(["experiment=mmqa_prune", f"roles.file={file}"]))
     assert says in str(raised.value)
     assert "\n" not in str(raised.value)
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from actors.errors import UserError
-from experiments.config.loading import load, save
+from experiments.config.loading import load
+from experiments.config.saved import save
 from experiments.sweeps.trials import expand
 from run import main
 from tests.support.paths import ROOT

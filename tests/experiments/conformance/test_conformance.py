@@ -22,7 +22,8 @@ from experiments.conformance.methods import MethodInWorld, check_labels, check_o
 from experiments.conformance.parts import NotConforming, check_dataset, check_encoder, check_model
 from experiments.conformance.scripted import SampleWorld, improvised, sample_world
 from experiments.datasets.mmqa import Mmqa
-from experiments.running.opening import open_dataset
+from experiments.jobs import plan_of
+from experiments.running.inputs import open_dataset
 from retrieval.embed import make_encoder
 from topologies.baselines import Single
 from topologies.method import Method, MethodContext
@@ -41,14 +42,14 @@ def test_our_attacks_conform(name: str) -> None:
 
 
 def test_our_sample_model_and_encoder_conform(tmp_path: Path) -> None:
-    check_dataset(open_dataset(load(["experiment=mmqa_prune", "data.limit=20", "pruning.steps=4"]), tmp_path))
+    check_dataset(open_dataset(plan_of(load(["experiment=mmqa_prune", "data.limit=20", "pruning.steps=4"])), tmp_path))
     check_model(Reader(ReaderSettings()), "reader")
     check_encoder(make_encoder("lexical"), "lexical")
 
 
 def test_real_questions_conform(shared_data: Path, tmp_path: Path) -> None:
     words = ["experiment=scienceqa_prune", f"data.root={shared_data / 'scienceqa'}", "pruning.steps=4"]
-    check_dataset(open_dataset(load(words), tmp_path))
+    check_dataset(open_dataset(plan_of(load(words)), tmp_path))
 
 
 def method(answer: Any) -> Method:

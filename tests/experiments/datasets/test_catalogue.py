@@ -10,7 +10,8 @@ import pytest
 from actors.errors import UserError
 from experiments.config.loading import load
 from experiments.datasets.catalogue import DATASETS, dataset_kind
-from experiments.running.opening import open_dataset
+from experiments.jobs import plan_of
+from experiments.running.inputs import open_dataset
 
 PACKAGE = """
 from actors.messages import Question
@@ -63,7 +64,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_data_set_of_another_package_is_opened_by_its_reference_or_its_installed_name(
     name: str, tmp_path: Path
 ) -> None:
-    dataset = open_dataset(load(["experiment=mmqa_prune", f"data={name}", "data.limit=3"]), tmp_path)
+    dataset = open_dataset(plan_of(load(["experiment=mmqa_prune", f"data={name}", "data.limit=3"])), tmp_path)
     items = list(dataset.evaluate())
     assert [item.question.id for item in items] == ["q0", "q1", "q2"]
     assert dataset.score(items[0], "It is Accra.").utility == 1.0
@@ -82,7 +83,7 @@ def test_a_data_set_of_another_package_is_opened_by_its_reference_or_its_install
 )
 def test_a_data_set_that_cannot_be_opened_is_refused_in_one_line(name: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as refused:
-        open_dataset(load(["experiment=mmqa_prune", f"data={name}"]), tmp_path)
+        open_dataset(plan_of(load(["experiment=mmqa_prune", f"data={name}"])), tmp_path)
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
 

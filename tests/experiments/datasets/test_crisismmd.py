@@ -11,7 +11,8 @@ from actors.errors import UserError
 from actors.messages import Kind
 from experiments.config.loading import load
 from experiments.datasets.crisismmd import CHOICES, CrisisMmd
-from experiments.running.opening import open_dataset
+from experiments.jobs import plan_of
+from experiments.running.inputs import open_dataset
 
 HEADER = "event_name\ttweet_id\timage_id\ttweet_text\timage\tlabel\tlabel_text\tlabel_image\tlabel_text_image"
 
@@ -136,4 +137,4 @@ def test_a_missing_task_is_named_with_where_it_comes_from(root: Path) -> None:
 def test_the_configuration_names_the_task(root: Path) -> None:
     write(root, "damage", "test", post("9_0", "mild_damage"))
     config = load(["experiment=cot", "data=crisismmd", f"data.root={root}", "data.task=damage"])
-    assert [item.gold for item in open_dataset(config, root / "cache").evaluate()] == [("mild damage",)]
+    assert [item.gold for item in open_dataset(plan_of(config), root / "cache").evaluate()] == [("mild damage",)]

@@ -20,11 +20,12 @@ from experiments.analysis.summary import RunFacts, summarise
 from experiments.config.loading import load
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import ADVICE, Mh
+from experiments.jobs import plan_of
 from experiments.metrics.graph_metrics import PATH_METRICS, path_metrics
+from experiments.planning.topologies import make_topology
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
-from experiments.running.methods import make_topology
-from experiments.running.opening import open_dataset
+from experiments.running.inputs import open_dataset
 from tests.support.mh_release import LIST_HEADER, write_graph_of, write_sheet, write_small
 from topologies.baselines import Single
 from topologies.method import Method, MethodContext
@@ -145,7 +146,7 @@ def test_an_answer_is_scored_by_em_and_f1(root: Path) -> None:
 
 def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:
     with pytest.raises(UserError, match=r"data=mh needs data\.root"):
-        open_dataset(load(["experiment=mh_mmkg", "data=mh"]), root)
+        open_dataset(plan_of(load(["experiment=mh_mmkg", "data=mh"])), root)
     (root / "mmkg" / "Roarer" / "Relations.xlsx").write_bytes(b"no sheet")
     with pytest.raises(UserError, match=r"Relations.xlsx is not an .xlsx spreadsheet"):
         list(Mh.at(root).triples())
@@ -178,7 +179,7 @@ def test_the_data_set_says_whether_the_edges_of_its_graph_lead_one_way() -> None
 
 
 def test_the_configuration_opens_the_release(root: Path) -> None:
-    dataset = open_dataset(load(["experiment=mh_mmkg", "data=mh", f"data.root={root}"]), root)
+    dataset = open_dataset(plan_of(load(["experiment=mh_mmkg", "data=mh", f"data.root={root}"])), root)
     assert next(item.question.id for item in dataset.evaluate()) == "Roarer_Pure Text1"
 
 

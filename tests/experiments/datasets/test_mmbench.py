@@ -16,8 +16,9 @@ from experiments.analysis.scores import by_tag
 from experiments.analysis.summary import RunFacts, summarise
 from experiments.config.loading import load
 from experiments.datasets.mmbench import MmBench
+from experiments.jobs import plan_of
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.running.opening import open_dataset
+from experiments.running.inputs import open_dataset
 
 COLUMNS = "index question hint A B C D answer category image source l2-category comment split".split()
 
@@ -175,8 +176,8 @@ def test_parts_are_means_over_the_questions_with_a_value_and_combined_values_cou
 def test_the_configuration_names_the_benchmark(tmp_path: Path) -> None:
     root = write(tmp_path, *(row(n, "a b", "A") for n in range(300)))
     words = ["experiment=cot", "data=mmbench", f"data.root={root}", "data.limit=null"]
-    assert len(list(open_dataset(load(words), tmp_path / "cache").evaluate())) == 600
-    dataset = open_dataset(load([*words, "methods=[full,m3prune]"]), tmp_path / "cache")
+    assert len(list(open_dataset(plan_of(load(words)), tmp_path / "cache").evaluate())) == 600
+    dataset = open_dataset(plan_of(load([*words, "methods=[full,m3prune]"])), tmp_path / "cache")
     learned = len(list(dataset.train()))
     assert learned > 0
     assert len(list(dataset.evaluate())) == 2 * (300 - learned)

@@ -17,7 +17,8 @@ from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.datasets.kind import DataRequest, DataSettings
 from experiments.datasets.scienceqa import SCIENCEQA, ScienceQa
-from experiments.running.opening import open_dataset, open_evidence
+from experiments.jobs import plan_of
+from experiments.running.inputs import open_dataset, open_evidence
 
 
 def problem(split: str, **changes: Any) -> dict[str, Any]:
@@ -236,8 +237,8 @@ def test_only_questions_with_a_picture_are_taken_where_that_is_asked_for(root: P
 def retrieved(root: Path, cache: Path, *words: str) -> dict[str, tuple[Source, ...]]:
     """The evidence of each evaluated question."""
     config: Config = load(["experiment=scienceqa_prune", "methods=[single]", f"data.root={root}", *words])
-    dataset = open_dataset(config, cache)
-    evidence = open_evidence(config, dataset, cache)
+    dataset = open_dataset(plan_of(config), cache)
+    evidence = open_evidence(plan_of(config), dataset, cache)
     return {item.question.id: evidence.retrieve(item) for item in dataset.evaluate()}
 
 

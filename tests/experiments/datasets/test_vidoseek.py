@@ -14,7 +14,8 @@ from actors.errors import UserError
 from actors.messages import Kind
 from experiments.config.loading import load
 from experiments.datasets.vidoseek import ViDoSeek
-from experiments.running.opening import open_dataset, open_evidence
+from experiments.jobs import plan_of
+from experiments.running.inputs import open_dataset, open_evidence
 
 
 def example(uid: str, document: str = "Soil_Use", pages: tuple[int, ...] = (2,), **meta: Any) -> dict[str, Any]:
@@ -125,9 +126,9 @@ def test_missing_files_are_named_with_where_they_come_from(tmp_path: Path) -> No
 
 def test_a_search_of_one_document_alone_is_said_to_be_easier(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     words = ["experiment=cot", "data=vidoseek", f"data.root={write(tmp_path, example('q'))}"]
-    open_dataset(load(words), tmp_path / "cache")
+    open_dataset(plan_of(load(words)), tmp_path / "cache")
     assert not caplog.records
-    open_dataset(load([*words, "retrieval.scope=question"]), tmp_path / "cache")
+    open_dataset(plan_of(load([*words, "retrieval.scope=question"])), tmp_path / "cache")
     assert "a question's own alone" in caplog.text
 
 
@@ -135,8 +136,8 @@ def test_a_question_searches_all_documents_unless_it_is_told_to_search_its_own(t
     release, found = write(tmp_path, example("q"), pages=2), []
     for word in ("retrieval.texts=8", "retrieval.scope=question"):
         config = load(["experiment=table2", "methods=[vidorag]", "data=vidoseek", f"data.root={release}", word])
-        dataset = open_dataset(config, tmp_path / "cache")
+        dataset = open_dataset(plan_of(config), tmp_path / "cache")
         [item] = dataset.evaluate()
-        evidence = open_evidence(config, dataset, tmp_path / "cache").retrieve(item)
+        evidence = open_evidence(plan_of(config), dataset, tmp_path / "cache").retrieve(item)
         found.append({source.doc for source in evidence})
     assert found == [{"Soil_Use_1", "Soil_Use_2", "a_1_1", "a_1_2"}, {"Soil_Use_1", "Soil_Use_2"}]

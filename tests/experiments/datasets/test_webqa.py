@@ -16,8 +16,9 @@ from actors.errors import UserError
 from actors.messages import Kind
 from experiments.config.loading import load
 from experiments.datasets.webqa import WebQa, unquoted
+from experiments.jobs import plan_of
 from experiments.metrics.keyword_overlap import normalised, overlap
-from experiments.running.opening import open_dataset
+from experiments.running.inputs import open_dataset
 
 PICTURES = (30000000, 30000001, 30000002)
 
@@ -194,6 +195,6 @@ def test_quotation_marks_inside_an_answer_stay() -> None:
 
 
 def test_the_configuration_names_the_benchmark(root: Path) -> None:
-    dataset = open_dataset(load(["experiment=cot", "data=webqa", f"data.root={root}"]), root / "cache")
+    dataset = open_dataset(plan_of(load(["experiment=cot", "data=webqa", f"data.root={root}"])), root / "cache")
     assert [item.question.id for item in dataset.evaluate()] == ["v"]
     assert dataset.metric.startswith("QA-Acc")

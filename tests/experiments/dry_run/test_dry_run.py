@@ -26,18 +26,17 @@ from experiments.dry_run.counts import PhaseCounts, Range, RunCounts, counts_tab
 from experiments.dry_run.dry_run import count
 from experiments.dry_run.dry_sweep import dry_run_sweep
 from experiments.dry_run.simulated_team import SimulatedCache, SimulatedTeam
-from experiments.dry_run.token_count import Counter, counter_for, tokens_of_size
+from experiments.dry_run.token_count import Counter, counter_of, tokens_of_size
 from experiments.evidence.evidence import Evidence
-from experiments.running.calibration import watched_items, watched_topology
-from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
-from experiments.running.launched import donors
-from experiments.running.methods import methods_of
-from experiments.running.opening import open_dataset
+from experiments.jobs import plan_of
+from experiments.running.calibration import watched_topology
+from experiments.running.inputs import open_dataset, watched_items
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from topologies.baselines import Single
+from topologies.catalogue import find_methods
 from topologies.learning.learned_topology import LearnedTopology
-from topologies.learning.learner import Learner
+from topologies.learning.making import make_learner
 
 WORDS = [
     "experiment=mmqa_prune",
@@ -58,22 +57,22 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def world(cache: Path, *words: str) -> tuple[Config, Dataset, Evidence]:
     config = load([*WORDS, *words])
-    dataset = open_dataset(config, cache)
+    dataset = open_dataset(plan_of(config), cache)
     store = Store.open(cache / "indexes", dataset.corpus, make_encoder(config.retrieval.encoder))
     return config, dataset, Evidence(store, config.retrieval)
 
 
 def planned(cache: Path, *words: str) -> RunCounts:
     config, dataset, evidence = world(cache, *words)
-    return count(config, dataset, evidence, team_roles(config), counter_for(config))
+    return count(plan_of(config), dataset, evidence, counter_of(plan_of(config).models.main))
 
 
 async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     """The turns of a whole small run with the embedded reader, without any process but this."""
     config, dataset, evidence = world(cache, *words)
-    roles = team_roles(config)
+    roles = plan_of(config).roles.team
     reader = Reader(config.reader)
-    agents = {role.name: RoleAgent(role, reader, config.agents) for role in (*roles, *closing_roles(config))}
+    agents = {role.name: RoleAgent(role, reader, config.agents) for role in (*roles, *plan_of(config).roles.others)}
 
     async def ask(turn: Turn) -> Message:
         message, _ = await agents[turn.agent].take(turn)
@@ -82,23 +81,20 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     names = [role.name for role in roles]
     turns: dict[str, list[Message]] = {}
     watched = []
-    methods = methods_of(config)
+    methods = find_methods(config.methods)
     if any(method.needs_calibration for method in methods):
         heard = turns.setdefault("watching unlabelled discussions", [])
-        for item in watched_items(config, dataset):
+        for item in watched_items(dataset, config.defence.calibration):
             walk = watched_topology(names, config.topology.rounds)
             watched.append(await walk.answer(await evidence.question(item), ask, 0))
             heard += watched[-1].turns
     k, shape = config.training.samples, (config.training.samples, config.topology.rounds, len(roles))
-    learners = {
-        name: Learner([role.modality for role in roles], **learner_options(config, name))
-        for name in learned_methods(config)
-    }
+    learners = {name: make_learner(spec) for name, spec in plan_of(config).learners.items()}
     learned = {
         name: LearnedTopology(name, names, Local(learner), config.topology.inference)
         for name, learner in learners.items()
     }
-    sources = donors(config, roles)
+    sources = plan_of(config).shared_from
     for name, learner in learners.items():
         if name in sources:
             continue
@@ -217,13 +213,13 @@ def test_too_few_training_questions_are_found_out_before_anything_is_spent(cache
     config, dataset, evidence = world(cache)
     config.pruning.steps = 300
     with pytest.raises(UserError, match="stage 1 needs 300 training questions"):
-        count(config, dataset, evidence, team_roles(config), counter_for(config))
+        count(plan_of(config), dataset, evidence, counter_of(plan_of(config).models.main))
 
 
 def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
     config = load(WORDS)
-    roles = team_roles(config)
-    team = SimulatedTeam((*roles, DECISION, SINGLE), config.agents, counter_for(config), {}, {})
+    roles = plan_of(config).roles.team
+    team = SimulatedTeam((*roles, DECISION, SINGLE), config.agents, counter_of(plan_of(config).models.main), {}, {})
     single, counts, cache = Single("single"), PhaseCounts(), SimulatedCache()
     for question in ("a", "b"):
         for sample in range(5):
@@ -282,7 +278,9 @@ def test_what_is_printed_is_plain_and_says_how_tokens_were_counted(cache: Path) 
 
 
 def test_without_a_tokenizer_characters_are_counted_and_that_is_said() -> None:
-    counter = counter_for(load([*WORDS, "model=openai", "model.name=x"]))
+    counter = counter_of(
+        plan_of(load([*WORDS, "model=openai", "model.name=x", "model.base_url=http://x/v1"])).models.main
+    )
     assert "4 characters to a token (a guess)" in counter.rule
     assert counter.text("twelve chars") == 3
 
@@ -290,7 +288,9 @@ def test_without_a_tokenizer_characters_are_counted_and_that_is_said() -> None:
 @pytest.mark.parametrize(("size", "tokens"), [((280, 280), 102), ((20, 20), 6), ((1400, 280), 502)])
 def test_a_picture_has_a_token_for_each_28_pixels_squared(tmp_path: Path, size: tuple[int, int], tokens: int) -> None:
     Image.new("RGB", size).save(tmp_path / "p.png")
-    counter: Counter = counter_for(load([*WORDS, "model=openai", "model.name=x"]))
+    counter: Counter = counter_of(
+        plan_of(load([*WORDS, "model=openai", "model.name=x", "model.base_url=http://x/v1"])).models.main
+    )
     assert counter.picture(Source("p", "p", Kind.IMAGE, "P", "", str(tmp_path / "p.png"))) == tokens
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from actors.errors import UserError
 from experiments.config.loading import load
-from experiments.config.references import words_again
+from experiments.config.references import overrides_again
 from experiments.dry_run.counts import EarlierRun, counts_table
 from experiments.dry_run.dry_run import count_run
 from experiments.dry_run.simulated_team import SimulatedReplies
+from experiments.jobs import plan_of
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.runner import open_folder, run
@@ -32,7 +33,9 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["costs.run"]])
 def test_a_dry_run_has_the_calls_of_its_run_and_nearly_its_tokens(earlier: RunFolder, words: list[str]) -> None:
-    plan = count_run(load([*WORDS, f"output={earlier.path.parent}", *(f"{word}={earlier.path}" for word in words)]))
+    plan = count_run(
+        plan_of(load([*WORDS, f"output={earlier.path.parent}", *(f"{word}={earlier.path}" for word in words)]))
+    )
     took = usage.total(earlier)
     assert plan.whole.calls == took.calls + took.reused
     assert plan.whole.made == pytest.approx(took.calls, rel=0.08)
@@ -56,8 +59,8 @@ def test_a_folder_without_calls_predicts_no_hours(tmp_path: Path) -> None:
 
 
 def test_an_earlier_run_that_a_received_folder_names_is_read_only_where_it_is_named_again(tmp_path: Path) -> None:
-    assert words_again(load(["experiment=mmqa_prune"]), tmp_path) == []
-    assert words_again(load(["experiment=mmqa_prune", "costs.run=/a"]), tmp_path) == ["costs.run=/a"]
+    assert overrides_again(load(["experiment=mmqa_prune"]), tmp_path) == []
+    assert overrides_again(load(["experiment=mmqa_prune", "costs.run=/a"]), tmp_path) == ["costs.run=/a"]
 
 
 def test_replies_have_the_measured_length_and_never_more_than_is_allowed() -> None:

@@ -17,16 +17,17 @@ from experiments.dry_run.dry_run import count_run
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.extraction import CAPTIONER, EXTRACTOR, GRAPH, statements
 from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.jobs import plan_of
 from experiments.records import usage
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.records.usage import UsageLog
 from experiments.running.context import RunContext
-from experiments.running.extracting import check_extraction, extract, extract_graph, identity, write_captions
-from experiments.running.job import Job
-from experiments.running.launch import attackable, launched_roles, team_roles
-from experiments.running.launched import Launched
+from experiments.running.discussions import Discussions
+from experiments.running.launching import Launched
+from experiments.running.left_to_extract import check_extraction, identity
+from experiments.running.model_extraction import extract, extract_graph, write_captions
 from retrieval.embed import LexicalEncoder
 from retrieval.extract import BY_RULES
 from retrieval.graph import KnowledgeGraph
@@ -77,7 +78,7 @@ def context(folder: Path, recorder: Recorder, *words: str) -> RunContext:
     store = Store.open(folder / "indexes", Corpus().corpus, LexicalEncoder())
     evidence = Evidence(store, RetrievalSettings(scope="corpus"))
     tracker = Tracker(recorder.run.path, {}, "disabled", "", None)
-    return RunContext(config, [], Corpus(), evidence, recorder, tracker, Progress())  # type: ignore[arg-type]
+    return RunContext(plan_of(config), Corpus(), evidence, recorder, tracker, Progress())  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ async def test_pictures_with_captions_of_the_model_are_searched_as_the_data_set_
 ) -> None:
     # The run's evidence has settled what the configuration leaves open: here, that the whole corpus is searched.
     run = context(tmp_path, recorder, "retrieval.captions=model", "retrieval.graph=rules")
-    job, item = Job(run, Launched(ReaderTeam(ROLES), None), {}), Item(Question("q", "What rings?"), ("a bell",))
+    job, item = Discussions(run, Launched(ReaderTeam(ROLES), None), {}), Item(Question("q", "What rings?"), ("a bell",))
     await job.prepare()
     assert job.context.evidence.store.folder != run.evidence.store.folder
     assert job.context.evidence.spaces(item) == run.evidence.spaces(item) == [SearchSpace(None, item.withheld)]
@@ -190,8 +191,8 @@ async def test_agents_that_extract_see_no_question(tmp_path: Path, recorder: Rec
 def test_agents_that_extract_are_launched_where_they_are_asked_and_never_attacked() -> None:
     def launched(*words: str) -> set[str]:
         config = load(["experiment=hm_rag", *words])
-        assert not {EXTRACTOR.name, CAPTIONER.name} & set(attackable(config, team_roles(config)))
-        return {role.name for role in launched_roles(config, team_roles(config))} & {EXTRACTOR.name, CAPTIONER.name}
+        assert not {EXTRACTOR.name, CAPTIONER.name} & set(plan_of(config).attackable)
+        return {role.name for role in plan_of(config).roles.launched} & {EXTRACTOR.name, CAPTIONER.name}
 
     assert launched() == set()
     assert launched("retrieval.graph=model") == {EXTRACTOR.name}
@@ -215,8 +216,8 @@ def test_a_graph_that_a_data_set_brings_is_not_extracted() -> None:
         def triples(self) -> Iterator[Triple]:
             return iter(())
 
-    with pytest.raises(UserError, match=r"retrieval.graph=model: data=sample brings a knowledge graph of its own"):
-        check_extraction(load(WORDS), Bringing())  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"retrieval.graph=model: data=sample has a knowledge graph of its own"):
+        check_extraction(plan_of(load(WORDS)), Bringing())  # type: ignore[arg-type]
 
 
 def test_equal_statements_are_one_graph_and_others_another() -> None:
@@ -225,9 +226,9 @@ def test_equal_statements_are_one_graph_and_others_another() -> None:
 
 def test_a_dry_run_counts_a_turn_for_each_source_that_is_left(tmp_path: Path) -> None:
     words = ["experiment=hm_rag", "data.limit=2", "methods=[hm_rag_graph]", f"output={tmp_path}"]
-    extracted = count_run(load([*words, "retrieval.graph=model", "retrieval.captions=model"])).phases
+    extracted = count_run(plan_of(load([*words, "retrieval.graph=model", "retrieval.captions=model"]))).phases
     captions, triples, asking = extracted
     assert [captions.name, triples.name] == ["writing captions", "extracting triples"]
-    assert asking.turns == count_run(load(words)).whole.turns
+    assert asking.turns == count_run(plan_of(load(words))).whole.turns
     assert triples.turns > captions.turns == captions.discussions > 0
     assert captions.exact

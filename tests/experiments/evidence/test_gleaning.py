@@ -15,8 +15,10 @@ from experiments.config.loading import load
 from experiments.dry_run.dry_run import count_run
 from experiments.evidence import extraction
 from experiments.evidence.extraction import GRAPH, MISSED, Extracted, parts_of, statements
+from experiments.jobs import plan_of
 from experiments.records.recorder import Recorder
-from experiments.running.extracting import extract, identity
+from experiments.running.left_to_extract import identity
+from experiments.running.model_extraction import extract
 from tests.experiments.evidence.test_extraction import ROLES, WORDS, context, log, recorder
 from tests.support.team import ReaderTeam
 
@@ -128,5 +130,5 @@ def test_titles_and_quotations_do_not_end_a_part_in_the_middle() -> None:
 def test_further_turns_are_kept_apart_and_a_dry_run_counts_one(tmp_path: Path) -> None:
     assert identity(load([*WORDS, "retrieval.gleaning=1"]), GRAPH) != identity(load(WORDS), GRAPH)
     words = ["experiment=hm_rag", "data.limit=2", "methods=[hm_rag_graph]", f"output={tmp_path}", *WORDS[1:]]
-    once, looked = (count_run(load([*words, f"retrieval.gleaning={looks}"])).phases[0] for looks in (0, 2))
+    once, looked = (count_run(plan_of(load([*words, f"retrieval.gleaning={looks}"]))).phases[0] for looks in (0, 2))
     assert looked.turns == 2 * once.turns

@@ -18,12 +18,12 @@ from actors.reader.reader import Reader, ReaderSettings
 from experiments.analysis.judged import notes, summarise
 from experiments.config.loading import load
 from experiments.datasets.item import Item
+from experiments.jobs import plan_of
 from experiments.judging.judge import GIVEN, Judge, grading_request
 from experiments.judging.judgements import JUDGEMENTS, judge_run, judged
 from experiments.judging.rubric import GRADED, SAME_ANSWER, SAME_SCENE
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
-from experiments.running.models import answer_rubric
 from tests.support.fake_run import METHODS, item, make_run
 
 QUESTIONS = 6
@@ -260,9 +260,9 @@ def test_judgements_by_another_rubric_are_not_mixed_in(run: RunFolder) -> None:
 
 
 def test_a_data_set_s_answers_are_judged_as_its_paper_does_unless_a_rubric_is_chosen() -> None:
-    assert answer_rubric(load(["experiment=sp"])) is GRADED
-    assert answer_rubric(load(["experiment=sp", "data=mh"])) is SAME_ANSWER
-    assert answer_rubric(load(["experiment=sp", "data=mh", "judge_rubric=graded"])) is GRADED
+    assert plan_of(load(["experiment=sp"])).rubric is GRADED
+    assert plan_of(load(["experiment=sp", "data=mh"])).rubric is SAME_ANSWER
+    assert plan_of(load(["experiment=sp", "data=mh", "judge_rubric=graded"])).rubric is GRADED
 
 
 def test_a_summary_says_what_its_rubric_calls_right(run: RunFolder) -> None:

@@ -21,22 +21,23 @@ from experiments.attacks.attack_metrics import (
     write_edge_scores,
 )
 from experiments.config.config import Config
-from experiments.config.loading import load, save
+from experiments.config.loading import load
+from experiments.config.saved import save
 from experiments.datasets.item import Score
 from experiments.evidence.evidence import Evidence
+from experiments.jobs import plan_of
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
 from experiments.records.tracking import Tracker
 from experiments.running.context import RunContext
-from experiments.running.job import Job
-from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
-from experiments.running.launched import Launched, SpendingTeam
-from experiments.running.opening import open_dataset, open_store
-from experiments.running.replay import RecordedTeam
+from experiments.running.discussions import Discussions
+from experiments.running.inputs import open_dataset, open_store
+from experiments.running.launching import Launched, MeteredTeam
+from experiments.running.recorded_team import RecordedTeam
 from tests.support.fake_run import item, trace
 from tests.support.team import ReaderTeam
-from topologies.learning.learner import Learner
+from topologies.learning.making import make_learner
 from topologies.wiring import Edges
 
 SMALL = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2 wandb.mode=disabled figures=false
@@ -47,37 +48,34 @@ class Team(ReaderTeam):
     """The roles of a configuration."""
 
     def __init__(self, config: Config) -> None:
-        super().__init__((*team_roles(config), *closing_roles(config)))
+        super().__init__((*plan_of(config).roles.team, *plan_of(config).roles.others))
 
 
 def carry_out(
     words: list[str],
     output: Path,
     folder: RunFolder | None = None,
-    team: SpendingTeam | None = None,
+    team: MeteredTeam | None = None,
     side_by_side: bool = True,
 ) -> RunFolder:
     """A run, or what is left of it to do."""
     config = load([*SMALL, f"output={output}", *words])
     cache = output / "cache"
     cache.mkdir(exist_ok=True)
-    dataset = open_dataset(config, cache)
+    dataset = open_dataset(plan_of(config), cache)
     if folder is None:
         folder = RunFolder.create(output, "attacked")
         save(config, folder.config)
-    roles = team_roles(config)
-    learners = {
-        method: Local(Learner([role.modality for role in roles], **learner_options(config, method)))
-        for method in learned_methods(config)
-    }
-    evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
+    plan = plan_of(config)
+    learners = {method: Local(make_learner(spec)) for method, spec in plan.learners.items()}
+    evidence = Evidence(open_store(config.retrieval, dataset, cache), config.retrieval)
     tracker = Tracker(folder.path, asdict(config), "disabled", "agora-mm", None)
     agents = Launched(team or Team(config), None)
     with Recorder(folder) as recorder:
-        context = RunContext(config, roles, dataset, evidence, recorder, tracker, Progress())
-        job = Job(context, agents, learners, side_by_side)
-        asyncio.run(job.run())
-    names = tuple(method.name for method in job.methods)
+        context = RunContext(plan, dataset, evidence, recorder, tracker, Progress())
+        discussions = Discussions(context, agents, learners, side_by_side)
+        asyncio.run(discussions.run())
+    names = tuple(method.name for method in plan.methods)
     about = summary.RunFacts("attacked", "reader", "sample", "EM", names)
     summary.write(folder, summary.summarise(folder, about))
     return folder

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.config.saved import save
 from experiments.datasets.sample.release import write_sample
 from run import main
 
@@ -54,7 +55,7 @@ def test_without_words_the_experiments_are_listed_one_a_line(capsys: pytest.Capt
     ("words", "says"),
     [
         (["experiment=mmqa_prun"], "Did you mean 'mmqa_prune'?"),
-        (["seed=1"], "experiment= is missing: say which, such as experiment=mmqa_prune; `python run.py` lists all"),
+        (["seed=1"], "experiment= is missing"),
         (["experiment=mmqa_prune", "data.limt=3"], "Did you mean 'data.limit'?"),
         (["experiment=mmqa_prune", "data.kind=nothing"], "scienceqa"),
         (["experiment=recall", "data=mmqq"], "Did you mean 'mmqa'?"),
@@ -68,22 +69,25 @@ def test_without_words_the_experiments_are_listed_one_a_line(capsys: pytest.Capt
         (["experiment=recall", "retrieval.picture_encoder=/nowhere"], "retrieval.picture_encoder: "),
         (["experiment=mmqa_prune", "ray.address=nowhere"], "host:port"),
         (["experiment=mmqa_prune", "topology.text=[]", "topology.visual=[]"], "at least one role"),
-        (["experiment=mmqa_prune", "methods=[m3prune_rloo]", "training.samples=1"], "training.samples=1: rloo"),
+        (["experiment=mmqa_prune", "methods=[m3prune_rloo]", "training.samples=1"], "training.samples=1"),
         (["experiment=mmqa_prune", "attack=sleeper", "attack.from_round=3"], "attack.from_round=3: nobody would ever"),
         (["experiment=mmqa_prune", "attack=sleeper", "attack.from_question=900"], "attack.from_question=900: nobody"),
         ([*SLEEPER, "data.limit=20", "attack.from_question=30", "methods=[full]"], "as there are only 20 questions"),
         ([*SLEEPER, "data.limit=50", "attack.from_question=70", "attack.when=evaluate"], "as there are only 50"),
         ([*SLEEPER, "attack.when=train", "attack.from_question=90", "pruning.steps=10"], "as there are only 20"),
-        (["experiment=mmqa_prune", "data.root=/tmp"], "data.root would have no effect: data=sample is generated"),
+        (["experiment=mmqa_prune", "data.root=/tmp"], "data.root would have no effect"),
         (["experiment=mmqa_prune", "replay.run=/tmp"], "with model=replay alone"),
         (["experiment=mmqa_prune", "runtime=inline", "ray.address=auto"], "drop either"),
-        (["experiment=mmqa_prune", "methods=[anomaly]", "defence.dropped=9"], "one at least must be left"),
+        (["experiment=mmqa_prune", "methods=[anomaly]", "defence.dropped=9"], "defence.dropped=9"),
         (["experiment=mmqa_prune", "pruning.steps=100000"], "more than the 4,000"),
         (["experiment=mmqa_prune", "topology.instances=1000000000"], "topology.instances"),
         (["experiment=mmqa_prune", "sweep.axes.seed=[1,2]"], "seed is not an axis"),
         (["experiment=mmqa_prune", "sweep.axes.topology.rounds=[2,2]"], "a value is there twice"),
         (["experiment=mmqa_prune", "sweep.seeds=9999", "sweep.axes.topology.rounds=[1,2]"], "19,998 trials"),
-        (["experiment=planted", "planted.learners=[m3prune_rloo]", "training.samples=1"], "training.samples=1: rloo"),
+        (
+            ["experiment=planted", "planted.learners=[m3prune_rloo]", "training.samples=1"],
+            "training.samples=1: m3prune_rloo",
+        ),
     ],
 )
 def test_a_wrong_word_is_told_what_would_be_right(
@@ -97,7 +101,6 @@ def test_a_wrong_word_is_told_what_would_be_right(
     [
         ([f"experiment={LONG}.yaml"], "there is no such file"),
         ([f"resume={LONG}"], "is not a run folder"),
-        (["experiment=mmqa_prune", f"reader={LONG}.yaml"], "there are no such settings"),
         (["experiment=mmqa_prune", f"roles.file={LONG}.yaml"], "there is no such file"),
         (["experiment=mmqa_prune", "data=mmqa", f"data.root={LONG}"], "is not a folder"),
         (["experiment=mmqa_prune", "model=replay", f"replay.run={LONG}"], "is not a run folder"),
@@ -115,9 +118,9 @@ def test_a_name_that_is_too_long_for_a_file_is_one_that_is_not_there(
 def test_too_few_training_questions_are_noticed_before_anything_starts(
     release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments import runner
+    from experiments.running import runtime_start
 
-    monkeypatch.setattr(runner, "runtime_started", None)
+    monkeypatch.setattr(runtime_start, "runtime_started", None)
     words = ["data=mmqa", f"data.root={release}", f"output={tmp_path}", "wandb.mode=disabled", "pruning.steps=3"]
     assert "learning takes 6 training questions" in refused(capsys, "experiment=mmqa_prune", *words)
     calibrated = ["methods=[anomaly]", "defence.calibration=5", *words[:-1]]
@@ -188,7 +191,7 @@ def test_a_folder_that_is_no_run_is_not_resumed(tmp_path: Path, capsys: pytest.C
 def test_a_corrupted_checkpoint_is_named_and_nothing_is_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from experiments.config.loading import load, save
+    from experiments.config.loading import load
     from experiments.runner import RunFolder
 
     run = RunFolder.create(tmp_path, "mmqa_prune")
@@ -213,12 +216,12 @@ def test_an_output_or_index_folder_that_cannot_be_written_is_named(
 def test_a_cache_on_a_full_disk_is_noticed_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from experiments.running import opening
+    from experiments.running import inputs
 
     words = ["experiment=mmqa_prune", f"output={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}", "data.limit=1"]
     full = namedtuple("full", "free")
     free = {tmp_path / "runs": 10**12, tmp_path / "cache": 10**6}
-    monkeypatch.setattr(opening.shutil, "disk_usage", lambda folder: full(free[folder]))
+    monkeypatch.setattr(inputs.shutil, "disk_usage", lambda folder: full(free[folder]))
     assert f"0 MB are free in {tmp_path / 'cache'}" in refused(capsys, *words, "wandb.mode=disabled")
 
 
@@ -235,7 +238,7 @@ def test_figures_that_cannot_be_drawn_are_noticed_before_an_agent_is_asked(
         raise AssertionError("agents are asked")
 
     monkeypatch.setattr(Figure, "savefig", lost)
-    monkeypatch.setattr("experiments.runner._discuss", never)
+    monkeypatch.setattr("experiments.running.discussion_job.DiscussionJob._discuss", never)
     words = ["experiment=mmqa_prune", f"output={tmp_path / 'runs'}", "data.limit=1", "wandb.mode=disabled"]
     error = refused(capsys, *words, f"runtime={runtime}")
     assert "figures cannot be drawn (ValueError: Failed to find font DejaVu Sans)" in error
@@ -245,12 +248,13 @@ def test_figures_that_cannot_be_drawn_are_noticed_before_an_agent_is_asked(
 def test_too_little_memory_or_disk_is_noticed_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from experiments.running import opening
 
-    monkeypatch.setattr(opening, "ACTOR_MB", 10**9)
+    from experiments.running import inputs
+
+    monkeypatch.setattr(inputs, "ACTOR_MB", 10**9)
     assert "MB of memory are free" in refused(
         capsys, "experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled"
     )
-    monkeypatch.setattr(opening, "ACTOR_MB", 0)
-    monkeypatch.setattr(opening, "FREE_DISK_MB", 10**12)
+    monkeypatch.setattr(inputs, "ACTOR_MB", 0)
+    monkeypatch.setattr(inputs, "FREE_DISK_MB", 10**12)
     assert "make room" in refused(capsys, "experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled")

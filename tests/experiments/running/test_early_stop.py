@@ -10,7 +10,7 @@ import pytest
 from actors.errors import UserError
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import RunFolder
-from experiments.running.student import Student
+from experiments.running.training import RecordedLearner
 from run import main
 
 pytestmark = pytest.mark.slow
@@ -37,11 +37,11 @@ def test_a_stage_that_ends_early_stays_ended_in_a_run_that_was_killed(
             (stage, step) for stage in (1, 2) for step in (0, 1, 2)
         ]
 
-    async def killed(student: Student, stage: int) -> None:
+    async def killed(student: RecordedLearner, stage: int) -> None:
         raise UserError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Student, "end", killed)
+        patched.setattr(RecordedLearner, "end", killed)
         assert main([*WORDS, f"output={tmp_path / 'killed'}", f"cache={tmp_path}/cache"]) == 2
     [folder] = (tmp_path / "killed").glob("*-mmqa_prune")
     assert main([f"resume={folder}", f"cache={tmp_path}/cache"]) == 0

@@ -30,12 +30,12 @@ from actors.reader.reader import Reader, ReaderSettings
 from actors.settings import AgentSettings
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.config.settings import RoleSettings
+from experiments.config.setting_groups import RoleSettings
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
-from experiments.running.graph_flow import export_team, write_team
-from experiments.running.launch import team_roles
-from experiments.running.models import model_backend
+from experiments.jobs import plan_of
+from experiments.planning.models import find_models
+from experiments.running.autogen_team import export_team, write_team
 from tests.support.paths import ROOT
 from topologies.topology import discuss
 from topologies.wiring import Bools, Edges, Wiring, senders
@@ -105,6 +105,11 @@ async def simulated(
     return await discuss("m3prune", agents, walk, question, ask, SEED)
 
 
+def written(folder: Path, agents: Sequence[str], roles: Mapping[str, Role], config: Config) -> Path | None:
+    models = find_models(config, dict.fromkeys(role.played for role in roles.values()))
+    return write_team(folder, wiring(), agents, roles, config.seed, models, config.agents)
+
+
 async def said_by(team: GraphFlow, task: QuestionMessage | str) -> dict[str, Message]:
     async with asyncio.timeout(60):
         result = await team.run(task=task)
@@ -146,7 +151,7 @@ async def test_a_role_with_a_model_of_its_own_takes_it_along(questions: list[Que
     silent = ReaderSettings(threshold=9)
     held = AGENTS[0]
     config = Config(seed=SEED, roles={held: RoleSettings(reader=asdict(silent))})
-    path = write_team(tmp_path, wiring(), AGENTS, ROLES, config)
+    path = written(tmp_path, AGENTS, ROLES, config)
     assert path is not None
     said = await said_by(GraphFlow.load_component(json.loads(path.read_text())), QuestionMessage.of(questions[0]))
     trace = await simulated(wiring(), questions[0], readers={held: Reader(silent)})
@@ -161,7 +166,7 @@ async def test_instances_of_a_role_are_told_apart_and_other_roles_say_nothing_of
     agents = (f"{first}_1", *others)
     roles = {**ROLES, agents[0]: replace(ROLES[first], name=agents[0], of=first)}
     config = Config(seed=SEED, roles={first: RoleSettings(reader=asdict(ReaderSettings(threshold=9)))})
-    path = write_team(tmp_path, wiring(), agents, roles, config)
+    path = written(tmp_path, agents, roles, config)
     assert path is not None
     told = json.loads(path.read_text())
     said_of = [each["config"]["role"].get("of", "nothing") for each in told["config"]["participants"]]
@@ -174,7 +179,7 @@ async def test_instances_of_a_role_are_told_apart_and_other_roles_say_nothing_of
 
 
 async def test_a_role_with_a_form_of_its_own_takes_it_along(questions: list[Question]) -> None:
-    told = {role.name: role for role in team_roles(load(["experiment=mmqa_prune", "roles.file=paper"]))}
+    told = {role.name: role for role in plan_of(load(["experiment=mmqa_prune", "roles.file=paper"])).roles.team}
     roles = {**ROLES, **{name: told[name] for name in AGENTS}}
     trace = await simulated(wiring(), questions[0], roles)
     assert any(turn.said("What stands") for turn in trace.turns)
@@ -198,7 +203,7 @@ async def test_a_plain_text_is_a_question_without_evidence() -> None:
 
 def test_the_file_runs_by_itself_in_another_process(questions: list[Question], tmp_path: Path) -> None:
     config = Config(seed=SEED)
-    path = write_team(tmp_path, wiring(), AGENTS, ROLES, config)
+    path = written(tmp_path, AGENTS, ROLES, config)
     assert path == tmp_path / "team.json"
     (tmp_path / "question.json").write_text(QuestionContent(question=questions[0]).model_dump_json())
     program = """
@@ -269,14 +274,14 @@ def test_an_agent_that_autogen_cannot_name_is_refused() -> None:
 def test_the_model_in_the_file_is_the_run_s_and_never_its_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MY_KEY", "secret-1234")
     endpoint = ModelSettings(kind="openai", name="m", base_url="http://h:1/v1", key_env="MY_KEY", extra={"top_p": 0.9})
-    path = write_team(tmp_path, wiring(), AGENTS, ROLES, Config(model=endpoint))
+    path = written(tmp_path, AGENTS, ROLES, Config(model=endpoint))
     assert path is not None
     assert "secret-1234" not in path.read_text()
     assert "MY_KEY" in path.read_text()
-    assert model_backend(Config(reader=ReaderSettings(threshold=0.3))).choice() == ModelChoice(
+    assert plan_of(Config(reader=ReaderSettings(threshold=0.3))).models.main.choice() == ModelChoice(
         kind="reader", settings=asdict(ReaderSettings(threshold=0.3))
     )
-    served = model_backend(Config(model=ModelSettings(kind="vllm", name="org/vl"))).choice()
+    served = plan_of(Config(model=ModelSettings(kind="vllm", name="org/vl"))).models.main.choice()
     assert served is not None
     assert served.settings == {"base_url": "http://localhost:8000/v1", "name": "org/vl"}
-    assert model_backend(Config(model=ModelSettings(kind="replay"))).choice() is None
+    assert plan_of(Config(model=ModelSettings(kind="replay"))).models.main.choice() is None

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from actors.runtime.cluster import Cluster
 from experiments.records.progress import Progress
-from experiments.running.launched import wait
+from experiments.running.runtime_start import wait
 
 
 class Loading:
@@ -33,7 +33,7 @@ class Loading:
 
 
 async def test_while_a_model_loads_the_seconds_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("experiments.running.launched.PLAIN_EVERY_S", 0.01)
+    monkeypatch.setattr("experiments.running.runtime_start.PLAIN_EVERY_S", 0.01)
     shown = io.StringIO()
     with Progress(Console(file=shown)) as progress:
         await wait(cast(Cluster, Loading(shown)), progress)

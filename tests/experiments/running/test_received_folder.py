@@ -14,11 +14,13 @@ import pytest
 from omegaconf import OmegaConf
 
 from actors.errors import UserError
-from experiments.config.loading import load, read, save
+from experiments.config.loading import load
+from experiments.config.saved import read, save
+from experiments.jobs import plan_of
 from experiments.records.checkpoint import Checkpoint
 from experiments.records.recorder import RunFolder
-from experiments.running.replay import answering, open_recorded
-from experiments.running.team_file import load_team
+from experiments.running.autogen_team import load_team
+from experiments.running.replayed_run import answering, open_recorded
 from run import main
 
 
@@ -243,7 +245,7 @@ def test_a_replayed_folder_is_data_too(
     (folder / "run.log").unlink()
     changed(folder, **{"methods": ["marking:Thing"], "data.limit": 2})
     with pytest.raises(UserError):
-        open_recorded(load(words))
+        open_recorded(plan_of(load(words)))
     assert not mark.exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 from actors.errors import ClusterError, ModelGone
 from actors.runtime.cluster import Cluster
 from experiments.records.run_files import discard, is_recorded
-from experiments.running.job import Job
+from experiments.running.discussions import Discussions
 from run import main
 
 SMALL = ["wandb.mode=offline", "data.limit=2", "pruning.steps=1", "training.samples=2", "concurrency=4"]
@@ -80,28 +80,28 @@ def test_a_ray_that_does_not_start_leaves_nothing_but_the_cache(
 def test_a_run_that_has_recorded_something_stays_and_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def gone(job: Job) -> None:
-        (job.context.recorder.run.path / "scores.jsonl").write_text("a record\n")
+    async def gone(discussions: Discussions) -> None:
+        (discussions.context.recorder.run.path / "scores.jsonl").write_text("a record\n")
         raise ModelGone("no replica is left")
 
-    monkeypatch.setattr(Job, "run", gone)
+    monkeypatch.setattr(Discussions, "run", gone)
     assert main([*INLINE, f"output={tmp_path}"]) == 2
     [folder] = [path for path in tmp_path.iterdir() if path.name != "cache"]
-    assert f"what is recorded stays: go on with resume={folder}" in capsys.readouterr().err
+    assert f"records stay: go on with resume={folder}" in capsys.readouterr().err
 
 
 def test_a_run_that_is_resumed_and_refused_keeps_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def interrupted(job: Job) -> None:
+    async def interrupted(discussions: Discussions) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Job, "run", interrupted)
+    monkeypatch.setattr(Discussions, "run", interrupted)
     assert main([*INLINE, f"output={tmp_path}"]) == 130
     [folder] = [path for path in tmp_path.iterdir() if path.name != "cache"]
 
-    async def gone(job: Job) -> None:
+    async def gone(discussions: Discussions) -> None:
         raise ModelGone("no replica is left")
 
-    monkeypatch.setattr(Job, "run", gone)
+    monkeypatch.setattr(Discussions, "run", gone)
     assert main([f"resume={folder}"]) == 2
     assert (folder / "config.yaml").exists()
 

@@ -17,10 +17,14 @@ from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.config import Config
-from experiments.config.loading import load, save
+from experiments.config.loading import load
+from experiments.config.saved import save
 from experiments.datasets.item import Item, Score
+from experiments.jobs import plan_of
+from experiments.planning.plan import Plan
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
-from experiments.running.replay import RecordedTeam, check_same, copy_learning, open_recorded, replayed_dataset
+from experiments.running.recorded_team import RecordedTeam
+from experiments.running.replayed_run import check_same, copy_learning, open_recorded, replayed_dataset
 from tests.support.fake_run import learning_step
 from topologies.baselines import Single, constant_wiring
 from topologies.graphs import complete
@@ -190,6 +194,10 @@ def config(*words: str) -> Config:
     return load(["experiment=mmqa_prune", "data.limit=3", "methods=[closed_book,single,full]", *words])
 
 
+def planned(*words: str) -> Plan:
+    return plan_of(config(*words))
+
+
 @pytest.mark.parametrize(
     "word",
     [
@@ -262,15 +270,15 @@ def test_a_run_of_all_questions_can_be_replayed_with_any_number() -> None:
 
 
 async def test_a_recorded_run_is_opened_by_its_folder(folder: RunFolder, asked: list[Turn], tmp_path: Path) -> None:
-    recorded, then = open_recorded(config("model=replay", f"replay.run={folder.path}"))
+    recorded, then = open_recorded(planned("model=replay", f"replay.run={folder.path}"))
     assert then.model.kind == "reader"
     assert (await recorded.ask(asked[0])).agent == asked[0].agent
     with pytest.raises(UserError, match="seed=0"):
-        open_recorded(config("model=replay", f"replay.run={folder.path}", "seed=1"))
+        open_recorded(planned("model=replay", f"replay.run={folder.path}", "seed=1"))
     with pytest.raises(UserError, match="needs replay\\.run="):
-        open_recorded(config("model=replay"))
+        open_recorded(planned("model=replay"))
     with pytest.raises(UserError, match="not a run folder"):
-        open_recorded(config("model=replay", f"replay.run={tmp_path}"))
+        open_recorded(planned("model=replay", f"replay.run={tmp_path}"))
 
 
 def test_what_was_learned_is_taken_over(folder: RunFolder, tmp_path: Path) -> None:
@@ -309,9 +317,9 @@ def ids(items: Iterator[Item]) -> list[str]:
 
 def test_fewer_questions_are_some_of_those_recorded(tmp_path: Path) -> None:
     then = config("data.limit=12", "pruning.steps=1")
-    whole = replayed_dataset(then, then, tmp_path)
-    few = replayed_dataset(config("data.limit=4", "pruning.steps=1"), then, tmp_path)
-    more = replayed_dataset(config("data.limit=8", "pruning.steps=1"), then, tmp_path)
+    whole = replayed_dataset(plan_of(then), then, tmp_path)
+    few = replayed_dataset(planned("data.limit=4", "pruning.steps=1"), then, tmp_path)
+    more = replayed_dataset(planned("data.limit=8", "pruning.steps=1"), then, tmp_path)
     assert len(ids(few.evaluate())) == 4
     assert set(ids(few.evaluate())) < set(ids(more.evaluate())) < set(ids(whole.evaluate()))
     assert ids(few.train()) == ids(whole.train())

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.loading import load, save
+from experiments.config.loading import load
+from experiments.config.saved import save
+from experiments.jobs import plan_of
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import LearningRecorder, RunFolder
-from experiments.running.launch import learned_methods, learner_options, team_roles
 from run import main
 from tests.support.paths import ROOT
 from tests.support.sessions import interrupt, terminate
-from topologies.learning.learner import Learner
+from topologies.learning.making import make_learner
 
 pytestmark = pytest.mark.ray
 
@@ -156,9 +157,9 @@ def test_a_run_killed_before_its_first_step_records_its_start_once(
     run = RunFolder.create(output, "mmqa_prune")
     config = load(words(output, f"cache={output}/cache"))
     save(config, run.config)
-    method = learned_methods(config)[-1]  # what learns from another's discussions is recorded before it
+    method = tuple(plan_of(config).learners)[-1]  # what learns from another's discussions is recorded before it
     graph, whole = run.learned(method), RunFolder(finished).learned(method)
-    learner = Learner([role.modality for role in team_roles(config)], **learner_options(config, method))
+    learner = make_learner(plan_of(config).learners[method])
     with LearningRecorder(graph) as recorder:
         recorder.learned(next(whole.learning()), learner.state())
     assert main([f"resume={run.path}"]) == 0

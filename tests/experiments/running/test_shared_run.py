@@ -14,16 +14,19 @@ import pytest
 
 from actors.errors import UserError
 from experiments.analysis.run_table import run_table
-from experiments.config.loading import load, save
+from experiments.config.loading import load
+from experiments.config.saved import save
 from experiments.evidence.evidence import Evidence
+from experiments.jobs import plan_of
 from experiments.records.progress import Progress
 from experiments.records.recorder import LEARNING, LearningRecorder, RunFolder
 from experiments.records.records import LearningStep
 from experiments.records.tracking import Tracker
 from experiments.records.usage import by_phase
-from experiments.running.opening import open_dataset, open_store
-from experiments.running.replay import RecordedTeam, copy_learning
-from experiments.sweeps.running import Report, run_trial
+from experiments.running.inputs import open_dataset, open_store
+from experiments.running.recorded_team import RecordedTeam
+from experiments.running.replayed_run import copy_learning
+from experiments.sweeps.trial_run import Report, run_trial
 from tests.experiments.running.test_attacked_run import SMALL, Team, carry_out
 
 BOTH = ["methods=[full,m3prune,effects]", "topology.text=[critic,scientist]", "topology.visual=[critic]"]
@@ -169,8 +172,8 @@ def test_a_trial_counts_each_step_once_also_when_it_is_resumed(output: Path, sto
     config = load([*SMALL, *BOTH, f"output={output}"])
     folder = RunFolder.create(output, "trial")
     save(config, folder.config)
-    dataset = open_dataset(config, output / "cache")
-    evidence = Evidence(open_store(config, dataset, output / "cache"), config.retrieval)
+    dataset = open_dataset(plan_of(config), output / "cache")
+    evidence = Evidence(open_store(config.retrieval, dataset, output / "cache"), config.retrieval)
 
     class Parting(Team):
         async def part(self) -> None:

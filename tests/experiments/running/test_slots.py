@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from experiments.running.slots import Slots
+from experiments.running.discussion_slots import Slots
 
 
 async def settle() -> None:
@@ -38,7 +38,7 @@ class Holder:
 async def test_what_a_learner_needs_is_kept_for_it_and_the_rest_goes_to_others_until_it_has_ended() -> None:
     slots = Slots(5)
     holder = Holder(slots)
-    with slots.kept(3):
+    with slots.reserved(3):
         others = [holder.start(f"other {n}", learning=False) for n in range(4)]
         await settle()
         assert holder.held == ["other 0", "other 1"]
@@ -77,7 +77,7 @@ async def test_a_learner_comes_before_others_that_waited_longer_and_learners_in_
 async def test_where_learners_need_all_there_is_nothing_else_goes_on_beside_them() -> None:
     slots = Slots(4)
     holder = Holder(slots)
-    with slots.kept(3), slots.kept(3):
+    with slots.reserved(3), slots.reserved(3):
         task, end = holder.start("other", learning=False)
         await settle()
         assert not holder.held
@@ -104,7 +104,7 @@ async def test_no_slot_is_lost_or_given_twice_whoever_is_cancelled_when(seed: in
                 held -= 1
 
     tasks = []
-    with slots.kept(2):
+    with slots.reserved(2):
         for _ in range(60):
             tasks.append(asyncio.create_task(hold(random.random() < 0.5)))
             if random.random() < 0.6:

@@ -11,33 +11,34 @@ from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance.scripted import SYSTEMS
 from experiments.dry_run.dry_run import count_run
+from experiments.jobs import plan_of
+from experiments.planning.topologies import compared_pairs
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
-from experiments.running.launch import attackable, launched_roles, team_roles
-from experiments.running.methods import methods_of, pairs
+from topologies.catalogue import find_methods
 
 
 def test_a_run_of_systems_launches_no_team_and_only_their_agents() -> None:
     config = load(["experiment=mad"])
-    names = [role.name for role in launched_roles(config, team_roles(config))]
+    names = [role.name for role in plan_of(config).roles.launched]
     assert names == ["single", "solo", *(role.name for role in SYSTEMS["mad"].roles)]
     with_team = load(["experiment=mad", "methods=[full,sp,mad]"])
-    assert len(launched_roles(with_team, team_roles(with_team))) == len(names) + 10
+    assert len(plan_of(with_team).roles.launched) == len(names) + 10
 
 
 def test_what_is_named_last_is_tested_against_the_others_where_nothing_is_learned() -> None:
-    methods = methods_of(Config(methods=["sp", "cot", "mad"]))
-    assert pairs(methods) == (("mad", "sp"), ("mad", "cot"))
-    assert not any(method.asks_team for method in methods_of(Config(methods=["sp", "single", "mad"])))
+    methods = find_methods(Config(methods=["sp", "cot", "mad"]).methods)
+    assert compared_pairs(methods) == (("mad", "sp"), ("mad", "cot"))
+    assert not any(method.asks_team for method in find_methods(Config(methods=["sp", "single", "mad"]).methods))
 
 
 def test_the_agents_of_systems_can_be_compromised_where_no_team_is_asked() -> None:
     config = load(["experiment=mad"])
-    assert attackable(config, team_roles(config)) == ["single", "solo", *(role.name for role in SYSTEMS["mad"].roles)]
+    assert plan_of(config).attackable == ("single", "solo", *(role.name for role in SYSTEMS["mad"].roles))
 
 
 def test_a_dry_run_estimates_what_a_system_would_take(tmp_path: Path) -> None:
-    plan = count_run(load(["experiment=cot", "data.limit=5", f"output={tmp_path}"]))
+    plan = count_run(plan_of(load(["experiment=cot", "data.limit=5", f"output={tmp_path}"])))
     assert [(phase.name, phase.turns, phase.exact) for phase in plan.phases] == [
         ("evaluating sp", 5, False),
         ("evaluating cot", 5, False),

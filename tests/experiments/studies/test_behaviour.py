@@ -17,10 +17,11 @@ from actors.messages import Kind, Source
 from experiments.attacks.targets import Targets
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.config.settings import BehaviourSettings
+from experiments.config.study_settings import BehaviourSettings
+from experiments.jobs import plan_of
 from experiments.records.recorder import RunFolder
-from experiments.running.job import Job
-from experiments.running.opening import open_dataset, open_store
+from experiments.running.discussions import Discussions
+from experiments.running.inputs import open_dataset, open_store
 from experiments.studies.behaviour.behaviour_table import FILE
 from experiments.studies.behaviour.measure import (
     CERTAIN,
@@ -30,7 +31,6 @@ from experiments.studies.behaviour.measure import (
     Condition,
     MisledAgent,
     StudyEvidence,
-    check,
     colleague_names,
     conditions,
     find_evidence,
@@ -73,8 +73,8 @@ def test_irrelevant_passages_stand_among_the_relevant_ones_whose_order_they_do_n
 
 @pytest.mark.slow
 def test_the_relevant_are_the_supporting_documents_and_the_others_are_as_many_as_wanted(config: Config) -> None:
-    dataset = open_dataset(config, Path(str(config.cache)))
-    store = open_store(config, dataset, Path(str(config.cache)))
+    dataset = open_dataset(plan_of(config), Path(str(config.cache)))
+    store = open_store(config.retrieval, dataset, Path(str(config.cache)))
     for item in dataset.evaluate():
         found = find_evidence(item, store, most=7)
         assert {source.doc for source in found.relevant} == set(item.supporting)
@@ -84,7 +84,7 @@ def test_the_relevant_are_the_supporting_documents_and_the_others_are_as_many_as
 
 @pytest.mark.slow
 def test_colleagues_give_one_wrong_answer_and_the_label_stays_behind(config: Config) -> None:
-    dataset = open_dataset(config, Path(str(config.cache)))
+    dataset = open_dataset(plan_of(config), Path(str(config.cache)))
     # Some questions name two answers to choose from, and a short answer may stand in a prompt by chance.
     items = (item for item in dataset.evaluate() if not any(gold in item.question.text for gold in item.gold))
     item = max(items, key=lambda item: min(map(len, item.gold)))
@@ -125,13 +125,13 @@ def test_a_run_shows_every_condition_and_one_that_was_interrupted_ends_with_the_
 def test_what_the_job_does_without_is_refused() -> None:
     for words in (["attack=response"], ["judge=reader"]):
         with pytest.raises(UserError, match="job=behaviour has none; leave it out"):
-            check(load([*SMALL, *words]))
+            plan_of(load([*SMALL, *words]))
 
 
 def test_a_data_set_that_does_not_say_where_answers_stand_is_refused(config: Config) -> None:
-    dataset = open_dataset(config, Path(str(config.cache)))
+    dataset = open_dataset(plan_of(config), Path(str(config.cache)))
     unsupported = [replace(item, supporting=()) for item in dataset.evaluate()]
     silent = SimpleNamespace(evaluate=lambda: iter(unsupported), train=dataset.train, score=dataset.score)
     job = SimpleNamespace(context=SimpleNamespace(config=config, dataset=silent))
     with pytest.raises(UserError, match="none of 12 questions names the documents that hold its answer"):
-        Behaviour(cast(Job, job))
+        Behaviour(cast(Discussions, job), config.behaviour)

@@ -16,7 +16,7 @@ import torch
 
 from actors.errors import UserError
 from experiments.config.loading import load
-from experiments.config.settings import Influence, PlantedSettings
+from experiments.config.setting_groups import Influence, PlantedSettings
 from experiments.metrics.graph_metrics import auc
 from experiments.runner import open_folder, run
 from experiments.studies.planted import planted_figure, testbed

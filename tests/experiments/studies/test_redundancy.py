@@ -16,17 +16,18 @@ from rich.console import Console
 from actors.errors import UserError
 from actors.messages import Message, Turn, Usage, derive_seed
 from experiments.config.config import Config
-from experiments.config.loading import load, save
+from experiments.config.loading import load
+from experiments.config.saved import save
 from experiments.evidence.evidence import Evidence
+from experiments.jobs import plan_of
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.records.usage import by_phase
 from experiments.running.context import RunContext
-from experiments.running.job import Job
-from experiments.running.launch import learned_methods, learner_options, team_roles
-from experiments.running.launched import Launched
-from experiments.running.opening import open_dataset, open_store
+from experiments.running.discussions import Discussions
+from experiments.running.inputs import open_dataset, open_store
+from experiments.running.launching import Launched
 from experiments.studies.redundancy.edges import Edge, by_kind, edges_of, full_graph, without
 from experiments.studies.redundancy.redundancy_figure import draw, edge_effects
 from experiments.studies.redundancy.redundancy_summary import (
@@ -41,6 +42,7 @@ from experiments.studies.redundancy.redundancy_summary import (
 from experiments.studies.redundancy.removal import Redundancy, redundant
 from run import main
 from topologies.learning.learner import Learner
+from topologies.learning.making import make_learner
 
 pytestmark = pytest.mark.slow
 
@@ -177,21 +179,18 @@ def measured(folder: RunFolder, config: Config, last: int | None = None) -> dict
     """Runs `experiment=redundancy` with `ThreeEdges` in place of actors, which end after `last` turns."""
     cache = Path(config.output) / "cache"
     cache.mkdir(exist_ok=True)
-    dataset = open_dataset(config, cache)
+    dataset = open_dataset(plan_of(config), cache)
     gold = {item.question.id: " and ".join(item.gold) for item in (*dataset.train(), *dataset.evaluate())}
-    roles = team_roles(config)
-    modalities = [role.modality for role in roles]
-    learners = {
-        method: Here(Learner(modalities, **learner_options(config, method))) for method in learned_methods(config)
-    }
-    evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
+    plan = plan_of(config)
+    learners = {method: Here(make_learner(spec)) for method, spec in plan.learners.items()}
+    evidence = Evidence(open_store(config.retrieval, dataset, cache), config.retrieval)
     tracker = Tracker(folder.path, {}, mode="disabled")
     quiet = Console(file=StringIO())
     with Recorder(folder) as recorder, Progress(quiet) as progress:
         team = Launched(ThreeEdges(gold, last), None)
-        context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
-        job = Job(context, team, learners)
-        write(context, asyncio.run(Redundancy(job).run()))
+        context = RunContext(plan, dataset, evidence, recorder, tracker, progress)
+        discussions = Discussions(context, team, learners)
+        write(context, asyncio.run(Redundancy(discussions, config.redundancy.questions).run()))
     return dict(json.loads((folder.path / FILE).read_text()))
 
 

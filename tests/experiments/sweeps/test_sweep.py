@@ -18,7 +18,7 @@ import pytest
 
 from actors.errors import ClusterError, UserError
 from experiments.config.loading import load
-from experiments.config.settings import SweepSettings
+from experiments.config.setting_groups import SweepSettings
 from experiments.records.trials import RESULTS, read_results
 from experiments.runner import open_folder
 from run import main

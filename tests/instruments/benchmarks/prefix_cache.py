@@ -47,8 +47,8 @@ from actors.settings import AgentSettings, RaySettings
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.evidence.evidence import Evidence
-from experiments.running.launch import team_roles
-from experiments.running.opening import open_cache, open_dataset, open_store
+from experiments.jobs import plan_of
+from experiments.running.inputs import open_cache, open_dataset, open_store
 from topologies.baselines import constant_wiring
 from topologies.graphs import complete
 from topologies.learning.learned_topology import split
@@ -102,7 +102,7 @@ class Measurement:
     async def spent(self, cluster: Cluster, make_model: Callable[[], Model]) -> tuple[Usage, Usage]:
         """What the engines report of training discussions, and of evaluation."""
         config = self.config
-        roles = team_roles(config)
+        roles = plan_of(config).roles.team
         cluster.launch_replicas(make_model, config.model.replicas or 1, cpus=0, gpus=0)
         team = cluster.launch_agents((*roles, DECISION), AgentSettings()).team()
         await cluster.wait_until_ready()
@@ -124,7 +124,7 @@ class Measurement:
         )
 
     async def _discuss(self, team: RemoteTeam, method: str, question: Question, wirings: Sequence[Wiring]) -> None:
-        agents = [role.name for role in team_roles(self.config)]
+        agents = [role.name for role in plan_of(self.config).roles.team]
 
         async def run_discussion(sample: int, wiring: Wiring) -> None:
             trace = await Wired(method, agents, wiring).answer(question, team.ask, self.config.seed, sample)
@@ -138,8 +138,8 @@ def prepared(folder: Path, replicas: int, questions: int, words: Sequence[str]) 
     """Training questions with their evidence, as many again for evaluation, and the texts for the tokenizer."""
     config = load(["experiment=mmqa_prune", f"output={folder}", f"model.replicas={replicas}", *words])
     cache = open_cache(config)
-    dataset = open_dataset(config, cache)
-    evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
+    dataset = open_dataset(plan_of(config), cache)
+    evidence = Evidence(open_store(config.retrieval, dataset, cache), config.retrieval)
     found = [
         replace(item.question, evidence=evidence.retrieve(item)) for item in islice(dataset.train(), 2 * questions)
     ]

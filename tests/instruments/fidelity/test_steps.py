@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.running.methods import METHODS
 from tests.instruments.fidelity.table import FOLDER, Compared, Ran, Same, compared, markdown
 from tests.support.paths import ROOT
+from topologies.catalogue import METHODS
 
 SYSTEMS = compared()
 # Methods that stand for no system of a paper: one agent, fixed graphs, defences, and the learner that is ours.

@@ -20,19 +20,19 @@ from experiments.config.loading import load
 from experiments.conformance import scripted
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.evidence.evidence import Evidence
+from experiments.jobs import plan_of
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import calibration
 from experiments.running.context import RunContext
-from experiments.running.launch import check, closing_roles, learned_methods, learner_options, team_roles
-from experiments.running.methods import METHODS
-from experiments.running.opening import open_dataset
+from experiments.running.inputs import open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.team import ReaderTeam
 from topologies.answers import normalised
 from topologies.baselines import constant_wiring
+from topologies.catalogue import METHODS
 from topologies.defences import suspicion as suspicions
 from topologies.defences.challenger import CHALLENGE
 from topologies.defences.inspector import Inspector, corrected
@@ -40,7 +40,7 @@ from topologies.defences.majority import Majority, vote
 from topologies.defences.suspicion import most_suspicious, silencing
 from topologies.graphs import complete
 from topologies.learning.learned_topology import LearnedTopology
-from topologies.learning.learner import Learner
+from topologies.learning.making import make_learner
 from topologies.learning.variants import LearnedMethod
 from topologies.topology import Topology, Wired
 from topologies.wiring import Floats
@@ -64,7 +64,7 @@ class Room(ReaderTeam):
     """The roles of a configuration, who take a while, each time another."""
 
     def __init__(self, config: Config, failing: str = "") -> None:
-        roles = (*team_roles(config), *closing_roles(config))
+        roles = (*plan_of(config).roles.team, *plan_of(config).roles.others)
         super().__init__(roles, agents=config.agents, failing=failing, delays=random.Random(id(self)))
 
 
@@ -76,7 +76,7 @@ class World:
 
     @property
     def agents(self) -> list[str]:
-        return [role.name for role in team_roles(self.config)]
+        return [role.name for role in plan_of(self.config).roles.team]
 
     async def held(
         self, topology: Topology, room: Room, concurrency: int = 32, attack: Attack | None = None
@@ -97,8 +97,7 @@ class World:
         attack = Attack(self.config.attack, self.agents, dataset, 0)
         with Recorder(run) as recorder, Progress() as progress:
             tracker = Tracker(folder, {}, mode="disabled")
-            roles = team_roles(self.config)
-            context = RunContext(self.config, roles, dataset, self.evidence, recorder, tracker, progress)
+            context = RunContext(plan_of(self.config), dataset, self.evidence, recorder, tracker, progress)
             return await calibration.calibrate(context, room, attack)
 
 
@@ -110,15 +109,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def world(cache: Path, *words: str, learner: str = LearnedMethod.M3PRUNE) -> World:
     methods = ",".join(m.name for m in METHODS if not m.needs_library and m.learner in ("", learner))
     config = load([*WORDS, f"methods=[{methods}]", *words])
-    dataset = open_dataset(config, cache)
+    dataset = open_dataset(plan_of(config), cache)
     store = Store.open(cache / "indexes", dataset.corpus, make_encoder(config.retrieval.encoder))
     return World(config, dataset, Evidence(store, config.retrieval))
 
 
 async def method(here: World, name: str, watched: Sequence[Trace]) -> Topology:
-    [learned_method] = learned_methods(here.config)
-    options = learner_options(here.config, learned_method)
-    learner = Learner([role.modality for role in team_roles(here.config)], **options)
+    [learned_method] = tuple(plan_of(here.config).learners)
+    learner = make_learner(plan_of(here.config).learners[learned_method])
     while not learner.finished:
         k, shape = 2, (here.config.topology.rounds, len(here.agents))
         learner.learn(learner.sample(k), np.random.default_rng(0).random((k, *shape)), np.linspace(0, 1, k))
@@ -379,9 +377,9 @@ async def test_a_calibration_is_attacked_when_training_is(
 
 
 async def test_a_calibration_that_cannot_be_is_refused_in_one_line(cache: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"defence.dropped=5: the team has 5 agents"):
-        check(world(cache, "methods=[anomaly]", "defence.dropped=5").config)
-    check(world(cache, "methods=[anomaly]", "defence.dropped=9", "topology.instances=2").config)
+    with pytest.raises(UserError, match=r"defence.dropped=5"):
+        world(cache, "methods=[anomaly]", "defence.dropped=5")
+    world(cache, "methods=[anomaly]", "defence.dropped=9", "topology.instances=2")
     here = world(cache)
     here.config.defence.calibration = 7
     with pytest.raises(UserError, match=r"defence.calibration=7: mmqa has only 6 training questions"):

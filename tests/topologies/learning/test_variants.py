@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from actors.messages import Question
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.running.launch import learned_methods, learner_options
-from experiments.running.methods import methods_of, pairs
+from experiments.jobs import plan_of
+from experiments.planning.topologies import compared_pairs
+from topologies.catalogue import find_methods
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.pruning_rules import weakest_agents
@@ -255,12 +256,12 @@ def test_adam_matches_the_reference_implementation() -> None:
 def test_the_methods_that_are_named_are_learned() -> None:
     for variant in OTHERS:
         config = load([f"experiment={variant.name}"])
-        assert learned_methods(config) == (str(variant.name),)
-        assert pairs(methods_of(config))[-1] == (str(variant.name), "random")
-        assert learner_options(config, variant.name)["variant"] is variant
-    assert learned_methods(Config(methods=["single", "random"])) == ("m3prune",)
-    assert learned_methods(Config(methods=["single"])) == ()
-    assert learned_methods(Config(methods=["effects", "full", "gptswarm"])) == ("effects", "gptswarm")
+        assert tuple(plan_of(config).learners) == (str(variant.name),)
+        assert compared_pairs(find_methods(config.methods))[-1] == (str(variant.name), "random")
+        assert plan_of(config).learners[str(variant.name)].variant is variant
+    assert tuple(plan_of(Config(methods=["single", "random"])).learners) == ("m3prune",)
+    assert tuple(plan_of(Config(methods=["single"])).learners) == ()
+    assert tuple(plan_of(Config(methods=["effects", "full", "gptswarm"])).learners) == ("effects", "gptswarm")
 
 
 def test_every_learner_is_a_method_of_its_own_name_that_needs_its_graph() -> None:

@@ -27,8 +27,8 @@ from experiments.conformance.scripted import (
     world_of,
 )
 from experiments.datasets.scienceqa import ScienceQa
-from experiments.running.methods import METHODS
 from tests.support.paths import ROOT
+from topologies.catalogue import METHODS
 
 pytestmark = pytest.mark.slow
 

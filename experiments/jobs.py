@@ -1,0 +1,18 @@
+"""The kinds of run that `job=` can name. A new one is a file with its class, and an entry here."""
+
+from __future__ import annotations
+
+from experiments.config.config import Config
+from experiments.planning.plan import Job, Plan, make_plan
+from experiments.running.prune import Prune
+from experiments.studies.behaviour.behaviour_job import BehaviourJob
+from experiments.studies.planted.planted_job import PlantedJob
+from experiments.studies.recall_job import RecallJob
+from experiments.studies.redundancy.redundancy_job import RedundancyJob
+
+JOBS: dict[str, Job] = {job.name: job for job in (Prune(), RecallJob(), PlantedJob(), RedundancyJob(), BehaviourJob())}
+
+
+def plan_of(config: Config) -> Plan:
+    """Makes the plan of a configuration. Raises UserError for anything that would end the run at its start or later."""
+    return make_plan(config, JOBS[config.job])

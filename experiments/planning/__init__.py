@@ -1,0 +1,1 @@
+"""The plan of a run: everything that a configuration resolves to, checked once."""

@@ -1,0 +1,74 @@
+"""The learners of a run: the specification of each, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from actors.errors import UserError
+from actors.messages import Role
+from experiments.config.config import Config
+from topologies.learning.learner_settings import Graph
+from topologies.learning.making import candidates_along, graph_of
+from topologies.learning.spec import DENSE, LearnerSpec
+from topologies.learning.variants import VARIANTS, LearnedMethod, Variant
+from topologies.method import Method
+
+
+def learned_methods(methods: Sequence[Method]) -> tuple[str, ...]:
+    """The methods that learn a graph: those named, or else M3Prune's where another method needs a graph."""
+    learned = tuple(method.name for method in methods if method.learner)
+    return learned or ((str(LearnedMethod.M3PRUNE),) if any(method.needs_graph for method in methods) else ())
+
+
+def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) -> dict[str, LearnerSpec]:
+    """Plans the learner of each learned method.
+
+    Raises:
+        UserError: settings that a learner cannot have, too few samples for its estimator, or too large a team.
+    """
+    specs = {}
+    for method in methods:
+        if len(team) > DENSE:
+            raise UserError(
+                f"{method}: a run that learns records matrices of all pairs, and there are {len(team)} agents; ask for "
+                f"{DENSE} at most, with topology.instances"
+            )
+        specs[method] = _spec(config, method, team)
+        try:
+            specs[method].check()
+        except UserError as error:
+            raise UserError(f"{method}: {error}") from error
+    return specs
+
+
+def check_samples(variant: Variant, samples: int) -> None:
+    """Raises UserError where a learner gets too few samples of each question."""
+    if samples < (least := variant.estimator.least_samples):
+        raise UserError(
+            f"training.samples={samples}: {variant.name} compares the samples of a question with each other and needs "
+            f"{least}; raise it, or leave {variant.name} out"
+        )
+
+
+def _spec(config: Config, method: str, team: Sequence[Role]) -> LearnerSpec:
+    """The learner as its method has it, without the parts that an ablation removes."""
+    variant, topology = VARIANTS[LearnedMethod(method)], config.topology
+    check_samples(variant, config.training.samples)
+    if config.ablation == "no_inter":
+        variant = replace(variant, inter=False)
+    if config.ablation == "no_alignment":
+        if not variant.estimator.is_gradient:
+            raise UserError(f"ablation=no_alignment: {method} has no alignment term; leave it out of methods")
+        variant = replace(variant, terms=variant.terms - {"alignment"})
+    sparse = topology.tied or topology.candidates != Graph.COMPLETE
+    return LearnerSpec(
+        modalities=[role.modality for role in team],
+        rounds=topology.rounds,
+        seed=config.seed,
+        variant=variant,
+        settings=config.learner,
+        pruning=config.pruning,
+        candidates=candidates_along(graph_of(topology.candidates, len(team), config.seed)) if sparse else None,
+        roles=[role.played for role in team] if topology.tied else None,
+    )

@@ -1,0 +1,91 @@
+"""The models of a run: the one that its agents ask, those of roles that have another, and the judge's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from actors.backends.backend import Backend
+from actors.backends.backends import find_backend
+from actors.backends.model_settings import model_name
+from experiments.analysis.summary import MODELS
+from experiments.config.config import Config
+from experiments.config.layers import judge_model, model_of_role
+
+MAIN, JUDGE = "model", "judge"  # keys of the models that are no role's, and the names of their pools
+
+
+@dataclass(frozen=True)
+class RunModels:
+    """The models of a run.
+
+    main: the agents' model. of_roles: by role, the models of roles that have another; equal ones are one object, with
+    the key of the first of their roles. judge: the judge's, if there is one.
+    """
+
+    main: Backend
+    of_roles: Mapping[str, Backend]
+    judge: Backend | None
+
+    @property
+    def of_roles_by_key(self) -> dict[str, Backend]:
+        """The different models among those of roles, by key."""
+        return {backend.key: backend for backend in self.of_roles.values()}
+
+    @property
+    def all(self) -> tuple[Backend, ...]:
+        """Every model once, the agents' first."""
+        return (self.main, *self.of_roles_by_key.values(), *((self.judge,) if self.judge else ()))
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of all models together."""
+        return sum(backend.replicas for backend in self.all)
+
+    def of_role(self, role: str) -> Backend:
+        """The model that a role asks."""
+        return self.of_roles.get(role, self.main)
+
+    def check(self) -> None:
+        """Raises UserError for a model that cannot work; loads and starts nothing."""
+        replayed = self.main.settings.kind == "replay"  # asks no model but the judge's
+        for backend in filter(None, (self.judge,)) if replayed else self.all:
+            # `maker` checks the settings; nothing is started before it is called in a replica's process.
+            backend.maker()
+
+
+def find_models(config: Config, roles: Iterable[str]) -> RunModels:
+    """Finds the models that these roles ask, and the judge's.
+
+    Raises:
+        UserError: there is no such kind of model, or it cannot be imported.
+    """
+    main = find_backend(MAIN, config.model, config.reader)
+    backends, of_roles = [main], {}
+    for role in roles:
+        own = model_of_role(config, role)
+        if own is None:
+            continue
+        settings, reader = own
+        backend = find_backend(f"roles.{role}.model", settings, reader)
+        if not _alike(main, backend) and "replicas" not in config.roles[role].model:
+            # As many as the run's own would be more than a machine has cores or GPUs for.
+            backend = replace(backend, settings=replace(settings, replicas=1))
+        same = next((known for known in backends if _alike(known, backend)), None)
+        if same is None:
+            backends.append(backend)
+        if same is not main:
+            of_roles[role] = same or backend
+    judge = judge_model(config)
+    return RunModels(main, of_roles, find_backend(JUDGE, judge, config.reader) if judge else None)
+
+
+def models_named(config: Config) -> str:
+    """Names of the models that agents ask, as records have them: the run's own first, then those of roles."""
+    own = [model_of_role(config, role) for role in config.roles]
+    return MODELS.join(dict.fromkeys(map(model_name, (config.model, *(model for model, _ in filter(None, own))))))
+
+
+def _alike(one: Backend, other: Backend) -> bool:
+    """True for models that one pool can serve. The embedded reader's settings count for no other model."""
+    return one.settings == other.settings and (one.settings.kind != "reader" or one.reader == other.reader)

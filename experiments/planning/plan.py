@@ -1,0 +1,179 @@
+"""The plan of a run: everything that its configuration resolves to, checked once and handed on.
+
+A run, a dry run, a study and every trial of a sweep start from a plan. Functions below it take the part that they need
+(`plan.methods`, `config.training`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from actors.messages import Modality
+from experiments.config.config import Config
+from experiments.datasets.catalogue import dataset_kind
+from experiments.datasets.kind import DatasetKind
+from experiments.evidence.extraction import CAPTIONS, GRAPH, Step
+from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.judging.rubric import RUBRICS, Rubric
+from experiments.planning.checks import check_attack, check_parts
+from experiments.planning.learners import learned_methods, plan_learners
+from experiments.planning.models import RunModels, find_models
+from experiments.planning.roles import RunRoles, find_roles
+from experiments.records.recorder import RunFolder
+from topologies.catalogue import METHODS, find_methods
+from topologies.learning.spec import LearnerSpec, shared_training
+from topologies.method import Method
+
+SILENCED = {"dummy_text": Modality.TEXT, "dummy_visual": Modality.VISUAL}
+
+
+class Job:
+    """One value of `job=`: a kind of run, and the steps that the runner takes with it.
+
+    name: as in the configuration.
+    asks_team: the team takes part whatever the methods are.
+    learns: graphs of its learned methods are learned.
+    holds_out: training questions are held out whatever the methods are.
+    searches: its methods search graphs and the web.
+    """
+
+    name: ClassVar[str]
+    asks_team: ClassVar[bool] = False
+    learns: ClassVar[bool] = True
+    holds_out: ClassVar[bool] = False
+    searches: ClassVar[bool] = False
+
+    def check(self, plan: Plan) -> None:
+        """Checks a plan for this job, before anything is opened or started. Raises UserError."""
+
+    def check_counted(self, plan: Plan) -> None:
+        """Raises UserError where a dry run cannot count the job."""
+
+    def run(self, plan: Plan, folder: RunFolder) -> None:
+        """Does the job in its folder, from where it was left.
+
+        Raises:
+            UserError: anything that the user can put right; records stay, and the run can be resumed.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is made of.
+
+    config: its settings. job: its kind. methods: what it evaluates, in order.
+    roles: of the team and all others. models: of agents and the judge.
+    learners: by learned method, in order; empty for a job that learns nothing.
+    shared_from: by learned method, the one whose discussions it learns from instead of its own.
+    attackable: names of the agents that an attack can compromise.
+    dataset: the kind of data set. retrieval: its settings, nothing left to `auto`.
+    extraction: the steps in which the model extracts captions and triples before the discussions.
+    """
+
+    config: Config
+    job: Job
+    methods: tuple[Method, ...]
+    roles: RunRoles
+    models: RunModels
+    learners: Mapping[str, LearnerSpec]
+    shared_from: Mapping[str, str]
+    attackable: tuple[str, ...]
+    dataset: DatasetKind
+    retrieval: RetrievalSettings
+    extraction: tuple[Step, ...]
+
+    @property
+    def learns(self) -> bool:
+        """True if a graph is learned, or one is needed."""
+        return bool(learned_methods(self.methods)) or not self.all_ours
+
+    @property
+    def watches(self) -> bool:
+        """True if a method watches unlabelled discussions before the evaluation."""
+        return self.watched_questions > 0 or not self.all_ours
+
+    @property
+    def searches(self) -> bool:
+        """True if a method searches a knowledge graph and the web."""
+        return (self.job.searches and self.has_library) or not self.all_ours
+
+    @property
+    def reader(self) -> bool:
+        """True if a model is the embedded reader, or recorded answers may be its."""
+        return any(backend.settings.kind in ("reader", "replay") for backend in self.models.all)
+
+    @property
+    def all_ours(self) -> bool:
+        """True if every method is one of the project's. Which settings another one reads is unknown."""
+        return all(method in METHODS for method in self.methods)
+
+    @property
+    def has_library(self) -> bool:
+        """True if a method searches by question."""
+        return any(method.needs_library for method in self.methods)
+
+    @property
+    def watched_questions(self) -> int:
+        """Training questions that some defences watch, unlabelled."""
+        watches = any(method.needs_calibration for method in self.methods)
+        return self.config.defence.calibration if watches else 0
+
+    @property
+    def replayed(self) -> Path | None:
+        """Folder of the run that this one replays; None for a run that asks a model."""
+        replay = self.config.replay.run if self.config.model.kind == "replay" else None
+        return Path(replay) if replay else None
+
+    @property
+    def stages(self) -> int:
+        """Stages of the learner that has most."""
+        return max((learner.stages for learner in self.learners.values()), default=0)
+
+    @property
+    def rubric(self) -> Rubric:
+        """The rubric by which answers are judged."""
+        chosen = self.config.judge_rubric
+        return RUBRICS[self.dataset.rubric if chosen == "auto" else chosen]
+
+
+def make_plan(config: Config, job: Job) -> Plan:
+    """Resolves and checks a configuration. Starts nothing, and opens no data.
+
+    Raises:
+        UserError: anything that would end the run at its start or later.
+    """
+    methods = find_methods(config.methods)
+    dataset = dataset_kind(config.data.kind)
+    retrieval, asks_team = config.retrieval, job.asks_team or any(method.asks_team for method in methods)
+    searched = job.searches and any(method.needs_library for method in methods)
+    extraction = (
+        *((CAPTIONS,) if retrieval.captions == "model" else ()),
+        *((GRAPH,) if retrieval.graph == "model" and searched else ()),
+    )
+    extracting = [step.role for step in extraction]
+    roles = find_roles(config.topology, config.roles, methods, asks_team, extracting, SILENCED.get(config.ablation))
+    learners = plan_learners(config, learned_methods(methods) if job.learns else (), roles.team)
+    attackable = roles.attackable(methods, extracting)
+    plan = Plan(
+        config=config,
+        job=job,
+        methods=methods,
+        roles=roles,
+        models=find_models(config, roles.played),
+        learners=learners,
+        shared_from=shared_training(learners) if config.training.share else {},
+        attackable=attackable,
+        dataset=dataset,
+        retrieval=replace(retrieval, scope=dataset.scope) if retrieval.scope == "auto" else retrieval,
+        extraction=extraction,
+    )
+    check_parts(config, plan.models, roles.team, learns=bool(learners), watches=plan.watched_questions > 0)
+    phases = [2 * config.pruning.steps * config.training.questions_per_step] if learners else []
+    phases += [plan.watched_questions] if plan.watched_questions else []
+    check_attack(config, attackable, config.topology.rounds if asks_team else None, phases)
+    job.check(plan)
+    return plan

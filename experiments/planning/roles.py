@@ -1,0 +1,150 @@
+"""The roles of a run: those of the team that discusses, and all others that methods ask."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from actors.agents.roles import DECISION, ROLES, SINGLE
+from actors.errors import UserError
+from actors.lookup import near_miss
+from actors.messages import Modality, Role
+from experiments.config.role_files import field_of
+from experiments.config.setting_groups import RoleSettings, TopologySettings
+from topologies.method import Method
+
+
+@dataclass(frozen=True)
+class RunRoles:
+    """All roles of a run.
+
+    team: the agents that discuss, textual ones first, in the topology's order. others: the decision agent, the one
+    that answers alone, those of methods, and those that extract. team_is_asked: the team takes part.
+    """
+
+    team: tuple[Role, ...]
+    others: tuple[Role, ...]
+    team_is_asked: bool
+
+    @property
+    def launched(self) -> tuple[Role, ...]:
+        """Roles that agents are launched for."""
+        return (*self.team, *self.others) if self.team_is_asked else self.others
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the team's agents."""
+        return tuple(role.name for role in self.team)
+
+    @property
+    def played(self) -> tuple[str, ...]:
+        """Names of the launched roles, each once; several agents can have one role."""
+        return tuple(dict.fromkeys(role.played for role in self.launched))
+
+    def attackable(self, methods: Sequence[Method], extracting: Sequence[Role]) -> tuple[str, ...]:
+        """Names of the agents that an attack can compromise: the team; in a run of systems alone, their agents."""
+        if any(method.asks_team for method in methods) or not any(m.needs_library or m.roles for m in methods):
+            return self.agents
+        safe = (DECISION.name, *(role.name for role in extracting))
+        return tuple(role.name for role in self.others if role.name not in safe)
+
+
+def find_roles(
+    topology: TopologySettings,
+    settings: Mapping[str, RoleSettings],
+    methods: Sequence[Method],
+    team_is_asked: bool,
+    extracting: Sequence[Role],
+    silenced: Modality | None,
+) -> RunRoles:
+    """Resolves the roles that a configuration names.
+
+    Args:
+        settings: of single roles, by name (`roles.<role>`).
+        extracting: the roles that extract captions and triples before the discussions.
+        silenced: the modality whose agents are dummies.
+
+    Raises:
+        UserError: a role that does not exist, one named twice, an empty team, or settings of a role that is not there.
+    """
+    # Roles of the user's own in a file of roles; a run need not have all of them.
+    own = [name for name, of_role in settings.items() if of_role.instruction or of_role.form]
+    # Only the team's: what agents of other systems read is part of their systems.
+    reads = Modality.BOTH if topology.evidence == "all" else None
+    named = [
+        replace(_team_role(modality, name, settings, own), dummy=modality is silenced, reads=reads)
+        for modality, names in ((Modality.TEXT, topology.text), (Modality.VISUAL, topology.visual))
+        for name in names
+    ]
+    team = [_with_settings(role, settings) for role in named]
+    if not team or len(set(team)) < len(team):
+        raise UserError("topology.text and topology.visual must name at least one role, and each role once")
+    team = [agent for role in team for agent in _instances(role, settings, topology.instances)]
+    counts = Counter(role.name for role in team)
+    if several := [name for name, number in counts.items() if number > 1]:
+        raise UserError(f"{several[0]} would be the name of two agents: give a role of your own another name")
+    of_methods = {role.name: role for method in methods for role in method.roles}
+    others = (*((DECISION,) if team_is_asked else ()), SINGLE, *of_methods.values(), *extracting)
+    _check_settings(settings, others, (*(team if team_is_asked else ()), *others), own)
+    return RunRoles(tuple(team), tuple(_with_settings(role, settings) for role in others), team_is_asked)
+
+
+def _team_role(modality: Modality, name: str, settings: Mapping[str, RoleSettings], own: Iterable[str]) -> Role:
+    full = f"{modality}_{name}"
+    if full in ROLES:
+        return ROLES[full]
+    if full in settings and settings[full].instruction:
+        return Role(full, modality, settings[full].instruction)
+    known = [of.removeprefix(f"{modality}_") for of, role in ROLES.items() if role.modality is modality]
+    known += [of.removeprefix(f"{modality}_") for of in own if of.startswith(f"{modality}_")]
+    raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
+
+
+def _instances(role: Role, settings: Mapping[str, RoleSettings], usual: int) -> list[Role]:
+    """The agents of a role, each with a name of its own where there are several."""
+    number = (role.name in settings and settings[role.name].instances) or usual
+    if number == 1:
+        return [role]
+    return [replace(role, name=f"{role.name}_{count}", of=role.name) for count in range(1, number + 1)]
+
+
+def _check_settings(
+    settings: Mapping[str, RoleSettings], others: Sequence[Role], present: Sequence[Role], own: Sequence[str]
+) -> None:
+    """Raises UserError for settings of a role that no agent has, and for those that only a team's role can have."""
+    played = list(dict.fromkeys(role.played for role in present))
+    spare = [name for name in own if name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))]
+    for name in settings:
+        if name not in played and name not in spare:
+            raise UserError(
+                f"roles.{name}: no agent of this run has the role.{near_miss(name, played)} "
+                f"There are {', '.join(played)}"
+            )
+    for role in others:
+        if role.name in settings and settings[role.name].form:
+            raise UserError(f"roles.{role.name}.form: only roles of the team have a form of their own")
+        if role.name in settings and settings[role.name].instances:
+            raise UserError(f"roles.{role.name}.instances: only roles of the team have several agents")
+
+
+def _with_settings(role: Role, settings: Mapping[str, RoleSettings]) -> Role:
+    """The role with the instruction, the form and the AutoGen agent that are configured for it, if any."""
+    own = settings.get(role.name)
+    if own is None:
+        return role
+    role = replace(
+        role,
+        instruction=" ".join(own.instruction.split()) or role.instruction,
+        form=tuple(map(field_of, own.form)),
+    )
+    if own.agent is None:
+        return role
+    from actors.autogen.hosted import load_factory  # imports AutoGen, which a run without such agents does without
+
+    try:
+        # For its errors alone; each agent's process loads its own.
+        load_factory(own.agent)
+    except ValueError as error:
+        raise UserError(f"roles.{role.name}.agent: {error}") from error
+    return replace(role, agent=own.agent)

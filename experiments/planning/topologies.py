@@ -1,0 +1,58 @@
+"""The topologies of a run's methods, and the pairs of methods that it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from actors.errors import UserError
+from actors.messages import Trace
+from experiments.config.config import Config
+from experiments.datasets.catalogue import dataset_kind
+from topologies.library import Library, TopK
+from topologies.method import LearnedGraph, Method, MethodContext
+from topologies.topology import Topology
+
+
+def make_topology(
+    method: Method,
+    config: Config,
+    agents: Sequence[str],
+    learned: Mapping[str, LearnedGraph],
+    library: Library,
+    watched: Sequence[Trace] = (),
+) -> Topology:
+    """Makes the topology of a method; the arguments are those of `MethodContext`.
+
+    learned: the learned graphs by their methods. A method that is none of them and needs one gets the first.
+
+    Raises:
+        UserError: the topology has another name than its method.
+    """
+    retrieval, data = config.retrieval, dataset_kind(config.data.kind)
+    context = MethodContext(
+        method=method.name,
+        agents=agents,
+        rounds=config.topology.rounds,
+        seed=config.seed,
+        top_k=TopK(retrieval.texts, retrieval.pictures, retrieval.radius),
+        systems=config.systems,
+        defence=config.defence,
+        learned=learned.get(method.name) or next(iter(learned.values()), None),
+        library=library,
+        watched=watched,
+        directed=data.directed,
+        advice=data.advice,
+    )
+    topology = method.make(context)
+    if (name := getattr(topology, "method", None)) != method.name:
+        raise UserError(f"methods: the topology of {method.name} has method={name!r}; give it that of its context")
+    return topology
+
+
+def compared_pairs(methods: Sequence[Method]) -> tuple[tuple[str, str], ...]:
+    """The paired tests of a run, the first minus the second of each pair.
+
+    The first is the learned graph that is named first, or else the method named last; it is tested against every other.
+    """
+    ours = next((method.name for method in methods if method.learner), methods[-1].name)
+    return tuple((ours, rival.name) for rival in methods if rival.name not in (ours, "closed_book"))

@@ -1,0 +1,175 @@
+"""Refuses settings that were chosen and have no effect in a run, before it starts.
+
+A setting that is passed over in silence looks as if it had been tried: a sweep of it shows no difference, and a model's
+name is in a report for which another model answered. Fields of settings classes declare when they count
+(`actors.settings.setting`); one loop evaluates that for every key that was set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass, replace
+from typing import Any
+
+from actors.errors import UserError
+from actors.lookup import installed, is_reference
+from actors.settings import WHEN
+from experiments.config.config import Config
+from experiments.config.layers import judge_model, model_of_role
+from experiments.config.loading import Overrides
+from experiments.config.references import flat
+from experiments.planning.plan import Plan
+from topologies.catalogue import METHODS
+
+# Values of a sweep's trial, and its plan.
+Varied = tuple[Mapping[str, Any], Plan]
+
+# Facts of a plan that conditions name, and what would make them true.
+FACTS = {
+    "learns": "none of the methods learns a graph",
+    "watches": "none of the methods watches agents, as anomaly and agreement do",
+    "searches": "none of the methods searches a knowledge graph or the web; name a system that does",
+    "reader": "no model is the embedded reader",
+}
+# Groups that scripts set for any methods; as axes of a sweep they must count. The two keys decide which questions are
+# held out.
+_LEARNING, _NOT_ONLY = ("learner", "pruning", "training"), ("pruning.steps", "training.questions_per_step")
+
+
+def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequence[Varied] = ()) -> list[str]:
+    """Checks the settings of a command line, its preset and its sweep. Returns lines on those without effect in some
+    trials of the sweep.
+
+    A preset's setting may lose its effect by the command line.
+
+    Args:
+        plan: of the run, or of a sweep's first trial; config: of the run or the sweep.
+        trials: of a sweep, one for each combination of values; seeds change nothing of it.
+
+    Raises:
+        UserError: a setting is without effect in the whole run or sweep.
+    """
+    plans = [one for _, one in trials] or [plan]
+    refused: dict[str, list[str]] = {}
+    notes = []
+    chosen = [key for key in overrides.keys if _differs(config, key)]
+    chosen += [key for key in overrides.preset if key not in overrides.keys and not overrides.ours]
+    for key in chosen:
+        if key.startswith("sweep."):
+            # Of the sweep itself, which its trials do not have.
+            reason = idle(replace(plan, config=config), key) if trials else "this is no sweep; give it sweep.axes"
+            reasons = [reason] * len(plans) if reason else []
+        else:
+            reasons = [reason for one in plans if (reason := idle(one, key))]
+        if len(reasons) == len(plans):
+            if key in overrides.keys or not _differs(overrides.alone, key):
+                refused.setdefault(reasons[0], []).append(key)
+        elif reasons:
+            notes.append(f"{key} has no effect in {len(reasons)} of {len(plans)} settings of the sweep: {reasons[0]}")
+    for key in dict.fromkeys(key for values, _ in trials for key in values):
+        of_key = [one for values, one in trials if key in values]
+        reasons = [reason for one in of_key if (reason := idle(one, key) or _idle_axis(one, key))]
+        if len(reasons) == len(of_key):
+            refused.setdefault(reasons[0], []).append(f"sweep: {key}")
+        elif reasons and not overrides.ours:
+            notes.append(f"sweep: {key} has no effect in {len(reasons)} of its {len(of_key)} settings: {reasons[0]}")
+    for reason, keys in refused.items():
+        raise UserError(f"{', '.join(keys)} would have no effect: {reason}")
+    return notes
+
+
+def idle(plan: Plan, key: str) -> str | None:
+    """The first condition that keeps a setting from having an effect in a run, in words; None where it counts."""
+    for group, siblings, condition in _conditions(plan.config, key):
+        if reason := _unmet(plan, key, group, siblings, condition):
+            return reason
+    return None
+
+
+def _conditions(config: Config, key: str) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """The conditions of a key from the outside in: (dotted group, its values, one condition)."""
+    group: Any = config
+    prefix = ""
+    for name in key.split("."):
+        if isinstance(group, dict):
+            # A role's settings, or overrides over a model.
+            group = _overridden(config, f"{prefix}{name}") or group.get(name)
+        elif is_dataclass(group) and name in (declared := {f.name: f for f in fields(group)}):
+            values = vars(group)
+            for condition in filter(None, declared[name].metadata.get(WHEN, "").split(", ")):
+                yield prefix, values, condition
+            own = _overridden(config, f"{prefix}{name}")
+            group = values[name] if own is None else own
+        else:
+            return
+        prefix += f"{name}."
+
+
+def _overridden(config: Config, key: str) -> Any:
+    """The whole settings of what is configured as overrides: the judge's model, and a role's model and reader."""
+    if key == "judge":
+        return judge_model(config)
+    names = key.split(".")
+    if len(names) == 3 and names[0] == "roles" and names[2] in ("model", "reader"):
+        own = model_of_role(config, names[1])
+        return own and own[names[2] == "reader"]
+    return None
+
+
+def _unmet(plan: Plan, key: str, group: str, siblings: Mapping[str, Any], condition: str) -> str | None:
+    """The condition in words where a plan does not meet it."""
+    if condition == "read_by_methods":
+        name = key.rpartition(".")[2]
+        if not plan.all_ours or any(name in method.reads for method in plan.methods):
+            return None
+        able = ", ".join(method.name for method in METHODS if name in method.reads)
+        return f"none of the methods reads it; name one that does ({able}), or leave it out"
+    if condition in FACTS:
+        return None if getattr(plan, condition) else f"{FACTS[condition]}; leave it out"
+    name, _, allowed = condition.partition("=")
+    negated, name, values = name.endswith("!"), name.removesuffix("!"), allowed.split("|")
+    if name == "methods":
+        actual, own = [method.name for method in plan.methods], not plan.all_ours
+    else:
+        actual = [_value(plan.config, siblings, name)]
+        own = _is_own(actual[0])
+    # Which settings the user's own code reads is unknown.
+    if own or any(value in values for value in actual) != negated:
+        return None
+    shown = (group + name if name in siblings else name).removesuffix(".kind")
+    now = f"{shown}={','.join(actual)}"
+    return f"this is {now}; leave it out" if negated else f"it counts with {shown}={allowed}, and this is {now}"
+
+
+def _value(config: Config, siblings: Mapping[str, Any], name: str) -> str:
+    """The value of a sibling, or of a dotted key of the configuration, as the command line writes it."""
+    if name == "judge":
+        judge = judge_model(config)
+        return judge.kind if judge else "none"
+    value: Any = siblings.get(name)
+    if name not in siblings:
+        value = config
+        for part in name.split("."):
+            value = getattr(value, part)
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+def _is_own(value: str) -> bool:
+    return is_reference(value) or any(value in installed(group) for group in ("models", "datasets", "attacks"))
+
+
+def _idle_axis(plan: Plan, key: str) -> str | None:
+    """The same for an axis of a sweep, of settings that scripts give for any methods."""
+    if key.partition(".")[0] not in _LEARNING or key in _NOT_ONLY or plan.learns:
+        return None
+    return FACTS["learns"]
+
+
+def _differs(config: Config, key: str) -> bool:
+    """True for a setting that is not at its default. A dictionary of the user's own has no defaults."""
+    values, defaults = (dict(flat(asdict(one))) for one in (config, type(config)()))
+    return _under(key, values) != _under(key, defaults)
+
+
+def _under(key: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if f"{name}.".startswith(f"{key}.")}

@@ -1,0 +1,166 @@
+"""Exports a wiring as an AutoGen GraphFlow team that gives the same answers as the simulator's agents, and loads one.
+
+AutoGen imports whatever class a component's file names. `load_team` makes only the components that `write_team` writes,
+so that a file runs no code, and reaches no address, that its user has not named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from autogen_agentchat.teams import DiGraphBuilder, GraphFlow
+
+from actors.autogen.agent import RoleChatAgent
+from actors.autogen.client import ModelClient
+from actors.backends.model_choice import ModelChoice
+from actors.errors import UserError
+from actors.messages import Role
+from actors.prompting.safe_text import one_line
+from actors.settings import AgentSettings
+from experiments.planning.models import RunModels
+from topologies.topology import DECISION_AGENT
+from topologies.wiring import Wiring, needed_turns, weighed_senders
+
+FILE = "team.json"
+FILE_BYTES = 100_000_000
+
+
+def export_team(
+    wiring: Wiring,
+    agents: Sequence[str],
+    roles: Mapping[str, Role],
+    seed: int,
+    model: ModelChoice,
+    settings: AgentSettings | None = None,
+    of_roles: Mapping[str, ModelChoice] = MappingProxyType({}),
+) -> GraphFlow:
+    """One node for each turn on which the answer depends, `<agent>_<round>`, and `decision`.
+
+    A node waits for its incoming edges: its senders of this round and the last, and its own last turn. AutoGen delivers
+    every message to every node, so each lists the senders that it hears and their weights (Eqs. 6, 10); edges have no
+    conditions. The decision waits for those of the last round, as the simulator's does.
+
+    Args:
+        wiring: of N agents over T rounds.
+        agents: N names, each an identifier.
+        roles: by name; the agents' and `decision`.
+        seed: the run's.
+        model: answers the agents; the nodes of a team share it.
+        settings: those that all agents share.
+        of_roles: the models of roles that have another, by role.
+
+    Raises:
+        ValueError: an agent's name is not an identifier.
+    """
+    rounds, needed = wiring.rounds, needed_turns(wiring)
+    spatial = weighed_senders(wiring.spatial, wiring.spatial_p, wiring.agents)
+    temporal = weighed_senders(wiring.temporal, wiring.temporal_p, wiring.agents)
+    client = ModelClient(model.model(), choice=model)
+    clients = {role: ModelClient(choice.model(), choice=choice) for role, choice in of_roles.items()}
+    nodes: list[tuple[RoleChatAgent, list[str]]] = []
+    for t in range(rounds):
+        for i, agent in enumerate(agents):
+            if not needed[t, i]:
+                continue
+            # An agent that speaks remembers the turns that it took before, all of which are needed too.
+            own = [node(agent, r + 1) for r in range(t) if needed[r, i]]
+            hears = {node(agents[j], t + 1): weight for j, weight in spatial.get((t, i), {}).items()}
+            hears |= {node(agents[j], t): weight for j, weight in temporal.get((t, i), {}).items()}
+            asked = clients.get(agent, client)
+            speaker = RoleChatAgent(roles[agent], asked, node(agent, t + 1), t + 1, hears, own, seed, settings)
+            # Its last own turn is enough to wait for: that one has waited for those before it.
+            nodes.append((speaker, [*hears, *own[-1:]]))
+    # The decision waits for all that speak in the last round, and reads only those that the wiring lets it.
+    last = [node(agent, rounds) for agent, speaks in zip(agents, needed[-1], strict=True) if speaks]
+    heard = [node(agent, rounds) for agent, hears in zip(agents, wiring.decision, strict=True) if hears]
+    weights = {name: 1 / len(heard) for name in heard}
+    asked = clients.get(DECISION_AGENT, client)
+    decision = RoleChatAgent(roles[DECISION_AGENT], asked, DECISION_AGENT, rounds + 1, weights, (), seed, settings)
+    graph = DiGraphBuilder()
+    # All nodes before any edge: a sender may stand behind its receiver in the list of agents.
+    for speaker, _ in (*nodes, (decision, last)):
+        graph.add_node(speaker)
+    for speaker, senders in (*nodes, (decision, last)):
+        # A temporal edge to oneself and one's own last turn are the same edge.
+        for sender in dict.fromkeys(senders):
+            graph.add_edge(sender, speaker.name)
+    return GraphFlow(graph.get_participants(), graph.build(), name="m3prune")
+
+
+def node(agent: str, round: int) -> str:
+    """The name of an agent's turn in a round. Raises ValueError when AutoGen would not take it."""
+    if not agent.isidentifier():
+        raise ValueError(f"agent {agent!r} cannot be exported: AutoGen's names have letters, digits and _ only")
+    return f"{agent}_{round}"
+
+
+def write_team(
+    folder: Path,
+    wiring: Wiring,
+    agents: Sequence[str],
+    roles: Mapping[str, Role],
+    seed: int,
+    models: RunModels,
+    settings: AgentSettings,
+) -> Path | None:
+    """Writes `team.json` in a learned graph's folder, and returns its path.
+
+    Writes nothing where AutoGen's team would answer otherwise than the run's agents: where a file cannot name the model
+    (a replay's, or one of the user's own), and where an AutoGen agent of the user's own has a role.
+    """
+    model = models.main.choice()
+    choices = {role: backend.choice() for role, backend in models.of_roles.items()}
+    if model is None or None in choices.values() or any(role.agent for role in roles.values()):
+        return None
+    of_roles = {name: choice for name, role in roles.items() if (choice := choices.get(role.played)) is not None}
+    team = export_team(wiring, agents, roles, seed, model, settings, of_roles)
+    path = folder / FILE
+    path.write_text(json.dumps(team.dump_component().model_dump(mode="json"), indent=1) + "\n")
+    return path
+
+
+def load_team(path: Path, trusted: Collection[str] = ()) -> GraphFlow:
+    """The team.
+
+    Args:
+        trusted: the addresses of endpoints that it may ask, and the environment variables whose keys it may send them.
+
+    Raises:
+        UserError: the file is not one that a run writes, or names what is not trusted.
+    """
+    try:
+        if path.stat().st_size > FILE_BYTES:
+            raise ValueError(f"it has more than {FILE_BYTES:,} bytes")
+        component = json.loads(path.read_text(encoding="utf-8"))
+        team = _config(component, GraphFlow.component_provider_override)
+        if team.get("termination_condition") is not None:
+            raise ValueError("it has a condition of its own")
+        for participant in team["participants"]:
+            speaker = _config(participant, RoleChatAgent.component_provider_override)
+            if speaker["role"].get("agent") is not None:
+                raise ValueError("a role is played by an agent of somebody's own")
+            client = _config(speaker["model_client"], ModelClient.component_provider_override)
+            named = _names(ModelChoice.model_validate(client))
+            if unknown := [name for name in named if name not in trusted]:
+                raise ValueError(f"it names {', '.join(unknown)}; pass trusted={unknown} if you trust the file")
+        return GraphFlow.load_component(component)
+    # RuntimeError: nested too deep, or of another version of AutoGen.
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+        raise UserError(f"{path}: no team that can be loaded: {one_line(str(error))[:300]}") from error
+
+
+def _config(component: Any, provider: str | None) -> dict[str, Any]:
+    """The configuration of a component. Raises ValueError where it is of another class, which would be imported."""
+    if component["provider"] != provider:
+        raise ValueError(f"expected {provider}, and not {str(component['provider'])[:100]}")
+    config: dict[str, Any] = component["config"]
+    return config
+
+
+def _names(choice: ModelChoice) -> list[str]:
+    """The address and the key's variable that a model's choice names."""
+    return [str(name) for name in (choice.settings.get("base_url"), choice.key_env) if name]

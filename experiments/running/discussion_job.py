@@ -1,0 +1,121 @@
+"""Jobs that hold discussions: open everything, launch agents and learners, discuss, and conclude from the records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from actors.completions.completion_store import CompletionStore
+from actors.runtime.runtime import Runtime
+from experiments.config.config import Config
+from experiments.config.references import resumption_line
+from experiments.datasets.item import Dataset
+from experiments.planning.models import models_named
+from experiments.planning.plan import Job, Plan
+from experiments.records.progress import Progress
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.tracking import Tracker
+from experiments.running import inputs, launching, model_record, replayed_run, runtime_start
+from experiments.running.conclude import draws_figures
+from experiments.running.context import RunContext
+from experiments.running.discussions import Discussions
+from experiments.running.left_to_extract import check_extraction
+
+
+class DiscussionJob(Job):
+    """A job whose agents discuss; a subclass says what about, and what becomes of it."""
+
+    searches = False
+
+    async def discuss(self, discussions: Discussions) -> None:
+        """Does the work, once agents and learners are up. Raises UserError for anything that the user can put right."""
+        raise NotImplementedError
+
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> None:
+        """Sums up the records, once all agents are gone; `answering` is the name of the model that answered."""
+        raise NotImplementedError
+
+    def draws(self, config: Config) -> bool:
+        """True if figures are drawn at the end."""
+        return draws_figures(config)
+
+    def run(self, plan: Plan, folder: RunFolder) -> None:
+        config = plan.config
+        cache = inputs.open_cache(config)
+        for method in plan.learners:
+            # For its errors alone: the learner that goes on from it is launched much later.
+            folder.learned(method).checkpoint()
+        dataset, recorded, answering = self._open(plan, folder, cache)
+        with tracked(config, folder) as tracker:
+            # The recorder first: a folder that is in use is refused before any process is started.
+            with (
+                Recorder(folder) as recorder,
+                Progress() as progress,
+                runtime_start.runtime_started(config, progress) as runtime,
+            ):
+                # All processes start side by side, and while an index is opened or built here; those that take longest
+                # come first.
+                learners = launching.launch_learners(plan, runtime)
+                agents = launching.launch_agents(plan, runtime, cache, recorded, say=progress.print)
+                # What takes this process seconds comes while the others start.
+                if self.draws(config):
+                    check_drawing()
+                evidence = inputs.open_evidence(plan, dataset, cache)
+                context = RunContext(plan, dataset, evidence, recorder, tracker, progress)
+                discussions = Discussions(context, agents, learners)
+                asyncio.run(self._discuss(discussions, runtime, replayed=recorded is not None))
+            self.conclude(plan, folder, dataset, answering, tracker)
+
+    def _open(self, plan: Plan, folder: RunFolder, cache: Path) -> tuple[Dataset, launching.MeteredTeam | None, str]:
+        """The data set, the recorded team of a replay, and the name of the model that answers."""
+        config = plan.config
+        if config.model.kind == "replay":
+            team, recorded = replayed_run.open_recorded(plan)
+            # Before a recorder opens, which looks for a checkpoint and goes on from it.
+            replayed_run.copy_learning(team.folder, folder)
+            dataset = replayed_run.replayed_dataset(plan, recorded, cache)
+            return dataset, team, replayed_run.answering(recorded)
+        dataset = inputs.open_dataset(plan, cache)
+        check_extraction(plan, dataset)
+        inputs.check_questions(plan, dataset)
+        inputs.check_room([Path(config.output), cache], launching.processes(plan) + bool(plan.learners))
+        if config.completions.reuse:
+            # A folder that cannot be used is reported here, once, and not in the log of every agent's process.
+            CompletionStore(str(cache / launching.COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
+        return dataset, None, models_named(config)
+
+    async def _discuss(self, discussions: Discussions, runtime: Runtime, replayed: bool) -> None:
+        context = discussions.context
+        plan, progress, folder = context.plan, context.progress, context.recorder.run
+        await runtime_start.wait(runtime, progress)
+        if not replayed:
+            models = await model_record.able_models(plan.models, runtime)
+            model_record.check_abilities(plan.config.agents, models, folder)
+            for line in model_record.describe(plan.config, models):
+                progress.print(line)
+        progress.print(resumption_line(plan.config, folder.path))
+        await self.discuss(discussions)
+
+
+def check_drawing() -> None:
+    """Raises UserError where the figures of the run's end cannot be drawn."""
+    from experiments.analysis.figures import style  # imports matplotlib
+
+    style.check()
+
+
+@contextmanager
+def tracked(config: Config, folder: RunFolder) -> Iterator[Tracker]:
+    """The run's tracker; at the end it gets the run's exit code."""
+    wandb = config.wandb
+    tracker = Tracker(folder.path, asdict(config), wandb.mode, wandb.project, wandb.group)
+    try:
+        yield tracker
+    # An interrupted run has not gone well either.
+    except BaseException:
+        tracker.finish(exit_code=1)
+        raise
+    tracker.finish()

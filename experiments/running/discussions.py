@@ -1,0 +1,82 @@
+"""The discussions of a run while its agents live: learn, evaluate every method, and judge the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from actors.messages import Trace
+from experiments.attacks.attack import Attack
+from experiments.evidence.extraction import CAPTIONS
+from experiments.planning.topologies import make_topology
+from experiments.records.usage import UsageLog
+from experiments.running.calibration import calibrate
+from experiments.running.context import RunContext
+from experiments.running.discussion_slots import Slots
+from experiments.running.evaluation import evaluate, judge_answers
+from experiments.running.inputs import open_library
+from experiments.running.launching import Launched
+from experiments.running.learned_graphs import GraphLearning
+from experiments.running.model_extraction import extract_graph, write_captions
+from retrieval.extract import BY_RULES
+
+
+class Discussions:
+    """The work of a run; agents and learners are launched by the caller.
+
+    Graphs are learned side by side, and methods that need none of them are evaluated at the same time: a step of a
+    learner waits for its last discussion, and leaves most of what a model can do unused. Not so without `side_by_side`.
+    """
+
+    def __init__(
+        self, context: RunContext, agents: Launched, learners: Mapping[str, Any], side_by_side: bool = True
+    ) -> None:
+        self.context, self.agents = context, agents
+        self.attack = Attack(context.config.attack, context.plan.attackable, context.dataset, context.config.seed)
+        self.usage = UsageLog(context.recorder.run, agents.usage)
+        self._slots = Slots(context.config.concurrency)
+        self._side_by_side = side_by_side
+        self._statements = BY_RULES
+        self.learning = GraphLearning(context, agents, self.attack, self._slots, self.usage, learners)
+
+    async def prepare(self) -> None:
+        """Has the model write captions, by which pictures are found from then on, and extract the graph, where
+        configured."""
+        if CAPTIONS in self.context.plan.extraction:
+            store = await write_captions(self.context, self.agents.team, self.usage)
+            self.context = replace(self.context, evidence=self.context.evidence.over(store))
+        self._statements = await extract_graph(self.context, self.agents.team, self.usage)
+
+    async def run(self) -> None:
+        """Learns, evaluates and judges; what a killed run has recorded is not done again."""
+        await self.prepare()
+        context, methods = self.context, self.context.plan.methods
+        # Before learning and evaluation, because methods are made from what was watched and learned.
+        watched: Sequence[Trace] = ()
+        if context.plan.watched_questions:
+            with self.usage.phase("watching unlabelled discussions"):
+                watched = await calibrate(context, self.agents.team, self.attack)
+        questions = sum(1 for _ in context.dataset.evaluate())
+        folder = context.recorder.run.path
+        library = open_library(context.plan, context.dataset, context.evidence, folder, self._statements)
+        async with asyncio.TaskGroup() as group:
+            learning = await self.learning.begin(group, self._side_by_side)
+            # In their order, for their scores are in one file: a graph that is still being learned holds up the rest.
+            for method in methods:
+                if method.needs_graph or method.name in learning:
+                    # A method that needs a graph and learns none has that of the first learner.
+                    await (learning.get(method.name) or learning[next(iter(self.learning.learners))])
+                graphs = self.learning.graphs
+                topology = make_topology(method, context.config, context.agents, graphs, library, watched)
+                await evaluate(topology, context, self.agents.team, self.attack, self._slots, self.usage, questions)
+        # Last, because equal answers of several methods are judged once.
+        if self.agents.judge:
+            with self.usage.phase("judging"):
+                await judge_answers(context, self.agents.judge)
+
+    async def learn(self) -> None:
+        """Optimises and prunes every learned method's graph, and writes down the edges that are left of each."""
+        async with asyncio.TaskGroup() as group:
+            await self.learning.begin(group, self._side_by_side)

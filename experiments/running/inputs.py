@@ -1,0 +1,137 @@
+"""Opens a run's cache, data set and index before it starts, and checks that memory and disk suffice."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import psutil
+
+from actors.errors import UserError
+from experiments.config.config import Config
+from experiments.datasets.item import Dataset, Item
+from experiments.datasets.kind import DataRequest
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.library import LabelledLibrary, open_web, triples_given
+from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.planning.plan import Plan
+from retrieval.embed import Encoder, make_encoder
+from retrieval.extract import Extraction
+from retrieval.store import Store
+
+ACTOR_MB = 150  # an idle actor's process
+FREE_DISK_MB = 500
+
+
+def open_cache(config: Config) -> Path:
+    """Makes the cache folder if it is missing. Raises UserError when it cannot be made."""
+    cache = Path(config.cache or Path(config.output) / "cache")
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write in cache={cache}: {error}; choose another cache= or output=") from error
+    return cache
+
+
+def open_dataset(plan: Plan, cache: Path) -> Dataset:
+    """Opens the data set of a plan, with as many training questions as the run learns from or watches.
+
+    Raises:
+        UserError: its release is missing or broken.
+    """
+    config = plan.config
+    # Two stages, each on questions of its own. The larger number and not the sum: the same questions may be watched
+    # and learned from.
+    train = max(2 * config.pruning.steps * config.training.questions_per_step, plan.watched_questions)
+    uses = plan.job.holds_out or plan.watched_questions or any(method.needs_graph for method in plan.methods)
+    request = DataRequest(
+        config.data,
+        cache,
+        train=train,
+        held_out=train if uses else 0,
+        seed=config.seed,
+        # With scope=question, sources outside of the questions' own pools are never searched.
+        whole_corpus=plan.retrieval.scope != "question",
+    )
+    return plan.dataset.open(request)
+
+
+def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path) -> Store:
+    """Opens the index of a data set's corpus. Raises UserError when one of its encoders cannot be made."""
+    encoder = _encoder(retrieval.encoder, "retrieval.encoder")
+    pictures = retrieval.picture_encoder
+    # Made once where both are the same: a model takes seconds to load, and its memory.
+    apart = pictures is not None and pictures != retrieval.encoder
+    picture_encoder = _encoder(pictures, "retrieval.picture_encoder") if pictures and apart else None
+    return Store.open(cache / "indexes", dataset.corpus, encoder, picture_encoder=picture_encoder)
+
+
+def open_evidence(plan: Plan, dataset: Dataset, cache: Path) -> Evidence:
+    """Opens the evidence for the questions of a data set, over its index."""
+    return Evidence(open_store(plan.retrieval, dataset, cache), plan.retrieval, plan.dataset.pictures_for)
+
+
+def open_library(
+    plan: Plan, dataset: Dataset, evidence: Evidence, folder: Path, statements: Extraction
+) -> LabelledLibrary:
+    """Opens what systems search: sources, the knowledge graph of these statements, and the web kept in the folder."""
+    return LabelledLibrary(
+        evidence,
+        # Only systems search by question; without one, no item has to be in memory.
+        dataset.evaluate() if plan.has_library else (),
+        open_web(plan.config.retrieval, folder, plan.replayed),
+        triples_given(dataset),
+        statements,
+    )
+
+
+def watched_items(dataset: Dataset, number: int) -> list[Item]:
+    """The first `defence.calibration` training questions; their labels are not used.
+
+    Raises:
+        UserError: there are fewer.
+    """
+    items = list(islice(dataset.train(), number))
+    if len(items) < number:
+        raise UserError(
+            f"defence.calibration={number}: {dataset.name} has only {len(items)} training questions; lower it"
+        )
+    return items
+
+
+def check_questions(plan: Plan, dataset: Dataset) -> None:
+    """Raises UserError where a data set has too few training questions for all stages of learning, or to be watched."""
+    config = plan.config
+    watched_items(dataset, plan.watched_questions)
+    needed = plan.stages * config.pruning.steps * config.training.questions_per_step
+    if (there := sum(1 for _ in islice(dataset.train(), needed))) < needed:
+        raise UserError(
+            f"learning takes {needed:,} training questions, each once in {plan.stages} stages, and {dataset.name} has "
+            f"only {there:,}: lower pruning.steps or training.questions_per_step"
+        )
+
+
+def check_room(folders: Sequence[Path], actors: int) -> None:
+    """Raises UserError when memory, or the disk of a folder that is written to, would run out before the run does."""
+    free_mb = psutil.virtual_memory().available // 2**20
+    if free_mb < actors * ACTOR_MB:
+        raise UserError(
+            f"{free_mb} MB of memory are free and {actors} actors need about {actors * ACTOR_MB} MB: close other "
+            "programs, or use fewer roles (topology.text, topology.visual) and model.replicas"
+        )
+    for folder in folders:
+        disk_mb = shutil.disk_usage(folder).free // 2**20
+        if disk_mb < FREE_DISK_MB:
+            raise UserError(
+                f"{disk_mb} MB are free in {folder}, expected {FREE_DISK_MB}: make room, or set output=<folder> and "
+                "cache=<folder>"
+            )
+
+
+def _encoder(name: str, key: str) -> Encoder:
+    try:
+        return make_encoder(name, key)
+    except (ModuleNotFoundError, ValueError, OSError) as error:
+        raise UserError(f"{key}: {error}") from error

@@ -1,0 +1,123 @@
+"""Learns the graphs of a run side by side, and writes down the edges that are left of each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from experiments.attacks.attack import Attack
+from experiments.attacks.attack_metrics import write_edge_scores
+from experiments.records.recorder import LearningRecorder
+from experiments.records.usage import UsageLog
+from experiments.running.context import RunContext
+from experiments.running.discussion_slots import Slots
+from experiments.running.launching import Launched
+from experiments.running.training import RecordedLearner, Training
+from topologies.graphs import to_networkx
+from topologies.learning.learned_topology import LearnedTopology
+from topologies.wiring import Edges
+
+log = logging.getLogger(__name__)
+
+
+class GraphLearning:
+    """The learned graphs of a run, by method.
+
+    learners: by method, with the methods of `topologies.learning.learner.Learner` as coroutines.
+    """
+
+    def __init__(
+        self,
+        context: RunContext,
+        agents: Launched,
+        attack: Attack,
+        slots: Slots,
+        usage: UsageLog,
+        learners: Mapping[str, Any],
+    ) -> None:
+        self._context, self._agents, self._attack = context, agents, attack
+        self._slots, self._usage = slots, usage
+        self.learners = learners
+        inference = context.config.topology.inference
+        self.graphs = {
+            method: LearnedTopology(method, context.agents, learner, inference) for method, learner in learners.items()
+        }
+
+    async def begin(self, group: asyncio.TaskGroup, side_by_side: bool = True) -> dict[str, asyncio.Task[None]]:
+        """Starts a task for each method; methods that learn from the same discussions have one task.
+
+        Without `side_by_side`, all tasks are over when it returns.
+        """
+        tasks: dict[str, asyncio.Task[None]] = {}
+        shared_from = self._context.plan.shared_from
+        for method in self.learners:
+            if method in shared_from:
+                continue
+            others = [other for other, source in shared_from.items() if source == method]
+            task = group.create_task(self._learn(method, others, await self._needed(method)))
+            tasks |= dict.fromkeys((method, *others), task)
+            if not side_by_side:
+                await task
+        # Until each task has begun, and has its slots reserved.
+        await asyncio.sleep(0)
+        return tasks
+
+    async def _needed(self, method: str) -> int:
+        """The number of discussions that a learner can use at once."""
+        training = self._context.config.training
+        ahead: int = await self.learners[method].lookahead()
+        return training.samples * training.questions_per_step * (1 + ahead)
+
+    async def _learn(self, method: str, others: Sequence[str], needed: int) -> None:
+        team = self._agents.team.metered()
+        with self._slots.reserved(needed), ExitStack() as recorders:
+            own = self._learner(method, "", recorders)
+            along = [self._learner(other, method, recorders) for other in others]
+            await Training(self._context, team, self._attack, self._slots, own, along).run(self._usage)
+        for each in (method, *others):
+            await self._conclude(each)
+
+    def _learner(self, method: str, source: str, recorders: ExitStack) -> RecordedLearner:
+        recorder = recorders.enter_context(LearningRecorder(self._context.recorder.run.learned(method)))
+        return RecordedLearner(self._context, self.graphs[method], self.learners[method], recorder, source)
+
+    async def _conclude(self, method: str) -> None:
+        """Freezes what a method has learned, and writes it down."""
+        topology, learner = self.graphs[method], self.learners[method]
+        folder = self._context.recorder.run.learned(method).path
+        chance = await learner.without_evidence()
+        if chance is not None:
+            line = f"{method}: no evidence that any edge matters (p = {chance:.2g}), so the last stage cuts none"
+            log.warning(line)
+            self._context.progress.print(line)
+        # Also in a resumed run that has nothing left to learn: the frozen wiring is in memory only.
+        await topology.freeze()
+        write_edge_scores(folder, topology.agents, self._attack.attackers, await learner.edge_scores())
+        export_topology(folder, topology)
+        from experiments.running.autogen_team import write_team  # imports AutoGen, which nothing before needs
+
+        plan = self._context.plan
+        roles = {role.name: role for role in (*plan.roles.team, *plan.roles.others)}
+        seed, settings = plan.config.seed, plan.config.agents
+        write_team(folder, topology.wiring, topology.agents, roles, seed, plan.models, settings)
+
+
+def export_topology(folder: Path, topology: LearnedTopology) -> None:
+    """Writes the learned graph as GraphML and as networkx's node-link JSON."""
+    wiring = topology.wiring
+    edges, p = Edges(wiring.spatial, wiring.temporal), Edges(wiring.spatial_p, wiring.temporal_p)
+    if not wiring.by_round:
+        # Of the last round, as no temporal edge leads into the first.
+        last = [kind[:, 0] == wiring.rounds - 1 for kind in edges]
+        edges = Edges(*(kind[of_last, 1:] for kind, of_last in zip(edges, last, strict=True)))
+        p = Edges(*(each if each is None else each[of_last] for each, of_last in zip(p, last, strict=True)))
+    graph = to_networkx(edges, topology.agents, p, wiring.speaks)
+    nx.write_graphml(graph, folder / "topology.graphml")
+    (folder / "topology.json").write_text(json.dumps(nx.node_link_data(graph), indent=1) + "\n")

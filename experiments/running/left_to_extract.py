@@ -1,0 +1,62 @@
+"""What a run has to extract with its model: the steps, the questions that are left, and what they depend on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from actors.errors import UserError
+from actors.messages import Question
+from experiments.config.config import Config
+from experiments.config.saved import read as read_config
+from experiments.datasets.item import Dataset
+from experiments.evidence.extraction import CAPTIONS, GRAPH, Step, captioned, extracted_file, missing, read_extracted
+from experiments.evidence.library import triples_given
+from experiments.planning.models import find_models
+from experiments.planning.plan import Plan
+from experiments.records.recorder import RunFolder
+from retrieval.store import Store
+
+
+def check_extraction(plan: Plan, dataset: Dataset) -> None:
+    """Raises UserError where the data set has the graph that a model is to extract."""
+    if GRAPH in plan.extraction and triples_given(dataset) is not None:
+        raise UserError(
+            f"retrieval.graph=model: data={plan.config.data.kind} has a knowledge graph of its own; leave it out"
+        )
+
+
+def identity(config: Config, step: Step) -> str:
+    """The model and all settings that an extraction depends on, as JSON; of a replay, those of the recorded run."""
+    while config.model.kind == "replay" and config.replay.run:
+        config = read_config(RunFolder(Path(config.replay.run)).config)
+    agents, name = config.agents, step.role.name
+    # A role's model is described by its backend, without what changes no reply.
+    role = asdict(config.roles[name]) | {"model": None, "reader": None} if name in config.roles else None
+    described: dict[str, Any] = {
+        "model": find_models(config, config.roles.keys() & {name}).of_role(name).identity(),
+        "agents": [agents.temperature, agents.max_tokens, agents.replies],
+        "role": role,
+    }
+    # The length of parts is in the requests: equal parts are asked about once, however they were cut.
+    if step is GRAPH and config.retrieval.gleaning:
+        described["gleaning"] = config.retrieval.gleaning
+    return json.dumps(described, sort_keys=True)
+
+
+def turns_of(config: Config, step: Step) -> Step:
+    """The step with the further turns for each source that the configuration asks for."""
+    return replace(step, gleaning=config.retrieval.gleaning) if step is GRAPH else step
+
+
+def left_to_extract(plan: Plan, dataset: Dataset, store: Store, caption: str) -> Iterator[tuple[Step, list[Question]]]:
+    """Each step with the questions that a run would ask, for a dry run; `caption` replaces those not written yet."""
+    config, folder, corpus = plan.config, store.folder.parent, dataset.corpus
+    for step in plan.extraction:
+        known = read_extracted(extracted_file(folder, step, identity(config, step)))
+        yield turns_of(config, step), list(missing(step, corpus(), known))
+        if step is CAPTIONS:
+            corpus = captioned(dataset.corpus, known, caption)

@@ -1,0 +1,111 @@
+"""Extracts captions of pictures and triples of all sources with the run's model, before anything is searched."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from filelock import FileLock
+
+from actors.errors import UserError
+from actors.messages import Question, Source, Status, Trace
+from actors.runtime.in_order import in_order
+from experiments.evidence.extraction import (
+    CAPTIONS,
+    GRAPH,
+    Extracted,
+    Step,
+    captioned,
+    extracted_file,
+    missing,
+    read_extracted,
+    statements,
+)
+from experiments.records import jsonl
+from experiments.records.progress import Progress
+from experiments.records.usage import UsageLog
+from experiments.running.context import RunContext
+from experiments.running.discussion_slots import CountedTeam
+from experiments.running.left_to_extract import check_extraction, identity, turns_of
+from retrieval.extract import BY_RULES, Extraction
+from retrieval.store import Store
+from topologies.topology import Team, run_discussion
+
+
+async def write_captions(context: RunContext, team: Team, usage: UsageLog) -> Store:
+    """Writes captions with the run's model; returns the run's store with them."""
+    store = context.evidence.store
+    kept = await extract(CAPTIONS, context, context.dataset.corpus, team, usage)
+    return await asyncio.to_thread(store.of, captioned(context.dataset.corpus, kept))
+
+
+async def extract_graph(context: RunContext, team: Team, usage: UsageLog) -> Extraction:
+    """Extracts the statements that the run's graph is built of: by rules, or with its model."""
+    if GRAPH not in context.plan.extraction:
+        return BY_RULES
+    check_extraction(context.plan, context.dataset)
+    everything = context.evidence.store.everything
+    kept = await extract(GRAPH, context, everything, team, usage)
+    return await asyncio.to_thread(lambda: statements(everything(), kept))
+
+
+async def extract(
+    step: Step, context: RunContext, sources: Callable[[], Iterable[Source]], team: Team, usage: UsageLog
+) -> dict[str, Extracted]:
+    """Extracts from all sources of which nothing is kept yet; returns what is kept of all.
+
+    Processes that need the same at once wait for one of them.
+
+    A source or part of one whose turn failed states nothing in this run, and is asked about again by the next.
+
+    Raises:
+        UserError: a replay has nothing to ask.
+    """
+    path = extracted_file(context.evidence.store.folder.parent, step, identity(context.config, step))
+    # Not bound to a thread: it is taken in one, so as not to hold up the event loop, and given back in another.
+    lock = FileLock(path.with_suffix(".lock"), thread_local=False)
+    await asyncio.to_thread(lock.acquire)
+    try:
+        jsonl.cut(path)
+        kept = read_extracted(path)
+        left = await asyncio.to_thread(lambda: list(missing(step, sources(), kept)))
+        if left and team.recorded:
+            raise UserError(
+                f"model=replay: {len(left):,} sources were never asked about ({step.phase}); replay with the cache= "
+                "of the recorded run"
+            )
+        if left:
+            with usage.phase(step.phase):
+                await _ask(step, left, len(kept), context, team, path)
+            kept = read_extracted(path)
+    finally:
+        lock.release()
+    return kept
+
+
+async def _ask(
+    step: Step, questions: Sequence[Question], done: int, context: RunContext, team: Team, path: Path
+) -> None:
+    progress: Progress = context.progress
+    bar = progress.phase(step.phase, total=done + len(questions), done=done)
+    counted = CountedTeam(team, bar)
+
+    asked = turns_of(context.config, step)
+
+    async def ask(question: Question) -> Trace:
+        return await run_discussion(asked, question, counted, 0)
+
+    unread: list[str] = []
+    with path.open("ab", buffering=0) as file:
+        # In the sources' order, so that the file is the same whatever ends first.
+        async for _, trace in in_order(questions, ask, context.config.concurrency):
+            kept = Extracted.of(step, trace)
+            unread += [kept.error] if kept.error else []
+            if trace.status is not Status.FAILED:
+                jsonl.append(file, kept.encode())
+            bar.advance()
+    if unread:
+        progress.print(
+            f"{step.phase}: {len(unread):,} of {len(questions):,} turns gave nothing that can be read ({unread[0]})"
+        )

@@ -1,0 +1,131 @@
+"""Checks the abilities of a run's models before any question is asked, and records them in the run folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from actors.backends.backend import Backend
+from actors.backends.model_settings import model_name
+from actors.errors import UserError
+from actors.messages import Abilities
+from actors.prompting.prompt import is_enforced
+from actors.runtime.runtime import Runtime
+from actors.settings import AgentSettings
+from experiments.config.config import Config
+from experiments.planning.models import RunModels
+from experiments.records.recorder import RunFolder
+from experiments.records.run_files import write_atomically
+
+MOST_BYTES = 2**20  # of model.json (under 1 kB for each model)
+
+
+@dataclass(frozen=True)
+class AbleModel:
+    """A model of the run, the key of its settings, the roles that ask it (none: all others), and its abilities."""
+
+    backend: Backend
+    roles: tuple[str, ...]
+    abilities: Abilities
+
+    @property
+    def name(self) -> str:
+        """The model's name in records."""
+        return model_name(self.backend.settings)
+
+    def record(self) -> dict[str, Any]:
+        """The model as model.json has it."""
+        return {"kind": self.backend.settings.kind, "name": self.name, "abilities": asdict(self.abilities)}
+
+
+async def able_models(models: RunModels, runtime: Runtime) -> list[AbleModel]:
+    """Asks for the abilities of the agents' models, the run's own first. Called once they are up."""
+    able = [AbleModel(models.main, (), await runtime.abilities())]
+    for key, backend in models.of_roles_by_key.items():
+        roles = tuple(role for role, other in models.of_roles.items() if other is backend)
+        able.append(AbleModel(backend, roles, await runtime.abilities(key)))
+    return able
+
+
+def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: RunFolder) -> None:
+    """Checks that the models can do what the run asks of them, and that they are those with which the run began.
+
+    Raises:
+        UserError: they cannot, they are others, or the record cannot be written.
+    """
+    for model in models:
+        _check_able(agents, model.backend.key, model.name, model.abilities)
+    main, *others = models
+    record = main.record()
+    if others:
+        record["roles"] = {role: model.record() for model in others for role in model.roles}
+    if folder.model.exists():
+        _check_same(folder, record)
+        return
+    try:
+        write_atomically(folder.model, f"{json.dumps(record, indent=2)}\n".encode())
+    except OSError as error:
+        raise UserError(f"cannot write {folder.model}: {error}; make room, or set output=<folder>") from error
+
+
+def _check_able(agents: AgentSettings, key: str, name: str, abilities: Abilities) -> None:
+    context = abilities.context_tokens
+    if agents.replies == "enforced" and not abilities.schema:
+        raise UserError(
+            f"agents.replies=enforced: {name} cannot be kept to a JSON schema; leave it at auto, or, should it be able "
+            f"to, set {key}.abilities.schema=true"
+        )
+    if context is not None and context <= agents.max_tokens:
+        raise UserError(
+            f"agents.max_tokens={agents.max_tokens} leaves no room for a prompt: {name} has a context of {context} "
+            f"tokens for both; lower it, or load the model with a longer context ({key}.max_model_len)"
+        )
+
+
+def _check_same(folder: RunFolder, now: Mapping[str, Any]) -> None:
+    try:
+        with folder.model.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+        began = json.loads(content)
+        roles = began.get("roles", {})
+        _check_as_it_was(folder, now["name"], began["abilities"], now["abilities"])
+        for role, model in now.get("roles", {}).items():
+            if role in roles:
+                _check_as_it_was(folder, model["name"], roles[role]["abilities"], model["abilities"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UserError(f"{folder.model} is damaged ({error}); start a new run") from error
+
+
+def _check_as_it_was(folder: RunFolder, name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    changed = [ability for ability in then if ability in now and then[ability] != now[ability]]
+    if changed:
+        # As on the command line.
+        had, has = (", ".join(f"{name}={json.dumps(side[name])}" for name in changed) for side in (then, now))
+        raise UserError(
+            f"resume={folder.path}: {name} now has {has}, and {had} when the run began; go on with the same model as "
+            "it was, or start a new run"
+        )
+
+
+def describe(config: Config, models: Sequence[AbleModel]) -> Iterator[str]:
+    """A line for each model: its abilities, as the run uses them."""
+    for model in models:
+        of = f" of {', '.join(model.roles)}" if model.roles else ""
+        yield f"model {model.name}{of}: {'; '.join(_parts(config, model.abilities))}"
+
+
+def _parts(config: Config, abilities: Abilities) -> Iterator[str]:
+    agents = config.agents
+    yield "replies kept to a schema" if is_enforced(agents.replies, abilities) else "replies in lines"
+    own = abilities.likelihoods and agents.likelihoods
+    yield "its own probabilities as confidences" if own else "stated confidences"
+    if config.topology.visual or config.retrieval.pictures:
+        yield "pictures as pictures" if abilities.pictures else "pictures as captions"
+    if abilities.context_tokens is not None:
+        yield f"{abilities.context_tokens:,} tokens"
+    if not abilities.seeds:
+        yield "no seeds"

@@ -1,0 +1,32 @@
+"""`job=prune`: learns and prunes communication graphs, evaluates every method, and judges the answers."""
+
+from __future__ import annotations
+
+from actors.spawned import cores
+from experiments.analysis.tables.formats import print_paths, write_tables
+from experiments.analysis.tables.measured import Evaluated
+from experiments.datasets.item import Dataset
+from experiments.planning.plan import Plan
+from experiments.records.recorder import RunFolder
+from experiments.records.tracking import Tracker
+from experiments.running.conclude import about_methods, conclude, draws_figures, show
+from experiments.running.discussion_job import DiscussionJob
+from experiments.running.discussions import Discussions
+
+
+class Prune(DiscussionJob):
+    """The job of most experiments."""
+
+    name = "prune"
+    searches = True
+
+    async def discuss(self, discussions: Discussions) -> None:
+        await discussions.run()
+
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> None:
+        config = plan.config
+        at_once = cores() if draws_figures(config) else 0
+        metrics, used = conclude(plan, folder, about_methods(plan, dataset, answering), tracker, at_once)
+        show(metrics, dataset.metric, used)
+        table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
+        print_paths(folder.path, table_files)

@@ -1,0 +1,152 @@
+"""A team that answers turns from the traces of a recorded run, without agents and models.
+
+A turn must be the recorded one: the same seed, the same messages heard and the same evidence.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from actors.errors import UserError
+from actors.messages import Message, Source, Trace, Turn, Usage
+from experiments.records import jsonl
+from experiments.records.recorder import RunFolder
+from experiments.records.records import decode_trace
+from topologies.learning.learned_topology import TRAINING
+
+_ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this is never part of a question's id
+
+
+class RecordedTeam:
+    """The team of a run folder. Keeps the byte offset of every discussion, and the discussions that are open.
+
+    Of the methods in `searching`, turns may read parts of the evidence that the trace lists.
+
+    Raises UserError, when a discussion of a method is first asked for, where its traces cannot be read.
+    """
+
+    recorded = True
+
+    def __init__(self, folder: RunFolder, searching: Collection[str] = ()) -> None:
+        self.usage: dict[str, Usage] = {}  # nothing is spent
+        self.folder = folder
+        self._searching = searching
+        self._places: dict[str, dict[str, tuple[Path, int]]] = {}
+        self._files: dict[Path, BinaryIO] = {}
+        self._open: dict[str, _Discussion] = {}
+
+    async def ask(self, turn: Turn) -> Message:
+        """The message that was recorded for this turn.
+
+        Raises:
+            UserError: the turn was never recorded, or it was asked with another seed, evidence or messages.
+        """
+        return self._discussion(turn).message(turn)
+
+    def metered(self) -> RecordedTeam:
+        """Itself, as nothing is spent."""
+        return self
+
+    def close(self, discussion: str) -> None:
+        """No more turns of this discussion will come."""
+        self._open.pop(discussion, None)
+
+    def _discussion(self, turn: Turn) -> _Discussion:
+        # Read from disk at the first turn and dropped at `close`: a whole run's traces would fill the memory.
+        if turn.discussion not in self._open:
+            method = turn.discussion.partition("/")[0]
+            if method not in self._places:
+                self._places[method] = _places(self.folder, method)
+            place = self._places[method].get(turn.discussion)
+            if place is None:
+                count = f"{len(self._places[method]):,} discussions of {method}" if self._places[method] else "none"
+                raise UserError(
+                    f"{_named(turn)} was never recorded: {self.folder.path} holds {count} and not this one; replay "
+                    "with the recorded methods, questions and training.samples, or ask a model"
+                )
+            self._open[turn.discussion] = _Discussion(self.folder, self._read(*place), method in self._searching)
+        return self._open[turn.discussion]
+
+    def _read(self, path: Path, offset: int) -> Trace:
+        if path not in self._files:
+            file = self._files[path] = jsonl.seekable(path)
+            weakref.finalize(self, file.close)
+        self._files[path].seek(offset)
+        try:
+            return decode_trace(self._files[path].readline(jsonl.LINE_BYTES).decode())
+        except ValueError as error:
+            raise UserError(f"{path}: {error}; replay an intact run") from error
+
+
+class _Discussion:
+    def __init__(self, folder: RunFolder, trace: Trace, parts: bool) -> None:
+        self._folder = folder
+        self._trace = trace
+        self._parts = parts
+        self._turns = {message.id: message for message in trace.turns}
+
+    def message(self, turn: Turn) -> Message:
+        """The recorded message of a turn. Raises UserError unless the turn is the recorded one."""
+        message = self._turns.get(f"{turn.round}/{turn.agent}")
+        if message is None:
+            raise UserError(
+                f"{_named(turn)} was never recorded: in {self._folder.path} {turn.agent} did not speak then; "
+                "replay the roles, rounds and wiring of that run, or ask a model"
+            )
+        # Sorted: who is heard matters, and not in which order the trace has listed them.
+        heard = sorted(heard.message.id for heard in turn.heard)
+        for aspect, present, past in (
+            ("its seed is", [turn.seed], [message.seed]),
+            ("it hears", heard, sorted(message.heard)),
+            ("its evidence is", self._evidence(turn), list(self._trace.evidence)),
+        ):
+            if present != past:
+                raise UserError(
+                    f"{_named(turn)}: {aspect} {_listed(present)}, and in {self._folder.path} {_listed(past)}; replay "
+                    "with that run's settings, data and scores, or ask a model"
+                )
+        return message
+
+    def _evidence(self, turn: Turn) -> list[str]:
+        """The ids of the turn's evidence; with `parts`, a subset of the trace's evidence counts as all of it."""
+        read, listed = _ids(turn.question.evidence), list(self._trace.evidence)
+        return listed if self._parts and set(read) <= set(listed) else read
+
+
+def _ids(evidence: Sequence[Source]) -> list[str]:
+    return [source.id for source in evidence]
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(map(str, values)) if values else "nothing"
+
+
+def _named(turn: Turn) -> str:
+    method, _, rest = turn.discussion.partition("/")
+    sample = rest.rpartition("/")[2]
+    return f"turn {turn.round}/{turn.agent} of question {turn.question.id} (method {method}, sample {sample})"
+
+
+def _places(folder: RunFolder, method: str) -> dict[str, tuple[Path, int]]:
+    """File and first byte of each discussion of a method, by its id; only the head of a line is parsed."""
+    if method.startswith(TRAINING):
+        found = folder.learned(method.removeprefix(TRAINING)).training_traces()
+    else:
+        found = [folder.path / "traces" / ("calibrate.jsonl" if method == "calibrate" else f"evaluate-{method}.jsonl")]
+    places = {}
+    for path in found:
+        for number, (place, line) in enumerate(jsonl.placed(path), start=1):
+            head, ends, _ = line.partition(_ABOUT_ENDS)
+            # The head lacks only its closing brace to be an object.
+            discussion = jsonl.decoded(path, number, head + b"}" if ends else line, _discussion, "replay an intact run")
+            places[discussion] = path, place
+    return places
+
+
+def _discussion(head: str) -> str:
+    record = json.loads(head)
+    return f"{record['method']}/{record['question']}/{record['sample']}"

@@ -1,0 +1,152 @@
+"""Opens a recorded run for `model=replay`: its turns, its data set, and what it learned.
+
+The metric and the judge may differ from the recorded run's, questions and methods may be fewer. Learned graphs are
+copied, or learned again from the recorded discussions, which works as long as these get the same scores.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from actors.errors import UserError
+from experiments.config.config import HOW_IT_RUNS, Config, among
+from experiments.config.references import check_outside, flat
+from experiments.config.saved import read as read_config
+from experiments.config.setting_groups import RoleSettings
+from experiments.datasets.benchmark import choose
+from experiments.datasets.item import Dataset, Item, Score
+from experiments.planning.models import models_named
+from experiments.planning.plan import Plan
+from experiments.records import jsonl
+from experiments.records.checkpoint import LEARNING, Checkpoint
+from experiments.records.recorder import RunFolder
+from experiments.running.inputs import open_dataset
+from experiments.running.recorded_team import RecordedTeam
+
+# Keys that may differ between a run and its replay, with everything below them: none changes an agent's requests.
+# `model` and `reader` are among them because the answers exist already. Of `data.limit` and `methods`, less is allowed.
+FREE = (
+    *HOW_IT_RUNS,
+    *("experiment", "output", "resume", "dry_run"),
+    *("model", "reader", "judge", "replay", "agents.retries", "data.root", "data.limit", "methods"),
+    *("roles.<role>.model", "roles.<role>.reader"),
+)
+
+
+def open_recorded(plan: Plan) -> tuple[RecordedTeam, Config]:
+    """Opens the run that a plan replays, with its configuration. Raises UserError when it cannot be replayed."""
+    if plan.replayed is None:
+        raise UserError("model=replay needs replay.run=<folder of the run whose recorded turns are to answer>")
+    folder = RunFolder.open(plan.replayed)
+    check_outside(folder.path)
+    recorded = read_config(folder.config)
+    check_same(plan.config, recorded)
+    return RecordedTeam(folder, frozenset(method.name for method in plan.methods if method.needs_library)), recorded
+
+
+def answering(recorded: Config) -> str:
+    """Name of the model that gave the recorded answers; of a replay, the one behind its recorded run if present."""
+    seen: set[str | None] = set()
+    while recorded.model.kind == "replay" and recorded.replay.run not in (None, *seen):
+        # A folder may name itself as the run that it replays.
+        seen.add(recorded.replay.run)
+        path = RunFolder(Path(str(recorded.replay.run))).config
+        if not os.path.isfile(path):
+            break
+        recorded = read_config(path)
+    return models_named(recorded)
+
+
+def check_same(config: Config, recorded: Config) -> None:
+    """Raises UserError that names every setting in which a replay would ask something else than was recorded."""
+    # A role that is not named has the default settings.
+    roles = dict.fromkeys((*config.roles, *recorded.roles), RoleSettings())
+    present, past = (dict(flat(asdict(replace(one, roles=roles | one.roles)))) for one in (config, recorded))
+    differing = [
+        f"{key}={_shown(past.get(key))} (not {_shown(present.get(key))})"
+        for key in sorted({*present, *past})
+        if present.get(key) != past.get(key) and not among(key, FREE)
+    ]
+    if differing:
+        raise UserError(
+            f"the run to be replayed was recorded with {', '.join(differing)}: set the same, or ask a model"
+        )
+    if others := [method for method in config.methods if method not in recorded.methods]:
+        raise UserError(
+            f"methods: {', '.join(others)} was not part of the run to be replayed: "
+            f"choose from {', '.join(recorded.methods)}, or ask a model"
+        )
+    limit, most = config.data.limit, recorded.data.limit
+    if most is not None and (limit is None or limit > most):
+        raise UserError(
+            f"data.limit={_shown(limit)}: only {most} questions were recorded; ask for at most as many, or ask a model"
+        )
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else str(value).replace(" ", "")
+
+
+def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
+    """Copies what a run learned to its replay, before a recorder is opened, which then finds learning done.
+
+    Scores of another metric would teach another wiring, and its discussions were never recorded.
+    """
+    for graph in recorded.all_learned():
+        _copy_graph(graph, folder.learned(graph.name))
+
+
+def _copy_graph(recorded: RunFolder, folder: RunFolder) -> None:
+    """The checkpoint comes last: it vouches for the rest, so a copy that was interrupted starts again.
+
+    Raises UserError where the checkpoint is damaged, or there is no room.
+    """
+    # Already copied (a resumed replay), or it had not begun to learn.
+    if folder.topology.exists() or not recorded.topology.exists():
+        return
+    (folder.path / "traces").mkdir(parents=True, exist_ok=True)
+    vouched = Checkpoint.read(recorded.topology).sizes
+    names = [LEARNING, *(f"traces/{path.name}" for path in recorded.training_traces())]
+    beside = folder.topology.with_name(f".{folder.topology.name}.partial")
+    try:
+        for name in names:
+            # What follows would be cut off, and may be gigabytes of nothing.
+            with (folder.path / name).open("wb") as written:
+                written.writelines(jsonl.pieces(recorded.path / name, vouched.get(name, 0)))
+        shutil.copyfile(recorded.topology, beside)
+        # A rename replaces the file whole, so no reader sees half a checkpoint.
+        beside.rename(folder.topology)
+    except OSError as error:
+        raise UserError(f"cannot copy what {recorded.path} learned to {folder.path}: {error}; make room") from error
+
+
+def replayed_dataset(plan: Plan, recorded: Config, cache: Path) -> Dataset:
+    """Opens the data set of the recorded run, with at most `data.limit` evaluated questions.
+
+    It is opened with the recorded limit, because the generated sample draws others for another one.
+    """
+    config = plan.config
+    with_its_limit = replace(config, data=replace(config.data, limit=recorded.data.limit))
+    whole = open_dataset(replace(plan, config=with_its_limit), cache)
+    return whole if config.data.limit == recorded.data.limit else _Fewer(whole, config.data.limit, config.seed)
+
+
+class _Fewer:
+    """A data set with fewer evaluated questions, chosen as every data set chooses them."""
+
+    def __init__(self, whole: Dataset, limit: int | None, seed: int) -> None:
+        self.name, self.metric = whole.name, whole.metric
+        self.train, self.corpus = whole.train, whole.corpus
+        self._whole, self._limit, self._seed = whole, limit, seed
+
+    def evaluate(self) -> Iterator[Item]:
+        chosen = choose((item.question.id for item in self._whole.evaluate()), self._limit, self._seed)
+        return (item for item in self._whole.evaluate() if chosen is None or item.question.id in chosen)
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        return self._whole.score(item, answer)

@@ -1,0 +1,39 @@
+"""`job=planted`: compares learners on teams of an opinion model, where the truth is known."""
+
+from __future__ import annotations
+
+from actors.errors import UserError
+from experiments.config.study_settings import PlantedConfig
+from experiments.planning.learners import check_samples
+from experiments.planning.plan import Job, Plan
+from experiments.records.recorder import RunFolder
+from experiments.running.discussion_job import check_drawing, tracked
+from topologies.learning.spec import LearnerSpec
+from topologies.learning.variants import VARIANTS
+
+
+class PlantedJob(Job):
+    """Explores worlds of simulated opinions, without agents and models."""
+
+    name = "planted"
+    learns = False
+
+    def check(self, plan: Plan) -> None:
+        config = plan.config
+        assert isinstance(config, PlantedConfig)
+        for learned in config.planted.learners:
+            variant = VARIANTS[learned]
+            check_samples(variant, config.training.samples)
+            LearnerSpec(["text", "visual"], variant=variant, settings=config.learner, pruning=config.pruning).check()
+
+    def check_counted(self, plan: Plan) -> None:
+        raise UserError("job=planted calls no model: there is nothing to count")
+
+    def run(self, plan: Plan, folder: RunFolder) -> None:
+        from experiments.studies.planted import testbed  # imports PyTorch
+
+        config = plan.config
+        assert isinstance(config, PlantedConfig)
+        check_drawing()
+        with tracked(config, folder) as tracker:
+            testbed.run(folder, config, tracker)

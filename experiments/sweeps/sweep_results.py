@@ -1,0 +1,49 @@
+"""Writes the table, figures and report of a sweep's finished trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_words, merge, natural_pairs, read_answers
+from experiments.analysis.figures.draw import draw_sweep
+from experiments.analysis.reports import write_sweep_report
+from experiments.analysis.run_table import shared_notes
+from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
+from experiments.analysis.tables.formats import print_paths, write_tables
+from experiments.analysis.tables.measured import Evaluated
+from experiments.config.config import Config
+from experiments.planning.models import models_named
+from experiments.planning.plan import Plan
+from experiments.records.trials import read_results
+from experiments.running.conclude import timed
+from experiments.running.inputs import open_cache, open_dataset
+
+
+def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[str, str]) -> None:
+    """Writes all that sums up a sweep; `first` is the plan of one of its trials, `failed` the reasons by trial."""
+    results = read_results(folder, stopped=True)
+    if not results:
+        return
+    finished = [result for result in results if not result.stopped]
+    # First, since it says which trial's records are not there.
+    read_once = read_answers(folder, finished)
+    metric = open_dataset(first, open_cache(first.config)).metric
+    rows = sweep_rows(folder, results, config.seed)
+    write(folder, rows, failed, config.experiment)
+    alone = config.sweep.parallel == 1 and timed(first.config)
+    drawn = draw_sweep(folder, finished, read_once, metric, alone)
+    # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
+    arms = merge(arms_of(read_once, results), over=[POSITION])
+    compared = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
+    pooled = any(POSITION in row.values for row in rows)
+    shown = sweep_rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
+    laid_out = write_tables(folder, config.experiment, Evaluated.of_sweep(folder, results), config.seed)
+    notes = [*compared, *shared_notes(result.metrics for result in finished)]
+    if len(shown) < len(rows):
+        notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
+    settings = sweep_table(shown, metric, models_named(config), notes)
+    write_sweep_report(folder, results, metric, drawn, settings, compared, laid_out)
+    print()
+    settings.print(wide_notes=True)
+    print_paths(folder, laid_out)

@@ -1,0 +1,229 @@
+"""One trial of a sweep: an ordinary run in its own folder, in a process that runs one trial after another.
+
+A trial leaves behind only things that no answer depends on: open data sets, indexes and evidence, and the connection
+to the judge's model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+import uuid
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from actors.backends.model_settings import model_name
+from actors.completions.cache import CachedModel
+from actors.runtime.inline import Local
+from actors.runtime.remote import reason
+from experiments.config.config import Config
+from experiments.config.saved import read
+from experiments.datasets.item import Dataset
+from experiments.evidence.evidence import Evidence
+from experiments.jobs import plan_of
+from experiments.judging.judge import Judge
+from experiments.planning.models import models_named
+from experiments.planning.plan import Plan
+from experiments.records.progress import Progress
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.tracking import Tracker
+from experiments.running.conclude import about_methods, conclude
+from experiments.running.context import RunContext
+from experiments.running.discussions import Discussions
+from experiments.running.inputs import open_cache, open_dataset, open_evidence
+from experiments.running.launching import Launched, Shared
+from topologies.learning.learner import Learner
+from topologies.learning.making import make_learner
+from topologies.learning.spec import StepReport
+
+KEPT = 8  # data sets that are open at once, each with its index
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Progress of a trial: `steps` of training, with the mean `utility` of their discussions.
+
+    `finished` when its folder is complete; `failed` is a line with the reason why it never will be.
+    """
+
+    steps: int = 0
+    utility: float = 0.0
+    finished: bool = False
+    failed: str = ""
+
+
+class Stepwise(Local):
+    """A learner that waits for `go` before each step, because discussions of later steps may finish long before."""
+
+    def __init__(self, learner: Learner, go: asyncio.Event) -> None:
+        super().__init__(learner)
+        self._go = go
+
+    async def learn(self, *scored: Any) -> StepReport:
+        await self._go.wait()
+        report: StepReport = self._thing.learn(*scored)
+        return report
+
+
+class Opened:
+    """Data and judge shared by the trials of one process: opened for the first trial and kept for the others."""
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.judge = shared.judge_model(uuid.uuid4().hex)
+        self._data: OrderedDict[str, tuple[Dataset, Evidence]] = OrderedDict()
+
+    def data(self, plan: Plan) -> tuple[Dataset, Evidence]:
+        """The data set and evidence of a trial, opened unless an earlier trial had the same."""
+        key = data_key(plan, plan.config)
+        if key not in self._data:
+            cache = open_cache(plan.config)
+            dataset = open_dataset(plan, cache)
+            self._data[key] = dataset, open_evidence(plan, dataset, cache)
+            # The one that was used longest ago: `move_to_end` keeps the dict in order of use.
+            if len(self._data) > KEPT:
+                self._data.popitem(last=False)
+        self._data.move_to_end(key)
+        return self._data[key]
+
+    async def close(self) -> None:
+        await self.shared.agents.close()
+        if isinstance(self.judge, CachedModel):
+            self.judge.close()
+
+
+def data_key(plan: Plan, config: Config) -> str:
+    """A text that is equal for configurations with the same data set and evidence."""
+    # Steps and questions per step are in the key, because they decide how many training questions are taken.
+    training = config.pruning.steps, config.training.questions_per_step, plan.watched_questions
+    return json.dumps([config.seed, training, asdict(config.data), asdict(config.retrieval), config.cache])
+
+
+async def run_trial(
+    folder: Path, opened: Opened, each_step: bool, started: Callable[[], None] = lambda: None
+) -> AsyncIterator[Report]:
+    """Runs the folder's configuration from wherever its records end, and reports at the end.
+
+    With `each_step` it reports after every training step too, and continues when the next report is requested. Closing
+    the iterator stops the trial.
+
+    Args:
+        started: called just before the first question.
+    """
+    run = RunFolder.open(folder)
+    with _logging_to(run.log):
+        steps, utility = 0, 0.0
+        try:
+            async for report in _reports(run, opened, each_step, started):
+                steps, utility = report.steps, report.utility
+                yield report
+        # Reported and not raised: Tune would try again, and an error of the run itself would recur every time.
+        except Exception as error:
+            log.exception("the trial failed")
+            yield Report(steps, utility, failed=reason(error))
+
+
+async def _reports(
+    run: RunFolder, opened: Opened, each_step: bool, started: Callable[[], None]
+) -> AsyncIterator[Report]:
+    config = read(run.config)
+    plan = plan_of(config)
+    dataset, evidence = opened.data(plan)
+    # A new id for every attempt: agents may still hold half a discussion of an earlier one.
+    team = opened.shared.agents.team(uuid.uuid4().hex)
+    judge = None
+    if opened.judge and plan.models.judge:
+        judge = Judge(opened.judge, model_name(plan.models.judge.settings), config.agents.replies)
+    with Recorder(run) as recorder:
+        # A resumed trial reports the mean over all its steps, those before the interruption too. Step 0 has no terms.
+        recorded = [step for graph in run.all_learned() for step in graph.learning() if step.terms]
+        # Of discussions that two methods learned from once.
+        utilities = [step.terms["utility"] for step in recorded if not step.source]
+        told_by = [f"{method}/utility" for method in plan.learners if method not in plan.shared_from]
+        learned, go = asyncio.Event(), asyncio.Event()
+        go.set()  # open unless a scheduler decides after each step
+
+        def on_step(step: Mapping[str, Any]) -> None:
+            # By the names of the learned methods: `m3prune/utility`.
+            told = [value for name, value in step.items() if name in told_by]
+            if told:
+                utilities.extend(told)
+                learned.set()
+                if each_step:
+                    # Cleared in the step's own callback: after an await, the next step could already have begun.
+                    go.clear()
+
+        wandb = config.wandb
+        # The trial's name is not unique in a W&B project, so the sweep's comes first; ids have 128 characters at most.
+        wandb_id = re.sub(r"[^\w.-]", "-", f"{run.path.parent.parent.name}-{run.path.name}")[:128]
+        settings = asdict(config)
+        tracker = Tracker(run.path, settings, wandb.mode, wandb.project, wandb.group, wandb_id, on_step=on_step)
+        work = None
+        try:
+            # Silent: the sweep's driver shows the progress of all trials.
+            progress = Progress(Console(file=io.StringIO(), quiet=True))
+            context = RunContext(plan, dataset, evidence, recorder, tracker, progress)
+            learners = {method: Stepwise(make_learner(spec), go) for method, spec in plan.learners.items()}
+            # One after another where a trial may be ended after any step, or what it evaluates would be in vain.
+            discussions = Discussions(context, Launched(team, judge), learners, side_by_side=not each_step)
+            started()
+            work = asyncio.create_task(discussions.run())
+            while not work.done():
+                # Waits for whichever comes first: without the work, a failure in it would never be noticed here.
+                waiting = asyncio.create_task(learned.wait())
+                await asyncio.wait([work, waiting], return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                # After the last step there is nothing to decide: the final report follows.
+                if learned.is_set() and not work.done():
+                    learned.clear()
+                    if each_step:
+                        yield Report(len(utilities), sum(utilities) / len(utilities))
+                        go.set()
+            await work
+            # Reached only when all went well; `await work` raises what the job raised.
+            # Its neighbours use the other cores.
+            draw_at_once = 1 if config.figures else 0
+            conclude(plan, run, about_methods(plan, dataset, models_named(config)), tracker, draw_at_once)
+            tracker.finish()
+            yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
+        finally:
+            # Stopped early, or closed with the process: no turn of this trial may outlive it.
+            if work is not None and not work.done():
+                work.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await work
+            await team.part()
+            # Does nothing after the `finish` of a trial that succeeded.
+            tracker.finish(exit_code=1)
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """Sends this process's log to a file while the block runs."""
+    handler = logging.FileHandler(path)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    # Restored at the end, because the next trial in this process logs elsewhere.
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    # Libraries that fill a log at this level.
+    for talker in ("wandb", "fontTools"):
+        logging.getLogger(talker).setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+        handler.close()

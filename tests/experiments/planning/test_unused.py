@@ -1,0 +1,222 @@
+"""A setting without effect in a run is refused at its start; fields declare when they count."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from actors.backends.model_settings import ModelSettings
+from actors.errors import UserError
+from actors.settings import WHEN
+from experiments.config.config import Config, is_sweep
+from experiments.config.loading import experiments, load, load_overrides, varying
+from experiments.conformance.methods import MethodInWorld
+from experiments.conformance.scripted import improvised, sample_world
+from experiments.jobs import plan_of
+from experiments.planning.unused import FACTS, check_used
+from experiments.sweeps.trials import combinations, expand, print_unused
+from tests.support.paths import ROOT
+from topologies.catalogue import METHODS
+from topologies.method import SystemSettings
+
+PRUNE = "experiment=mmqa_prune"
+OPENAI = ["model=openai", "model.name=x", "model.base_url=http://x/v1"]
+DATA = ["data=mmqa", "data.root=/x"]
+
+
+def notes(*arguments: str) -> list[str]:
+    """The notes on these arguments; trials of a sweep are those of one seed."""
+    config, overrides = load_overrides(arguments)
+    assert overrides is not None
+    if not is_sweep(config):
+        return check_used(overrides, plan_of(config), config)
+    trials = expand(config)
+    return check_used(overrides, trials[0].plan, config, [(trial.values, trial.plan) for trial in trials])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (["data=scienceqa", "data.root=/x", "data.selection=paper"], "data.selection"),
+        (["data.root=/x", "data.allow_links=true"], "data.root"),
+        ([*DATA, "data.split=val"], "data.split"),
+        (["model.name=Qwen/Qwen2.5-VL-7B-Instruct"], "model.name"),
+        (["model=vllm", "model.name=x", "model.base_url=http://x/v1"], "model.base_url"),
+        ([*OPENAI, "model.replicas=8"], "model.replicas"),
+        (["model.abilities.pictures=false"], "model.abilities.pictures"),
+        ([*OPENAI, "reader.error_rate=0"], "reader.error_rate"),
+        (["judge_rubric=graded"], "judge_rubric"),
+        (["judge=reader", "judge.base_url=http://x/v1"], "judge.base_url"),
+        (["roles.text_critic.model.base_url=http://x/v1"], "roles.text_critic.model.base_url"),
+        (["attack.number=2"], "attack.number"),
+        (["attack=response", "attack.share=0.9"], "attack.share"),
+        (["attack=response", "attack.agents=[0]", "attack.number=3"], "attack.number"),
+        (["attack=tamper", "attack.number=3"], "attack.number"),
+        (["retrieval.gleaning=2", "methods=[hm_rag]"], "retrieval.gleaning"),
+        (["retrieval.graph=model"], "retrieval.graph"),
+        (["retrieval.web=none"], "retrieval.web"),
+        (["retrieval.web_file=x", "methods=[hm_rag]"], "retrieval.web_file"),
+        (["systems.paths=9"], "systems.paths"),
+        (["methods=[single]", "systems.turns=3"], "systems.turns"),
+        (["defence.dropped=2"], "defence.dropped"),
+        (["methods=[cot]", "sweep.axes.systems.paths=[1,2]"], "sweep: systems.paths"),
+        (["methods=[full]", "sweep.axes.learner.epsilon=[0.1,0.2]"], "sweep: learner.epsilon"),
+        (["sweep.axes.data.task=[informative,damage]"], "sweep: data.task"),
+        (["sweep.parallel=4"], "sweep.parallel"),
+        (["sweep.search=random", "sweep.stop=asha"], "sweep.search"),
+        (["sweep.seeds=2", "sweep.samples=5"], "sweep.samples"),
+        (["sweep.seeds=2", "sweep.grace=3"], "sweep.grace"),
+        *(
+            (["experiment=planted", f"{key}={value}"], key)
+            for key, value in (("data.limit", 5), ("topology.rounds", 4))
+        ),
+        *(
+            (["experiment=recall", f"{key}={value}"], key)
+            for key, value in (("systems.paths", 2), ("agents.retries", 9))
+        ),
+        (["experiment=recall", "retrieval.graph=model"], "retrieval.graph"),
+        *(
+            (["experiment=behaviour", f"{key}={value}"], key)
+            for key, value in (("ablation", "no_inter"), ("learner.epsilon", 2))
+        ),
+    ],
+)
+def test_a_setting_without_effect_is_refused_by_its_key(arguments: list[str], key: str) -> None:
+    with pytest.raises(UserError, match=rf"^(.*, )?{re.escape(key)}(,.*)? would have no effect: .") as refused:
+        notes(PRUNE, *arguments)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [*DATA, "data.selection=paper", "data.allow_links=true"],
+        ["data=scienceqa", "data.root=/x", "data.selection=all"],  # at its default
+        ["attack=sleeper", "attack.from_round=1", "attack.agents=[0]"],
+        ["judge=reader", "judge.replicas=2", "judge_rubric=graded"],
+        ["model=vllm", "model.name=x", "model.engine.seed=1", "judge=reader", "reader.error_rate=0"],
+        ["methods=[mine.second_opinion:SecondOpinion]", "systems.paths=2", "retrieval.web=none"],
+        ["model=mine.parrot:Parrot", "model.name=x", "model.extra.word=Oslo"],
+        ["pruning.steps=3", "methods=[full]"],
+        ["sweep.seeds=2", "sweep.stop=asha", "sweep.grace=3", "sweep.parallel=4"],
+        [*OPENAI, "roles.text_critic.model=reader", "roles.text_critic.reader.conformity=0.9"],
+        ["attack=response", "attack.when=train", "methods=[anomaly]"],
+        ["ablation=no_inter", "methods=[single,m3prune]"],
+        ["ablation=dummy_text", "methods=[full]"],
+    ],
+)
+def test_a_setting_with_an_effect_is_not_refused(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "second_opinion.py").write_text(
+        "class SecondOpinion:\n    def __init__(self, context):\n        self.method = context.method\n"
+    )
+    (tmp_path / "mine" / "parrot.py").write_text("class Parrot:\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert notes(PRUNE, *arguments) == []
+
+
+@pytest.mark.parametrize("arguments", [["ablation=no_inter"], ["attack=response", "attack.when=train"]])
+def test_what_only_learning_goes_through_is_refused_where_nothing_learns(arguments: list[str]) -> None:
+    with pytest.raises(UserError, match="none of the methods learns a graph"):
+        plan_of(load([PRUNE, "methods=[full]", *arguments]))
+
+
+def test_settings_of_a_study_exist_for_its_own_job_alone() -> None:
+    assert load(["experiment=redundancy", "redundancy.questions=3"]).redundancy.questions == 3  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match="job=redundancy"):
+        load([PRUNE, "redundancy.questions=3"])
+
+
+def test_a_preset_s_setting_may_lose_its_effect_by_the_command_line(tmp_path: Path) -> None:
+    # BDoG's presets ask for questions with pictures, which MMBench has only.
+    assert notes("experiment=bdog_rounds", "data.kind=mmbench", "data.root=/x") == []
+    own = tmp_path / "mine.yaml"
+    own.write_text("# Mine\ndata: {kind: scienceqa, root: /x, split: val}\nmethods: [mh_mmkg]\nsystems: {paths: 2}\n")
+    assert notes(f"experiment={own}", "data=tatqa", "methods=[single]") == []
+    own.write_text("# Mine\ndata: {kind: tatqa, root: /x, split: val}\n")
+    with pytest.raises(UserError, match=r"data.split would have no effect"):
+        notes(f"experiment={own}")
+
+
+def test_a_setting_without_effect_in_a_part_of_a_sweep_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    points = "sweep.points=[{data.kind: mmqa, data.root: /x}, {data.kind: scienceqa, data.root: /x}]"
+    [note] = notes(PRUNE, points, "data.selection=paper")
+    assert note.startswith("data.selection has no effect in 1 of 2 settings of the sweep: ")
+    arguments = [PRUNE, "methods=[omnisearch,single]", "attack.share=0.2", "sweep.axes.attack.kind=[none,tamper]"]
+    config, overrides = load_overrides(arguments)
+    print_unused(overrides, config, expand(config))
+    assert capsys.readouterr().out.startswith("note: attack.share has no effect in 1 of 2 settings of the sweep: ")
+
+
+def test_no_preset_is_refused() -> None:
+    for name in experiments():
+        config, overrides = load_overrides([f"experiment={name}"])
+        assert overrides is not None
+        # A few settings of each sweep: to make all of them takes minutes.
+        settings = combinations(config.sweep, 0) if is_sweep(config) else []
+        varied = varying(config)
+        some = [(values, plan_of(varied(values))) for values in settings[:: 1 + len(settings) // 4]]
+        assert check_used(overrides, some[0][1] if some else plan_of(config), config, some) == [], name
+
+
+def test_no_example_of_the_readme_is_refused() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    lines = [
+        line for page in pages for line in re.findall(r"^ {4}python run\.py (experiment=.*)$", page.read_text(), re.M)
+    ]
+    examples = [shlex.split(line) for line in lines if not re.search(r"<|\.\.\.|my_package|mine[./]|path/to", line)]
+    assert len(examples) > 25
+    for arguments in examples:
+        config, overrides = load_overrides(arguments)
+        assert overrides is not None
+        assert is_sweep(config) or check_used(overrides, plan_of(config), config) == [], arguments
+
+
+class Watched(SystemSettings):
+    """Settings that note which of them are read."""
+
+    def __getattribute__(self, name: str) -> object:
+        if name in SystemSettings.__dataclass_fields__:
+            object.__getattribute__(self, "__dict__").setdefault("asked", set()).add(name)
+        return object.__getattribute__(self, name)
+
+
+@pytest.mark.slow
+def test_a_method_reads_no_setting_that_it_does_not_state(tmp_path: Path) -> None:
+    world = sample_world(tmp_path)
+    for method in METHODS:
+        for settings in (Watched(), Watched(epsilon=None, context="retrieved")):
+            config = load(["experiment=sp"])
+            config.systems = settings
+            asyncio.run(MethodInWorld(method, config, world).observe(improvised(3)))
+            assert settings.__dict__.get("asked", set()) <= set(method.reads), method.name
+
+
+def conditions(group: Any, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
+    for f in fields(group):
+        for condition in filter(None, f.metadata.get(WHEN, "").split(", ")):
+            yield f"{prefix}{f.name}", group, condition
+        if is_dataclass(kind := get_type_hints(group)[f.name]):
+            yield from conditions(kind, f"{prefix}{f.name}.")
+
+
+def test_every_condition_names_a_fact_or_a_setting() -> None:
+    """A misspelt condition would refuse a setting that has an effect."""
+    keys = {f.name for f in fields(Config)}
+    for key, group, condition in (*conditions(Config), *conditions(ModelSettings)):
+        name, equals, values = condition.partition("=")
+        name = name.removesuffix("!")
+        if equals:
+            assert name in {f.name for f in fields(group)} | keys, key
+            assert values, key
+        else:
+            assert condition in {*FACTS, "read_by_methods"}, key

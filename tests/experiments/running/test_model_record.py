@@ -1,0 +1,119 @@
+"""What a run says of its model, what it refuses, and what a resumed one holds it to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from actors.backends.backends import find_backend
+from actors.backends.model_settings import ModelSettings
+from actors.errors import UserError
+from actors.messages import Abilities
+from actors.reader.reader import ReaderSettings
+from experiments.config.config import Config
+from experiments.config.loading import load
+from experiments.planning.models import find_models
+from experiments.records.recorder import RunFolder
+from experiments.running.model_record import AbleModel, check_abilities, describe
+
+ABLE = Abilities(schema=True, likelihoods=True, context_tokens=8192)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path)
+
+
+def main(config: Config, abilities: Abilities) -> AbleModel:
+    return AbleModel(find_models(config, ()).main, (), abilities)
+
+
+def said(abilities: Abilities, *words: str) -> str:
+    config = load(["experiment=mmqa_prune", *words])
+    [line] = describe(config, [main(config, abilities)])
+    return line
+
+
+def check(abilities: Abilities, folder: RunFolder, *words: str) -> None:
+    config = load(["experiment=mmqa_prune", *words])
+    check_abilities(config.agents, [main(config, abilities)], folder)
+
+
+def test_one_line_says_what_the_model_can_do_and_how_it_is_used() -> None:
+    assert said(ABLE) == (
+        "model reader: replies kept to a schema; its own probabilities as confidences; pictures as pictures; "
+        "8,192 tokens"
+    )
+    assert said(Abilities(pictures=False, seeds=False)) == (
+        "model reader: replies in lines; stated confidences; pictures as captions; no seeds"
+    )
+
+
+def test_what_the_run_asks_for_otherwise_is_said_as_well() -> None:
+    assert "replies in lines; stated confidences" in said(ABLE, "agents.replies=text", "agents.likelihoods=false")
+
+
+def test_a_run_without_pictures_says_nothing_of_them() -> None:
+    assert "picture" not in said(ABLE, "topology.visual=[]", "retrieval.pictures=0")
+    assert "picture" in said(ABLE, "topology.visual=[]")
+
+
+def test_enforced_replies_need_a_model_that_can_be_kept_to_a_schema(folder: RunFolder) -> None:
+    check(ABLE, folder, "agents.replies=enforced")
+    with pytest.raises(UserError, match=r"reader cannot be kept to a JSON schema; leave it at auto") as refused:
+        check(Abilities(), folder, "agents.replies=enforced")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_context_without_room_for_a_prompt_is_refused(folder: RunFolder) -> None:
+    check(ABLE, folder, "agents.max_tokens=8191")
+    with pytest.raises(UserError, match=r"agents.max_tokens=8192 leaves no room .* a context of 8192 tokens"):
+        check(ABLE, folder, "agents.max_tokens=8192")
+
+
+def test_a_run_is_resumed_with_the_model_that_it_began_with(folder: RunFolder) -> None:
+    check(ABLE, folder)
+    assert json.loads(folder.model.read_text())["abilities"]["context_tokens"] == 8192
+    check(ABLE, folder)
+    with pytest.raises(UserError, match=r"reader now has schema=false, context_tokens=null, and schema=true, .*=8192"):
+        check(Abilities(likelihoods=True), folder)
+
+
+def eyes(abilities: Abilities) -> AbleModel:
+    backend = find_backend("roles.visual_critic.model", ModelSettings("openai", "eyes"), ReaderSettings())
+    return AbleModel(backend, ("visual_critic", "visual_scientist"), abilities)
+
+
+def test_models_of_roles_are_described_checked_and_recorded_too(folder: RunFolder) -> None:
+    config = load(["experiment=mmqa_prune", "agents.replies=enforced"])
+    own = main(config, ABLE)
+    _, line = describe(config, [own, eyes(Abilities(schema=True))])
+    assert line.startswith("model eyes of visual_critic, visual_scientist: replies kept to a schema; stated")
+    with pytest.raises(UserError, match=r"eyes cannot be .* set roles.visual_critic.model.abilities.schema=true"):
+        check_abilities(config.agents, [own, eyes(Abilities())], folder)
+    check_abilities(config.agents, [own, eyes(Abilities(schema=True))], folder)
+    record = json.loads(folder.model.read_text())
+    assert (record["name"], record["roles"]["visual_scientist"]["name"]) == ("reader", "eyes")
+    check_abilities(config.agents, [own, eyes(Abilities(schema=True))], folder)
+    with pytest.raises(UserError, match=r"eyes now has likelihoods=true, and likelihoods=false when the run began"):
+        check_abilities(config.agents, [own, eyes(Abilities(schema=True, likelihoods=True))], folder)
+
+
+def test_a_record_that_is_damaged_is_not_passed_over(folder: RunFolder) -> None:
+    folder.model.write_text('{"abilities": ')
+    with pytest.raises(UserError, match=r"model.json is damaged"):
+        check(ABLE, folder)
+
+
+def test_a_record_without_end_is_not_read_whole(folder: RunFolder) -> None:
+    with folder.model.open("wb") as file:
+        file.truncate(2**35)
+    with pytest.raises(UserError, match=r"model.json is damaged \(it has more than 1,048,576 bytes\)"):
+        check(ABLE, folder)
+
+
+def test_what_earlier_versions_did_not_ask_for_is_not_compared(folder: RunFolder) -> None:
+    folder.model.write_text(json.dumps({"abilities": {"pictures": True, "flies": True}}))
+    check(ABLE, folder)

@@ -1,0 +1,130 @@
+"""The methods that `methods=[...]` can name: ours, an installed package's, or the user's own."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.errors import UserError
+from actors.lookup import find
+from topologies import baselines
+from topologies.defences import challenger, inspector, majority, suspicion
+from topologies.learning import variants
+from topologies.method import Method, MethodContext
+from topologies.systems import (
+    bdog,
+    ccot,
+    core_mmrag,
+    ddcot,
+    direct,
+    e_agent,
+    echosight,
+    hm_rag,
+    llava_mr2ag,
+    mad,
+    mh_mmkg,
+    mmapg,
+    omnisearch,
+    rora_vlm,
+    self_correction,
+    vidorag,
+    wiki_llava,
+)
+from topologies.topology import Topology
+
+# In the order of `help=methods`.
+METHODS = (
+    *baselines.METHODS,
+    challenger.METHOD,
+    inspector.METHOD,
+    majority.METHOD,
+    *suspicion.METHODS,
+    *variants.METHODS,
+    *direct.METHODS,
+    self_correction.METHOD,
+    ddcot.METHOD,
+    ccot.METHOD,
+    mad.METHOD,
+    wiki_llava.METHOD,
+    rora_vlm.METHOD,
+    echosight.METHOD,
+    llava_mr2ag.METHOD,
+    core_mmrag.METHOD,
+    *bdog.METHODS,
+    *mmapg.METHODS,
+    *mh_mmkg.METHODS,
+    omnisearch.METHOD,
+    vidorag.METHOD,
+    *hm_rag.METHODS,
+    e_agent.METHOD,
+)
+OURS = {method.name: method for method in METHODS}
+# By method, the methods that `experiment=<method>` evaluates before it, and the settings of its paper.
+EXPERIMENTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "agentdropout": (("single", "full", "random"), {}),
+    "agentprune": (("single", "full", "random"), {}),
+    "bdog": (("cot", "bdog_debate", "bdog_graph"), {"agents.temperature": 0, "systems.context": "retrieved"}),
+    "ccot": (("sp", "cot"), {"agents.temperature": 0}),
+    "core_mmrag": (("sp", "single"), {"agents.temperature": 0}),
+    "cot": (("sp",), {"agents.max_tokens": 1024}),
+    "ddcot": (("sp", "cot"), {"agents.temperature": 0.1}),
+    "e_agent": (("single",), {}),
+    "echosight": (("sp", "single"), {}),
+    "gptswarm": (("single", "full", "random"), {}),
+    "hm_rag": (("hm_rag_vector", "hm_rag_graph", "hm_rag_web"), {"agents.temperature": 0}),
+    "llava_mr2ag": (("sp", "single"), {}),
+    "mad": (("sp", "cot"), {"agents.temperature": 0}),
+    "mh_dfs": (("mh_vanilla",), {"agents.temperature": 0}),
+    "mh_knowledgeable": (("mh_vanilla_plus",), {"agents.temperature": 0}),
+    "mh_mmkg": (("single", "mh_vanilla"), {"agents.temperature": 0}),
+    "mh_offline": (("mh_vanilla",), {"agents.temperature": 0}),
+    "mh_perceptive": (("mh_vanilla_plus",), {"agents.temperature": 0}),
+    "mh_vanilla": ((), {"agents.temperature": 0}),
+    "mh_vanilla_plus": (("mh_vanilla",), {"agents.temperature": 0}),
+    "mmapg": (("cot", "mmapg_no_planning", "mmapg_no_retrieval"), {}),
+    "omnisearch": (("single",), {}),
+    "rora_vlm": (("sp", "single"), {}),
+    "self_correction": (("sp", "cot"), {}),
+    "sp": ((), {}),
+    "vidorag": (("single",), {}),
+    "wiki_llava": (("sp", "single"), {}),
+}
+# Traces lie in files that are named after methods, and these two after the phases before the evaluation.
+_PHASES = ("train", "calibrate")
+# Attributes of a topology's class that override the defaults of `Method`.
+_ATTRIBUTES = ("name", "roles", "asks_team", "needs_graph", "needs_calibration", "needs_library")
+
+
+def find_methods(names: Sequence[str]) -> tuple[Method, ...]:
+    """Finds methods by name, in the order given.
+
+    Raises:
+        UserError: no name, one that does not exist or is no method, or one named twice.
+    """
+    methods = tuple(_as_method(find(name, OURS, "methods", "methods"), name) for name in names)
+    found = [method.name for method in methods]
+    if not found or len(set(found)) < len(found):
+        raise UserError(f"methods={found}: name at least one, and each once")
+    return methods
+
+
+def _as_method(entry: Any, name: str) -> Method:
+    """A method itself, or that of a topology's class or of a function that makes a topology."""
+    if not isinstance(entry, Method) and not callable(entry):
+        raise UserError(f"methods: {name} is neither a Method nor something that makes a topology of a context")
+    method = entry if isinstance(entry, Method) else _made_by(entry)
+    if not re.fullmatch(r"\w[\w.-]*", method.name) or method.name in _PHASES:
+        raise UserError(f"methods: {name} is called {method.name!r}, which cannot name a file of traces; rename it")
+    return method
+
+
+def _made_by(make: Callable[[MethodContext], Topology]) -> Method:
+    called = getattr(make, "__name__", type(make).__name__)
+    # CamelCase to snake_case: `MyDebate` is the method my_debate.
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", called).lower()
+    # The first sentence, or the first paragraph where it has no full stop.
+    [first, *_] = re.split(r"(?<=\.)\s|\n\n", inspect.getdoc(make) or called, maxsplit=1)
+    attributes = {key: getattr(make, key) for key in _ATTRIBUTES if hasattr(make, key)}
+    return Method(**{"name": name, **attributes}, description=" ".join(first.split()), make=make)
