@@ -116,17 +116,14 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
     """
     keys = _keys(rows)
     short = short_keys(keys)
-    measures: dict[str, Cell] = {
-        "strict EM": number(STRICT, missing="-"),
-        "tokens": lambda means: f"{means['prompt_tokens'] + means['completion_tokens']:,.0f}",
-        "training tokens": number(TRAINING_TOKENS, ",.0f"),
-        "edges": lambda means: tenths(means["edges"]),
-        **{name.replace("_", " "): number(name, missing="-") for name in ATTACKED},
-    }
     known = {name for row in rows for name in row.means}
-    for name in (STRICT, TRAINING_TOKENS, *ATTACKED):
-        if name not in known:
-            del measures["strict EM" if name == STRICT else name.replace("_", " ")]
+    measures: dict[str, Cell] = {
+        **({"strict EM": number(STRICT, missing="-")} if STRICT in known else {}),
+        "tokens": lambda means: f"{means['prompt_tokens'] + means['completion_tokens']:,.0f}",
+        **({"training tokens": number(TRAINING_TOKENS, ",.0f")} if TRAINING_TOKENS in known else {}),
+        "edges": lambda means: tenths(means["edges"]),
+        **{name.replace("_", " "): number(name, missing="-") for name in ATTACKED if name in known},
+    }
 
     def cells(row: SweepRow) -> Iterator[str]:
         yield from (plain(row.values[key]) if key in row.values else "-" for key in keys)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
 
@@ -34,19 +33,6 @@ MANY = 12  # more values than this on one axis are drawn as points, not as cells
 FEW = 5  # values that are all written at an axis
 
 
-@dataclass(frozen=True, slots=True)
-class HeatCell:
-    """A mean and half the width of its 95% interval."""
-
-    mean: float
-    half: float
-
-    @staticmethod
-    def of(arm: Arm) -> HeatCell:
-        low, high = arm.ci95
-        return HeatCell(arm.mean, (high - low) / 2)
-
-
 def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
     """Draws lines over one key, heat maps over more, points where values are many.
 
@@ -64,7 +50,7 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
     axes = sorted(keys, key=lambda key: len(keys[key]))[-2:]
     down, across = (key for key in keys if key in axes)
     others = [key for key in keys if key not in axes]
-    panels: dict[str, dict[tuple[str, str], HeatCell]] = {}
+    panels: dict[str, dict[tuple[str, str], Arm]] = {}
     everyone = methods_in(arms)
 
     def changes(method: str) -> bool:
@@ -77,7 +63,7 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
     for setting, method in product(product(*(keys[key] for key in others)), methods):
         title = ", ".join([method, *(f"{key} {shown(value)}" for key, value in zip(others, setting, strict=True))])
         panels[title] = {
-            (shown(arm.values[down]), shown(arm.values[across])): HeatCell.of(arm)
+            (shown(arm.values[down]), shown(arm.values[across])): arm
             for arm in arms
             # Lists are compared as they are: values may be unhashable.
             if arm.method == method and [arm.values[key] for key in others] == list(setting)
@@ -120,7 +106,7 @@ def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> 
 
 @styled
 def heat_map(
-    panels: Mapping[str, Mapping[tuple[str, str], HeatCell]],
+    panels: Mapping[str, Mapping[tuple[str, str], Arm]],
     down: Sequence[str],
     across: Sequence[str],
     names: tuple[str, str],
@@ -142,24 +128,24 @@ def heat_map(
     width = COLUMN if columns == 1 and wide + labels + 1 < COLUMN else PAGE
     figure = Figure(figsize=(width, 0.5 + rows * (0.34 * len(down) + 0.55)), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    means = [cell.mean for cells in panels.values() for cell in cells.values()]
+    means = [arm.mean for arms in panels.values() for arm in arms.values()]
     # One scale for all panels, so that equal colours are equal values.
     low, high = min(means), max(means)
     # The last row of the grid may have more places than there are panels.
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
-    for axes, (title, cells) in zip(grid.flat, panels.items(), strict=False):
+    for axes, (title, arms) in zip(grid.flat, panels.items(), strict=False):
         values = np.ma.masked_invalid(np.full((len(down), len(across)), np.nan))
-        for (row, column), cell in cells.items():
-            values[down.index(row), across.index(column)] = cell.mean
+        for (row, column), arm in arms.items():
+            values[down.index(row), across.index(column)] = arm.mean
         axes.patch.set(**ABSENT)
         image = axes.pcolormesh(values, cmap=probabilities(), vmin=low, vmax=high, edgecolors="white", linewidth=0.8)
-        for (row, column), cell in cells.items():
+        for (row, column), arm in arms.items():
             # All means may be equal, and then there is no scale to place a value on.
-            colour = ink(probabilities(), (cell.mean - low) / (high - low) if high > low else 0)
+            colour = ink(probabilities(), (arm.mean - low) / (high - low) if high > low else 0)
             place = (across.index(column) + 0.5, down.index(row) + 0.5)
             look: Any = {"ha": "center", "va": "center", "fontsize": SMALL, "color": colour, "linespacing": 1.1}
-            axes.text(*place, f"{cell.mean:.3f}\n±{cell.half:.3f}", **look)
+            axes.text(*place, f"{arm.mean:.3f}\n±{(arm.ci95[1] - arm.ci95[0]) / 2:.3f}", **look)
         axes.set_title(title, fontsize=SMALL)
         axes.set_xticks(np.arange(len(across)) + 0.5, across)
         axes.set_yticks(np.arange(len(down)) + 0.5, down)

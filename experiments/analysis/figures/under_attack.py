@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, compare_pairs, methods_in
-from experiments.analysis.figures.axes import HeatCell, heat_map, shown
+from experiments.analysis.figures.axes import heat_map, shown
 from experiments.analysis.figures.style import (
     COLOURS,
     GREY,
@@ -45,8 +45,7 @@ def by_kind(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
     methods, panels = methods_in(arms), _by_other_settings(arms)
     if len(kinds) * len(methods) > BARS:
         cells = {
-            title: {(arm.method, _name(arm.values[KIND])): HeatCell.of(arm) for arm in group}
-            for title, group in panels.items()
+            title: {(arm.method, _name(arm.values[KIND])): arm for arm in group} for title, group in panels.items()
         }
         return heat_map(cells, methods, [_name(kind) for kind in kinds], ("", "attack"), metric)
     figure, grid = stacked(len(panels))
