@@ -429,41 +429,6 @@ def test_to_take_decoration_off_twice_changes_nothing(value: str) -> None:
     assert undecorated(once)[0] == once
 
 
-SENTENCE = st.lists(WORDS, min_size=1, max_size=8).map(lambda words: " ".join(["So", *words]) + ".")
-PLAIN = st.builds(ParsedReply, SENTENCE, ANSWER, st.integers(0, 100).map(lambda percent: percent / 100))
-DECORATIONS = {
-    "bold names": lambda r: f"**Reasoning:** {r.content}\n**Answer:** {r.answer}\n**Confidence:** {r.confidence}",
-    "bold lines": lambda r: "\n".join(f"**{line}**" for line in fill_in(r).split("\n")),
-    "bullets": lambda r: "\n".join(f"* {line}" for line in fill_in(r).split("\n")),
-    "numbers": lambda r: "\n".join(f"{i}. {line}" for i, line in enumerate(fill_in(r).split("\n"), 1)),
-    "headings": lambda r: f"## Reasoning\n{r.content}\n\n## Answer\n{r.answer}\n\n## Confidence\n{r.confidence}",
-    "quotation": lambda r: "\n".join(f"> {line}" for line in fill_in(r).split("\n")),
-    "fence": lambda r: f"```\n{fill_in(r)}\n```",
-    "thought": lambda r: f"<think>\nFirst.\nAnswer: no\nConfidence: 1\n</think>\n\n{fill_in(r)}",
-    "object": lambda r: json.dumps({"reasoning": r.content, "answer": r.answer, "confidence": r.confidence}),
-    "fenced object": lambda r: (
-        "```json\n"
-        + json.dumps({"reasoning": r.content, "answer": r.answer, "confidence": r.confidence}, indent=1)
-        + "\n```"
-    ),
-    "final": lambda r: fill_in(r).replace("\nAnswer:", "\nFinal answer:"),
-    "next line": lambda r: f"Reasoning:\n{r.content}\nAnswer:\n{r.answer}\nConfidence:\n{r.confidence}",
-    "wide colons": lambda r: f"Reasoning：{r.content}\nAnswer：{r.answer}\nConfidence：{r.confidence}",
-    "commentary": lambda r: f"{fill_in(r)}\n\nI hope that this helps!",
-    "box": lambda r: f"Reasoning: {r.content}\nAnswer: $\\boxed{{{r.answer}}}$\nConfidence: {r.confidence}",
-    "quotes": lambda r: f'Reasoning: {r.content}\nAnswer: "{r.answer}"\nConfidence: {r.confidence}',
-    "percent": lambda r: f"Reasoning: {r.content}\nAnswer: {r.answer}\nConfidence: {round(100 * r.confidence)}%",
-    "one line": lambda r: f"{r.content} Answer: {r.answer} (confidence {r.confidence})",
-}
-
-
-@pytest.mark.parametrize("decoration", DECORATIONS)
-@settings(max_examples=40)
-@given(PLAIN)
-def test_decoration_does_not_change_what_is_read(decoration: str, reply: ParsedReply) -> None:
-    assert parse_reply(DECORATIONS[decoration](reply)) == reply
-
-
 REPEATED = r"""a * " '" { '" answer: \boxed{ \text{ ( $ ` _ \ confidence (confidence <think> </think> <answer>
 "answer":" 'answer':" {"answer":""".split()
 LEADS = ("", "Answer: ", "Reasoning: r\nAnswer: ", 'Answer: "', '{"answer": "', "Confidence: ")
