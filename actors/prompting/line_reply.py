@@ -42,7 +42,6 @@ _MARKS = r"(?:\W|_){0,16}+"
 _CLOSED_BY = str.maketrans("“‘([<", "”’)]>")
 _OPENED = re.compile(r"[*_`\"'“‘]+$")
 _NEXT_QUESTION = re.compile(r"\W{0,6}(?:next )?question(?: \d{1,2})?[*_]{0,3}\s?[:：]", re.IGNORECASE)
-_BRACKETED = re.compile(r"^\s*\[([A-Za-z][\w -]{2,20})\]\s*[:：]?\s*")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w -]{1,20})>")
 # A node as prompts show it: `Retrieval (from 1, 3): Look up ...`.
 _NODE = re.compile(
@@ -139,7 +138,6 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
         # Small models go on with a question of their own, and answer that.
         if found and _NEXT_QUESTION.match(line):
             break
-        line = _BRACKETED.sub(lambda m: f"{m[1]}: " if names.field(m[1]) else m[0], line, count=1)
         label = pattern.match(line)
         field = names.field(label["name"]) if label else None
         if (

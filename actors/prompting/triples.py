@@ -14,7 +14,6 @@ _ARROW = re.compile(
     r"|\s*[-–—]{1,2}\s?[\[(]\s*([^\[\]()]{1,80}?)\s*[\])]\s?[-–—]{1,2}[>›→]?\s*"  # a -[r]-> b
     r"|\s+--\s?([^->]{1,80}?)\s?--+>?\s+"  # a --r--> b
 )
-_DASH = re.compile(r"\s+[-–—]\s+")
 _ASIDE = re.compile(
     r"\s*(?:\s[#←]\s.*|//\s.*|\s?[(\[](?:from|source|see|implied|inferred|as|based|stated|per|according|not|picture|passage|"
     r"evidence|\d)[^()\[\]]*[)\]]|\s?\[\d{1,2}(?:,\s?\d{1,2})*\])\s*[.;]?$",
@@ -74,8 +73,6 @@ def _of_text(text: str) -> Parts | None:
         return _between_arrows(inner, arrows)
     if whole[:1] in _BRACKETS or text[:1] in _BRACKETS:
         return _checked(_between_commas(inner) if "," in inner else inner.split(";"))
-    if len(parts := _DASH.split(inner)) == 3:
-        return _checked(parts)
     quoted = re.fullmatch(r'\s*"([^"]+)"\s*,\s*"([^"]+)"\s*,\s*"([^"]+)"\s*', inner)
     return _checked(quoted.groups()) if quoted else None
 
