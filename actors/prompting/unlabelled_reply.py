@@ -17,6 +17,7 @@ from actors.prompting.triples import looks_like_triple
 _ON_ONE_LINE = re.compile(r"(.*[\s.,;*_|])(?:final )?answer[*_`]{0,3}[:：](.*)", re.IGNORECASE)
 _THE_ANSWER_IS = re.compile(
     r"(?:^|[\s,;(])(?:the|my|our|so the)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
+    r"(?:to (?:the|this|your) question\s)?"
     r"(?:is|would be)\s?[:：]?\s+(?=[^\n])",
     re.IGNORECASE,
 )
@@ -72,6 +73,8 @@ def _sole(lines: Sequence[str], field: Field) -> list[RawField]:
         whole = one_line(" ".join(own))
         if len(whole.split()) < 3 or is_unknown(whole) or _REFUSES.search(whole) or whole[:1] in "<{[":
             return []
+        if _THE_ANSWER_IS.match(whole):
+            return []  # an answer in place of the thought that was asked for
         return [RawField(field, tuple(own))]
     if field.value is Value.NUMBERS and (boxes := BOXED.findall("\n".join(lines))):
         return [RawField(field, (undecorated(boxes[-1])[0],))]
