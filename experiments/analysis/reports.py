@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from experiments.analysis import html_page, turn_counts
 from experiments.analysis.compare import varied
-from experiments.analysis.discussions import LIMIT_TURNS, Embedded, embed
+from experiments.analysis.embedded import LIMIT_TURNS, Embedded, embed
 from experiments.analysis.result_table import ResultTable, plain, tenths, with_interval
 from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import EMBEDDED_NOTE, STRICT, Metrics, model_notes

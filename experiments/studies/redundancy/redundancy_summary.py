@@ -136,24 +136,14 @@ def measured_effects(effects: Floats) -> list[Metrics]:
     # One seed for all edges, so that equal rows give equal results.
     tests = [paired_test(row, np.zeros_like(row), derive_seed("effect"), draws) for row in effects]
     adjusted = holm([test["p_value"] for test in tests])
-    return [
-        {
-            "mean": test["difference"],
-            "ci95": test["ci95"],
-            "p_value": test["p_value"],
-            "adjusted_p": p,
-            "shown": p < LEVEL,
-        }
-        for test, p in zip(tests, adjusted, strict=True)
-    ]
+    effect = ({"mean": test["difference"], "ci95": test["ci95"], "p_value": test["p_value"]} for test in tests)
+    return [{**row, "adjusted_p": p, "shown": p < LEVEL} for row, p in zip(effect, adjusted, strict=True)]
 
 
 def least_questions(edges: int) -> int:
-    """The fewest questions in which an edge must make the same difference to be shown.
+    """The fewest questions in which an edge must make the same difference, and none the opposite, to be shown.
 
-    In no question may it make the opposite difference.
-
-    For p < LEVEL after correction for this many edges, by a two-sided sign test: p = 2 / 2^n.
+    By a two-sided sign test, p = 2 / 2^n, after correction for this many edges.
     """
     # Solved for n: 2 / 2^n < LEVEL / edges.
     return ceil(1 + log2(max(edges, 1) / LEVEL))
