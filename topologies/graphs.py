@@ -165,7 +165,7 @@ def _reached(start: int, onwards: Sequence[Sequence[int]], place: Sequence[int],
 
 
 def speaking_order(spatial: Bools) -> Ints:
-    """Orders the agents of a DAG topologically of a DAG, int [agents], agents of the smallest depth and index first.
+    """Orders the agents of a DAG, int [agents], agents of the smallest depth and index first.
 
     Raises ValueError when there is a cycle.
     """
