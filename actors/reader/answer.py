@@ -14,6 +14,7 @@ from actors.reader.english import (
     PEOPLE,
     PLACES,
     STOP_WORDS,
+    YEAR,
     name_spans,
     normal_name,
     stem,
@@ -22,7 +23,6 @@ from actors.reader.english import (
 from actors.reader.question import AnswerType, QuestionForm
 from actors.reader.statements import Statement
 
-_YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
 _DATE = re.compile(rf"\b(?:\d{{1,2}} )?(?:{MONTHS})(?: \d{{1,2}},)?(?: \d{{4}})?\b")
 _NUMBER = re.compile(rf"\b(?:\d[\d,.]*\d|\d|{'|'.join(NUMBERS)})\b", re.IGNORECASE)
 _QUANTITY = re.compile(r"(?:[$£€]\s?)?\b\d[\d,.]*(?:[- ]?(?:%|[a-zµ]+))?", re.IGNORECASE)
@@ -116,7 +116,7 @@ def _from_cells(
         elif form.answer_type is AnswerType.PLACE:
             fit = 0.9 if stems & _PLACE_STEMS else 0.8 * _name_fit(value, form, kinds)
         elif form.answer_type is AnswerType.TIME:
-            fit = 0.9 if _YEAR.search(value) or _DATE.search(value) else 0.0
+            fit = 0.9 if YEAR.search(value) or _DATE.search(value) else 0.0
         elif form.answer_type in (AnswerType.COUNT, AnswerType.QUANTITY):
             fit = (0.9 if stems & {*form.head, *form.focus} else 0.3) if re.search(r"\d", value) else 0.0
         elif form.answer_type is AnswerType.COLOUR:
@@ -136,11 +136,11 @@ def _from_text(
     text = statement.text
     spans: list[tuple[str, int, int, float]] = []
     if form.answer_type is AnswerType.TIME:
-        spans = [(m[0], m.start(), m.end(), 1.0 if _YEAR.search(m[0]) else 0.7) for m in _DATE.finditer(text)]
+        spans = [(m[0], m.start(), m.end(), 1.0 if YEAR.search(m[0]) else 0.7) for m in _DATE.finditer(text)]
         # `Which year` asks for the year of a date, and a text without a full date may have a year.
         year_only = "year" in form.head or not spans
         if year_only:
-            spans = [(m[0], m.start(), m.end(), 1.0) for m in _YEAR.finditer(text)]
+            spans = [(m[0], m.start(), m.end(), 1.0) for m in YEAR.finditer(text)]
     elif form.answer_type in (AnswerType.COUNT, AnswerType.QUANTITY):
         pattern = _NUMBER if form.answer_type is AnswerType.COUNT else _QUANTITY
         spans = [(m[0], m.start(), m.end(), _counts(text[m.end() :], form)) for m in pattern.finditer(text)]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.reader.answer import Phrase, kinds_of, phrases
-from actors.reader.english import COLOURS, NUMBERS, content_stems, name_spans, normal_name, stem, words
+from actors.reader.english import COLOURS, NUMBERS, YEAR, content_stems, name_spans, normal_name, stem, words
 from actors.reader.question import AnswerType, QuestionForm, question_form
 from actors.reader.statements import Statement
 
@@ -140,7 +140,6 @@ def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda f: (-f.value, f.key))
 
 
-_YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _COLOUR_STEMS = frozenset(map(stem, COLOURS))
 _NEGATION = frozenset(("not", "never", "no", "without", "none"))
@@ -208,9 +207,9 @@ def _number_of(
         for header, value in options:
             # In running text a year is hardly the compared number; a cell contains nothing else.
             match = (
-                _YEAR.search(value)
+                YEAR.search(value)
                 if group == "time"
-                else _NUMBER.search(_YEAR.sub("", value) if not statement.cells else value)
+                else _NUMBER.search(YEAR.sub("", value) if not statement.cells else value)
             )
             if not match or key == normal_name(value):
                 continue
