@@ -107,10 +107,6 @@ def test_the_merged_humanitarian_task_has_five_classes(tmp_path: Path, label: st
     assert five.gold == (merged,)
 
 
-def test_the_number_of_questions_is_capped_by_seed(root: Path) -> None:
-    assert len(list(CrisisMmd.at(root, limit=2, seed=3).evaluate())) == 2
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [

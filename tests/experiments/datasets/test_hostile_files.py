@@ -22,6 +22,7 @@ from experiments.datasets.item import Dataset
 from experiments.datasets.kind import DataRequest, DataSettings
 from experiments.datasets.mh import NODE, QUESTION
 from experiments.datasets.pictures import check_image
+from experiments.datasets.reading import unpacked
 from experiments.datasets.sheets import read_sheet
 from tests.fuzz.layouts import LAYOUTS, picture
 from tests.fuzz.mutations import size
@@ -325,3 +326,21 @@ def test_a_file_without_records_is_refused(file: str, tmp_path: Path) -> None:
 def test_a_limit_that_no_data_set_follows_is_refused() -> None:
     with pytest.raises(UserError, match=r"data\.limit=99999999999: expected at least 1"):
         load(["experiment=mmqa_prune", "data.limit=99999999999"])
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    path = tmp_path / "lines.gz"
+    path.write_bytes(gzip.compress(b"one\n") + bytes(1_000) + gzip.compress(b"two\n"))
+    return path
+
+
+def test_all_members_are_read(packed: Path) -> None:
+    with unpacked(packed) as file:
+        assert file.readlines() == [b"one\n", b"two\n"]
+
+
+def test_zeros_without_end_are_not_waited_for(packed: Path) -> None:
+    os.truncate(packed, 20 * 2**30)  # takes no room on the disk
+    with unpacked(packed) as file, pytest.raises(gzip.BadGzipFile, match="zeros follow a member"):
+        file.read()

@@ -162,12 +162,6 @@ def test_a_question_without_context_has_an_empty_pool(root: Path) -> None:
     assert (item.pool, item.supporting, item.tags["context"]) == ((), (), "NO")
 
 
-def test_a_limit_takes_a_seeded_nested_subset(root: Path) -> None:
-    (one,) = ScienceQa.at(root, train=1, seed=4).train()
-    assert one in list(ScienceQa.at(root, train=2, seed=4).train())
-    assert len(list(ScienceQa.at(root, limit=1).evaluate())) == 1
-
-
 @pytest.mark.parametrize("name", ["problems.json", "pid_splits.json", "captions.json"])
 def test_a_missing_file_is_named_with_its_origin(root: Path, name: str) -> None:
     (root / name).unlink()
@@ -205,22 +199,9 @@ def test_a_picture_of_which_nothing_is_known_is_a_question_without_sources(root:
         list(ScienceQa.at(root).train())
 
 
-def test_an_image_that_cannot_be_decoded_is_named(root: Path) -> None:
-    (root / "images" / "test" / "4" / "image.png").write_bytes(b"nothing")
-    with pytest.raises(UserError, match=r"image\.png cannot be decoded"):
-        list(ScienceQa.at(root).corpus())
-
-
 def test_a_split_of_which_nothing_is_there_is_an_error(root: Path) -> None:
     with pytest.raises(UserError, match="no problem of split minival"):
         list(ScienceQa.at(root, split="minival").evaluate())
-
-
-def test_no_answer_scores_zero(root: Path) -> None:
-    dataset = ScienceQa.at(root)
-    item = next(dataset.train())
-    answers = (None, "that one", "B", "this one", "either")
-    assert [dataset.score(item, answer).utility for answer in answers] == [0.0, 1.0, 1.0, 0.0, 0.0]
 
 
 def test_only_questions_with_a_picture_are_taken_where_that_is_asked_for(root: Path) -> None:

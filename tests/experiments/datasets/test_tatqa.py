@@ -99,17 +99,6 @@ def test_without_a_training_file_training_is_an_error_that_names_it(root: Path) 
         list(TatQa.at(root).train())
 
 
-def test_a_limit_takes_some(root: Path) -> None:
-    assert len(list(TatQa.at(root, limit=1).evaluate())) == 1
-
-
-def test_a_truncated_file_is_named_with_the_line(root: Path) -> None:
-    path = root / "tatqa_dataset_dev.json"
-    path.write_text(path.read_text()[:-5])
-    with pytest.raises(UserError, match=r"tatqa_dataset_dev\.json.*: broken JSON"):
-        list(TatQa.at(root).evaluate())
-
-
 @pytest.mark.parametrize(
     ("bad", "said"),
     [

@@ -1,0 +1,106 @@
+"""Claims that hold for every benchmark, on a small valid instance of its layout."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.errors import UserError
+from experiments.conformance.parts import check_dataset
+from experiments.datasets.catalogue import DATASETS, dataset_kind
+from experiments.datasets.item import Dataset
+from experiments.datasets.kind import DataRequest, DataSettings
+from tests.fuzz.layouts import LAYOUTS
+
+# The file of the evaluated questions, and one picture of the corpus.
+FILES = {
+    "mmqa": ("MMQA_dev.jsonl", "final_dataset_images/i1.png"),
+    "scienceqa": ("problems.json", "images/test/4/image.png"),
+    "tatqa": ("tatqa_dataset_dev.json", ""),
+    "vidoseek": ("rag_dataset.json", "img/d_1.jpg"),
+    "webqa": ("WebQA_train_val.json", ""),
+    "mmbench": ("MMBench_DEV_EN.tsv", ""),
+    "crisismmd": (
+        "crisismmd_datasplit_agreed_label/task_informative_text_img_agreed_lab_test.tsv",
+        "data_image/1_0.png",
+    ),
+    "mh": ("questions_mh/question_list.xlsx", "mmkg/Roarer/Knowledge_Images/Bite/1.png"),
+}
+every = pytest.mark.parametrize("kind", FILES)
+
+
+@pytest.fixture
+def root(kind: str, tmp_path: Path) -> Path:
+    LAYOUTS[kind](tmp_path / "data")
+    return tmp_path / "data"
+
+
+def opened(kind: str, root: Path, limit: int | None = 2, train: int = 1, seed: int = 0) -> Dataset:
+    settings = DataSettings(kind, str(root), limit)
+    return dataset_kind(kind).open(DataRequest(settings, root / "cache", train, train, seed, whole_corpus=True))
+
+
+def ids(dataset: Dataset) -> list[str]:
+    return [item.question.id for item in dataset.evaluate()]
+
+
+def read(dataset: Dataset) -> list[Any]:
+    return [*dataset.train(), *dataset.evaluate(), *dataset.corpus()]
+
+
+def test_the_table_names_every_benchmark() -> None:
+    assert {kind.name for kind in DATASETS} == {*FILES, "sample"} == {*LAYOUTS, "sample"}
+
+
+@every
+def test_splits_sources_and_scores_conform(kind: str, root: Path) -> None:
+    check_dataset(opened(kind, root))
+
+
+@every
+def test_a_larger_limit_adds_questions_in_an_order_by_seed(kind: str, root: Path) -> None:
+    one, two = (ids(opened(kind, root, limit)) for limit in (1, 2))
+    assert set(one) <= set(two)
+    assert ids(opened(kind, root, 2)) == two
+    everything = ids(opened(kind, root, None, train=0))
+    assert [id for id in everything if id in two] == two
+
+
+@every
+def test_a_missing_file_is_named_with_its_origin(kind: str, root: Path) -> None:
+    (root / FILES[kind][0]).unlink()
+    with pytest.raises(UserError) as refused:
+        opened(kind, root)
+    assert str(root) in str(refused.value)
+    assert dataset_kind(kind).release in str(refused.value)
+
+
+@every
+@pytest.mark.parametrize("damage", ["truncated", "empty", "another form"])
+def test_a_damaged_file_is_named_in_one_line(kind: str, damage: str, root: Path) -> None:
+    path = root / FILES[kind][0]
+    content = path.read_bytes()
+    path.write_bytes({"truncated": content[: len(content) * 2 // 3 - 3], "empty": b"", "another form": b"7\n"}[damage])
+    with pytest.raises(UserError) as refused:
+        read(opened(kind, root))
+    assert str(root) in str(refused.value)
+    assert str(refused.value).isprintable()
+
+
+@every
+def test_a_damaged_picture_is_named(kind: str, root: Path) -> None:
+    if not FILES[kind][1]:
+        pytest.skip("it has no pictures, or holds them in its tables")
+    (root / FILES[kind][1]).write_bytes(b"\x89PNG damaged")
+    with pytest.raises(UserError, match=r"cannot be decoded"):
+        read(opened(kind, root))
+
+
+@every
+def test_a_folder_that_is_not_there_is_named(kind: str, root: Path) -> None:
+    shutil.rmtree(root)
+    with pytest.raises(UserError, match=r"data\.root=.* is not a folder"):
+        opened(kind, root)
