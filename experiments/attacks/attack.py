@@ -76,7 +76,7 @@ def check_phases(settings: AttackSettings, rounds: int | None, questions: int | 
     ):
         if last is not None and begins > last:
             raise UserError(
-                f"attack.{name}={getattr(settings, name)}: nobody would ever be attacked, as there are only {last} "
+                f"attack.{name}={getattr(settings, name)}: no discussion would be attacked: there are only {last} "
                 f"{name.removeprefix('from_')}s; lower it"
             )
 

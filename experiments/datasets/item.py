@@ -12,16 +12,16 @@ from experiments.metrics.answer_metrics import choice_of, exact_match, list_f1, 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A question with its label.
+    """A question with its label. Sources are named by their documents (`Source.doc`).
 
-    `pool` and `supporting` are `Source.doc` ids: the question's own sources (distractors included) and those that
-    hold its answer. `own` are those that are part of the question itself (its hint, its picture), which even a method
-    that retrieves nothing is shown; they are in the pool as well. A source named in `withheld` would give the label
-    away and is never retrieved for this question.
-    `paths` are those through the data set's own knowledge graph that lead to the answer, each as its entities from the
-    first to the last, and `topics` the entities that a search in that graph may start from. `tags` are what reports
-    group by (question type, subject, grade, ...). Items with the same `group` are one question asked several times
-    over: it counts once, with the least that any of them scores.
+    pool: the question's own sources, distractors included.
+    supporting: sources that hold its answer.
+    withheld: sources that would give the label away, and are never retrieved for this question.
+    own: sources that are part of the question (its hint, its picture), which every method is shown; also in the pool.
+    paths: paths through the data set's own knowledge graph to the answer, each as its entities in order.
+    topics: entities from which a search in that graph may start.
+    tags: properties by which reports group questions (type, subject, grade, ...).
+    group: items with one group are one question asked several times: it counts once, with the lowest of their scores.
     """
 
     question: Question
@@ -40,8 +40,8 @@ class Item:
 class Score:
     """The score of an answer, all values in [0, 1].
 
-    `utility` is the data set's own metric (exact match or accuracy), the phi of Eq. 7. Where that accepts an answer
-    which merely contains the gold one, `strict_em` is the exact match that does not; None elsewhere.
+    utility: the data set's own metric (exact match or accuracy), the phi of Eq. 7.
+    strict_em: exact match without containment, where `utility` accepts an answer that contains the gold one; else None.
     """
 
     utility: float
@@ -50,7 +50,7 @@ class Score:
 
 
 def text_score(item: Item, answer: str | None) -> Score:
-    """M3Prune's EM (containment), and F1 and strict EM of MultimodalQA's script, of an answer in free text."""
+    """Scores free text: M³Prune's EM (containment), F1 and strict EM of MultimodalQA's script."""
     if answer is None:
         return Score(0.0, 0.0, 0.0)
     gold = item.gold
@@ -58,7 +58,7 @@ def text_score(item: Item, answer: str | None) -> Score:
 
 
 def choice_score(item: Item, answer: str | None) -> Score:
-    """Accuracy of multiple choice, without partial credit: the answer names the right choice and no other."""
+    """Scores multiple choice: 1 for an answer that names the right choice and no other, else 0."""
     if answer is None:
         return Score(0.0, 0.0)
     choices = item.question.choices

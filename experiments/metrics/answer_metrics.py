@@ -1,4 +1,4 @@
-"""Scores of answers.
+"""Scores answers: exact match, F1, multiple choice, and recall of documents.
 
 Normalisation, strict exact match and list F1 follow MultimodalQA's official script, which follows DROP's and SQuAD's;
 the exact match that M3Prune reports is the lenient one by containment.
@@ -20,9 +20,7 @@ NUMBER_WORDS: dict[str, int] = {
     **{"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9},
 }
 # The texts that float() reads, as in the script.
-_NUMBER = re.compile(
-    r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII
-)  # as in the script, what float() reads
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII)
 _ARTICLES = frozenset({"a", "an", "the"})
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # The point and the plus may belong to a number at its start (.5, +3); the minus is a separator before it comes here.
@@ -33,7 +31,7 @@ def normalise(text: str) -> str:
     """Lower case; split at blanks and hyphens; punctuation and articles gone; numbers and number words as floats.
 
     "The two-time champion" becomes "2.0 time champion"; "1,161" becomes "1161.0". Unlike the official script, a decimal
-    keeps its point beside other punctuation: "$6.9," is 6.9, not 69.
+    keeps its point next to other punctuation: "$6.9," is 6.9, not 69.
     """
     # Hyphens split before punctuation goes, or "two-time" would become one word.
     tokens = (_normalise_token(token) for token in re.split(r"[\s-]+", text.lower()))
@@ -92,7 +90,7 @@ def list_f1(answer: str, gold: Sequence[str]) -> float:
 
 
 def _span(text: str) -> str:
-    """A span that normalisation would empty ("A", "The") stands as it is, in lower case."""
+    """The normalised span; one that would be empty ("A", "The") in lower case instead."""
     return normalise(text) or text.strip().lower()
 
 
@@ -114,7 +112,7 @@ def _aligned_f1(answer: list[set[str]], gold: list[set[str]]) -> float:
 
 
 def _bag_f1(answer: set[str], gold: set[str]) -> float:
-    # DROP's rule: a right unit beside a wrong number earns nothing.
+    # DROP's rule: a right unit with a wrong number earns nothing.
     numbers = {token for token in gold if _NUMBER.fullmatch(token)}
     common = len(answer & gold)
     if not common or (numbers and not numbers & answer):
@@ -139,7 +137,7 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
     for form in (str, str.casefold):
         matches = [i for i, choice in enumerate(plain) if form(choice) == form(named)]
         if matches:
-            # Two choices that read alike cannot be told apart.
+            # Two choices with equal texts cannot be distinguished.
             return matches[0] if len(matches) == 1 else None
     if letter := _LETTER.fullmatch(named):
         return _index(letter[1], len(plain))

@@ -74,7 +74,7 @@ def answer_of(answer: str | float, modality: str, **instances: list[Any]) -> Ans
 
 
 def stated(passage: WorldPassage, value: str) -> Answer:
-    """An answer that stands in a passage. The world is ASCII, so that characters count as bytes."""
+    """An answer from a passage. The world is ASCII, so that characters count as bytes."""
     # Whole words: a value may be part of a longer name in the passage.
     match = re.search(rf"\b{re.escape(value)}\b", passage.text)
     if match is None:
@@ -206,7 +206,7 @@ class Asker:
         return Finding(self.ask(relation, x), f"the {relation.name}", stated(passage, value), own)
 
     def of_picture(self, entity: WorldEntity, x: str) -> Finding:
-        """Colour, number, kind, lettering, or yes or no; `turn` sets how often each is drawn."""
+        """Colour, number, kind, words, or yes or no; `turn` sets how often each is drawn."""
         picture, scene, turn = self.domain.picture, entity.scene, self.rng.random()
         group = self.rng.choice(scene.groups)
         single, things = group.count == 1, plural(group.kind)
@@ -216,9 +216,9 @@ class Asker:
             kind = self.rng.choice((group.kind, self.rng.choice([kind for kind in SHAPES if kind != group.kind])))
             questions = (f"Is there {article(kind)} {kind} on {{p}}?", f"Does {{p}} show {article(kind)} {kind}?")
             answer = "yes" if any(other.kind == kind for other in scene.groups) else "no"
-        elif turn < 0.35 and scene.lettering:
+        elif turn < 0.35 and scene.words:
             questions = ("What does the lettering on {p} read?", "Which words are written on {p}?")
-            answer = scene.lettering
+            answer = scene.words
         elif turn < 0.58:
             questions = (f"How many {things} are on {{p}}?", f"What is the number of {things} on {{p}}?")
             answer = NUMBERS[group.count]

@@ -64,7 +64,7 @@ def _sum(asker: Asker) -> Draft | None:
         return None
     clue, group, mark = asker.by_group(), asker.domain.group.name, asker.domain.mark.name
     cells = [asker.cell(entity, mark) for entity in clue.fits]
-    # Every cell that is added up is evidence, not the total alone, which stands nowhere.
+    # Every cell that is added up is evidence, not the total alone, which is in no cell.
     where = [place for cell in cells for place in cell["table_indices"]]
     total = answer_of(float(sum(int(cell["answer"]) for cell in cells)), "table", table_indices=where)
     value = clue.fits[0].cells[group]
@@ -94,7 +94,7 @@ def _intersected(asker: Asker, left: Clue | None, right: Clue | None) -> Draft |
     both = [entity for entity in left.fits if entity in right.fits]
     if len(both) != 1:
         return None
-    # Either condition may come first, so that its place says nothing about its kind.
+    # Either condition may come first, so that its place does not depend on its kind.
     first, last = asker.rng.sample((left.text, right.text), 2)
     also = asker.rng.choice(("the", "also"))
     text = f"which {asker.domain.noun} {first} is {also} one {last}?"

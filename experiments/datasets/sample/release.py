@@ -123,7 +123,7 @@ def _packed(records: Iterable[Record]) -> bytes:
 
 
 def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[Record]:
-    """As many questions of each type as its weight says, at least one where `number` allows; no wording twice."""
+    """Questions of each type by its weight, at least one where `number` allows; no wording twice."""
     records: list[Record] = []
     used: set[str] = set()
     for place, name in enumerate(_shares(number, rng)):
@@ -200,7 +200,7 @@ def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], r
 
 
 def _pool(needed: list[str], near: list[str], far: list[str], size: int, rng: Random) -> list[str]:
-    """The needed documents, then most of what is left from the same shelf, then from like shelves; shuffled."""
+    """The needed documents, most others of the same shelf, and some of like shelves; shuffled."""
     pool = list(dict.fromkeys(needed))
     rest = [doc for doc in near if doc not in pool]
     # Two places at least stay for documents of other shelves.

@@ -44,10 +44,10 @@ class Things:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that is on a picture; `lettering` may be empty."""
+    """Content of a picture; `words` are written on it and may be empty."""
 
     groups: tuple[Things, ...]
-    lettering: str
+    words: str
     ground: str
 
     def describe(self, picture: str, title: str, rng: Random) -> str:
@@ -60,10 +60,8 @@ class Scene:
                 f"{things[0].upper()}{things[1:]} can be seen on the {picture} of {title}.",
             )
         )
-        if self.lettering:
-            text += rng.choice(
-                (f" The lettering reads {self.lettering}.", f" The words {self.lettering} are written on it.")
-            )
+        if self.words:
+            text += rng.choice((f" The lettering reads {self.words}.", f" The words {self.words} are written on it."))
         return text + f" The background is {self.ground}."
 
 
@@ -80,13 +78,13 @@ def joined(parts: list[str]) -> str:
 
 
 def draw(scene: Scene) -> bytes:
-    """The scene as PNG, `SIZE` pixels square; things stand in a grid, one kind after the other, lettering below."""
+    """The scene as PNG, `SIZE` pixels square; things stand in a grid, one kind after the other, words below."""
     ground = GROUNDS[scene.ground]
     image = Image.new("RGB", (SIZE, SIZE), ground)
     canvas = ImageDraw.Draw(image)
     things = [group for group in scene.groups for _ in range(group.count)]
-    height = SIZE - 44 if scene.lettering else SIZE
-    # As many columns as make the largest square cells; 44 pixels below are for the lettering.
+    height = SIZE - 44 if scene.words else SIZE
+    # As many columns as make the largest square cells; 44 pixels below are for words.
     columns = max(range(1, len(things) + 1), key=lambda n: min(SIZE / n, height / math.ceil(len(things) / n)))
     rows = math.ceil(len(things) / columns)
     cell = min(SIZE / columns, height / rows)
@@ -95,10 +93,10 @@ def draw(scene: Scene) -> bytes:
         x, y = left + cell * (place % columns), top + cell * (place // columns)
         # A margin of 8% on each side keeps neighbours apart.
         SHAPES[group.kind](Pen(canvas, x + cell * 0.08, y + cell * 0.08, cell * 0.84, COLOURS[group.colour], ground))
-    if scene.lettering:
+    if scene.words:
         # Pillow's own font, because those of machines differ.
         font = ImageFont.load_default(size=24)
-        canvas.text((SIZE / 2, SIZE - 22), scene.lettering, fill=COLOURS["black"], font=font, anchor="mm")
+        canvas.text((SIZE / 2, SIZE - 22), scene.words, fill=COLOURS["black"], font=font, anchor="mm")
     file = io.BytesIO()
     image.save(file, format="PNG")
     return file.getvalue()

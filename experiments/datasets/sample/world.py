@@ -174,7 +174,7 @@ def _shelf(domain: Domain, rng: Random, names: Names, seed: int) -> Shelf:
                 description=scene.describe(domain.picture, title, rng),
             )
         )
-    # After the entities are drawn, so that a row's place says nothing about what else it holds.
+    # After the entities are drawn, so that a row's place depends on nothing else in it.
     entities.sort(key=lambda entity: int(entity.cells[domain.number.name]))
     named = [value for relation in domain.relations if relation.value == "{person}" for value in facts[relation.name]]
     # Several entities may share a person, who has one passage.
@@ -222,15 +222,15 @@ def _scenes(size: int, rng: Random) -> list[Scene]:
         groups = [Things(rng.randint(1, 5), rng.choice(list(COLOURS)), kind) for kind in kinds]
         if row in colours:
             groups.insert(rng.randint(0, len(groups)), Things(rng.randint(1, 5), colours[row], motif))
-        # Other names, because lettering may come again and must use up no name of the world.
-        lettering = f"{rng.choice(_SLOGANS)} {Names(rng).fill('{w}').upper()}" if rng.random() < 0.7 else ""
-        scenes.append(Scene(tuple(groups), lettering, rng.choice(list(GROUNDS))))
+        # Other names, because words may come again and must use up no name of the world.
+        words = f"{rng.choice(_SLOGANS)} {Names(rng).fill('{w}').upper()}" if rng.random() < 0.7 else ""
+        scenes.append(Scene(tuple(groups), words, rng.choice(list(GROUNDS))))
     return scenes
 
 
 def _entity_text(domain: Domain, title: str, facts: dict[str, str], rng: Random, names: Names) -> str:
-    """Four to six sentences; one in four after the first says `it` or `the film` instead of the name."""
-    # `{e}` stays in: whether it becomes the name or a pronoun depends on the sentence, below.
+    """Four to six sentences; one in four after the first has `it` or `the film` instead of the name."""
+    # `{e}` stays in: below, each sentence replaces it by the name or a pronoun.
     statements = [rng.choice(relation.say).format(e="{e}", v=facts[relation.name]) for relation in domain.relations]
     statements += rng.sample(domain.asides, rng.randint(0, 1))
     if rng.random() < 0.4:
