@@ -116,7 +116,7 @@ def test_only_what_runs_here_takes_gpus_by_itself_and_an_endpoint_needs_one_proc
 async def test_a_model_of_one_s_own_is_named_by_its_place(package: Path) -> None:
     words = ["model=their_models.echo:Echo", "model.extra.greeting=Hello", "judge=their_models.echo:Echo"]
     config = load(["experiment=mmqa_prune", *words])
-    assert config.judge.kind == "their_models.echo:Echo"
+    assert config.judge["kind"] == "their_models.echo:Echo"
     echo = find_backend("model", config.model, config.reader)
     assert (await echo.maker()().complete(REQUEST)).text == "Hello own"
     assert model_name(config.model) == "their_models.echo:Echo"
