@@ -154,6 +154,15 @@ async def discuss(
     return await asyncio.gather(*(gated(number) for number in range(questions)))
 
 
+async def first_of(work: asyncio.Task[list[Trace]], event: asyncio.Event) -> None:
+    """Waits for the event, and raises what the work raises before."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if work.done():
+        work.result()
+
+
 def lives(pid: int) -> bool:
     with suppress(psutil.NoSuchProcess):
         return runs(psutil.Process(pid))
@@ -195,7 +204,7 @@ async def test_a_process_that_is_killed_changes_nothing_that_is_answered(
     before = set(workers(kind))
     undisturbed = asyncio.Event()
     disturbed = asyncio.create_task(discuss(cluster, 60, undisturbed, replicas, pool=f"{kind}{replicas}"))
-    await undisturbed.wait()
+    await first_of(disturbed, undisturbed)
     killed = min(set(workers(kind)) - before)
     os.kill(killed, signal.SIGKILL)
     traces = await disturbed
@@ -397,7 +406,7 @@ async def test_an_agent_that_is_stopped_is_replaced_and_its_discussions_are_held
     monkeypatch.setattr("actors.runtime.supervision.PULSE_S", 0.1)
     before, undisturbed = set(workers("AgentProcess")), asyncio.Event()
     disturbed = asyncio.create_task(discuss(cluster, 40, undisturbed, pool="stopped"))
-    await undisturbed.wait()
+    await first_of(disturbed, undisturbed)
     stopped = min(set(workers("AgentProcess")) - before)
     os.kill(stopped, signal.SIGSTOP)
     async with asyncio.timeout(90):
