@@ -28,7 +28,8 @@ from actors.signals import held_back
 
 # Starts Ray, and ends it when its standard input ends, which is when the run's process does. The session's folder goes
 # with it, unless a run has joined it and did not end well. Ctrl-C reaches all processes of a terminal: this one, and
-# what it starts, end when the run has nothing more to ask.
+# what it starts, end when the run has nothing more to ask. Where a busy machine needs more than Ray's 30 s for a start,
+# it tries once more.
 PROGRAM = """
 import logging, os, shutil, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -38,12 +39,15 @@ def tell(answer):
         os.write(1, (answer + "\\n").encode())
     except BrokenPipeError:
         pass
-try:
-    options = dict(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, _temp_dir=sys.argv[1])
-    started = ray.init("local", **options).address_info
-except Exception as error:
-    tell("failed " + (str(error).splitlines() or [type(error).__name__])[0])
-    sys.exit()
+for again in (True, False):
+    try:
+        options = dict(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, _temp_dir=sys.argv[1])
+        started = ray.init("local", **options).address_info
+        break
+    except Exception as error:
+        if not again:
+            tell("failed " + (str(error).splitlines() or [type(error).__name__])[0])
+            sys.exit()
 tell("up " + started["gcs_address"])
 told = sys.stdin.read().split()
 ray.shutdown()

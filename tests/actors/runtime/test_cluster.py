@@ -227,9 +227,9 @@ async def test_a_replica_that_hangs_is_started_again_and_reported(
     os.kill(int(process), signal.SIGSTOP)
     # It is told so, and may go on for a moment on a busy machine.
     await until(lambda: psutil.Process(int(process)).status() == psutil.STATUS_STOPPED)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         assert (await model.complete(request("b"))).text.split()[1] != process
-        await until(lambda: len(events) == 2)
+        await until(lambda: len(events) >= 2)  # more on a machine so busy that a start seems to hang
     assert events[0] == "hangs-0 hung and is started again"
     assert events[1].startswith("hangs-0 is up again after ")
 
@@ -409,7 +409,7 @@ async def test_an_agent_that_is_stopped_is_replaced_and_its_discussions_are_held
     await first_of(disturbed, undisturbed)
     stopped = min(set(workers("AgentProcess")) - before)
     os.kill(stopped, signal.SIGSTOP)
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(240):
         traces = await disturbed
     assert not lives(stopped)
     assert all(turn.answer == str(turn.seed) for trace in traces for turn in trace.turns)
