@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
        python run.py resume=<run folder>
-       python run.py help=experiments|keys|methods|data|attacks|models
+       python run.py help=experiments|keys|planted|redundancy|behaviour|methods|data|attacks|models
 
 experiments:"""
 

@@ -1,4 +1,4 @@
-"""The reference that `python run.py help=...` prints: all that a configuration may name, from where it is defined."""
+"""The reference that `python run.py help=...` prints: all names and keys, from where they are defined."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from actors.backends.backends import BACKENDS
 from actors.errors import UserError
 from actors.lookup import installed, near_miss
+from actors.settings import BOUNDS, WHEN
 from experiments.attacks.attack import ATTACKS
 from experiments.config.config import Config
 from experiments.config.loading import experiments
 from experiments.config.setting_groups import RoleSettings
+from experiments.config.study_settings import OF_JOBS
 from experiments.datasets.catalogue import DATASETS
 from topologies.catalogue import METHODS
 
@@ -24,11 +27,7 @@ WIDTH = 110
 
 
 def reference(topic: str) -> str:
-    """The reference of one topic, as lines of a name and a description.
-
-    Raises:
-        UserError: there is no such topic; the line has those that there are.
-    """
+    """The reference of one topic, as lines of a name and a description. Raises UserError for an unknown topic."""
     if topic not in TOPICS:
         raise UserError(f"help={topic}: there is no such topic.{near_miss(topic, TOPICS)} Known: {', '.join(TOPICS)}")
     return "\n".join(_laid_out(TOPICS[topic]()))
@@ -54,6 +53,10 @@ def _keys() -> Mapping[str, str]:
     return dict(_documented(Config()))
 
 
+def _keys_of(job: str) -> Mapping[str, str]:
+    return dict(_documented(getattr(OF_JOBS[job](), job), f"{job}."))
+
+
 TOPICS: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "experiments": experiments,
     "methods": _methods,
@@ -61,6 +64,8 @@ TOPICS: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "attacks": _attacks,
     "models": _models,
     "keys": _keys,
+    # Settings of a study exist for its own job alone.
+    **{job: partial(_keys_of, job) for job in OF_JOBS},
 }
 
 
@@ -69,7 +74,7 @@ def _first_sentence(documented: object) -> str:
 
 
 def _documented(group: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every key below settings with its default, the docstring that follows it in the source, and its choices."""
+    """Every key below settings with its default, description, choices, bounds and conditions."""
     hints, documents = get_type_hints(type(group)), _documents(type(group))
     for f in fields(group):
         key, value = f"{prefix}{f.name}", getattr(group, f.name)
@@ -79,16 +84,20 @@ def _documented(group: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         if key == "roles":
             yield from _documented(RoleSettings(), "roles.<role>.")
             continue
-        text = documents.get(f.name, "")
+        text = documents[f.name]
         choices = _choices(hints[f.name])
         # A setting whose text names them all needs no list.
         if any(choice not in text for choice in choices):
-            text = f"{text.rstrip('.')}{'; ' if text else ''}one of {', '.join(choices)}"
+            text = f"{text.rstrip('.')}; one of {', '.join(choices)}"
+        if bounds := f.metadata.get(BOUNDS):
+            text = f"{text} [{bounds}]"
+        if f.metadata.get(WHEN):
+            text = f"{text} (counts with {f.metadata[WHEN]})"
         yield f"{key}={_shown(value)}", text
 
 
 def _choices(kind: Any) -> list[str]:
-    """The values that a setting of this type may have, where these are few."""
+    """The values of a type that has few."""
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return [member.value for member in kind]
     if get_origin(kind) is Literal:
@@ -97,28 +106,15 @@ def _choices(kind: Any) -> list[str]:
 
 
 def _documents(group: type) -> dict[str, str]:
-    """The string or comment behind each field; a field without one goes by the class's docstring."""
-    # A docstring behind a field is not kept at run time, so the source is parsed.
-    source = textwrap.dedent(inspect.getsource(group))
-    lines, descriptions, last = source.splitlines(), {}, ""
-    for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
+    """The docstring below each field."""
+    # It is not kept at run time, so the source is parsed.
+    descriptions, last = {}, ""
+    for node in ast.parse(textwrap.dedent(inspect.getsource(group))).body[0].body:  # type: ignore[attr-defined]
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             last = node.target.id
-            _, _, comment = lines[node.lineno - 1].partition("  # ")
-            descriptions[last] = comment or _above(lines[: node.lineno - 1])
         elif last and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             descriptions[last] = " ".join(str(node.value.value).split())
     return descriptions
-
-
-def _above(lines: list[str]) -> str:
-    """The comment that ends these lines."""
-    comment: list[str] = []
-    for line in reversed(lines):
-        if not line.lstrip().startswith("# "):
-            break
-        comment.insert(0, line.strip().removeprefix("# "))
-    return " ".join(comment)
 
 
 def _shown(value: Any) -> str:
@@ -131,7 +127,7 @@ def _shown(value: Any) -> str:
 
 
 def _laid_out(rows: Mapping[str, str]) -> Iterator[str]:
-    """A row for each name; a long name has its description on lines of its own."""
+    """A row for each name; the description of a long name begins on the next line."""
     column = min(28, max(map(len, rows), default=0)) + 2
     for name, text in rows.items():
         wrapped = textwrap.wrap(text, WIDTH - column) or [""]

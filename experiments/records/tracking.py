@@ -39,8 +39,11 @@ class WandbSettings:
     """Weights & Biases; offline runs lie in the run folder, and `wandb sync` uploads them."""
 
     mode: Literal["offline", "online", "disabled"] = "offline"
+    """Write runs into the run folder, upload them, or neither."""
     project: str = "agora-mm"
+    """Project that runs are in."""
     group: str | None = None
+    """Group that a run is in (null: none; the trials of a sweep: the sweep's folder)."""
 
     def check_values(self, key: str) -> None:
         """Raises UserError for names that W&B would refuse when the run has started."""

@@ -13,7 +13,7 @@ from actors.errors import UserError
 from experiments.config.config import Config
 from experiments.config.layers import model_of_role
 from experiments.config.loading import experiments, load, varying
-from experiments.config.saved import save
+from experiments.config.saved import EARLIER, save
 from experiments.jobs import plan_of
 from experiments.reference import reference
 from topologies.learning.learner_settings import Noise
@@ -261,7 +261,17 @@ def test_a_run_folder_s_code_is_imported_only_where_the_command_line_names_it_ag
 def test_every_key_is_documented_where_it_is_defined() -> None:
     shown = reference("keys")
     assert "topology.rounds=2" in shown
-    assert "T of the paper" in shown
     assert "roles.<role>.model={}" in shown
+    assert "planted.seeds=5" in reference("planted")
     with pytest.raises(UserError, match="Did you mean 'methods'"):
         reference("method")
+
+
+def test_a_folder_of_an_earlier_version_is_refused_with_the_version_that_reads_it(tmp_path: Path) -> None:
+    save(load(["experiment=mmqa_prune"]), tmp_path / "config.yaml")
+    saved = (tmp_path / "config.yaml").read_text()
+    (tmp_path / "config.yaml").write_text(saved.replace("judge: {}", "judge:\n  kind: none\n  cpus: 0.5"))
+    assert load([f"resume={tmp_path}"]).judge["kind"] == "none"  # nobody judges: its other keys count for nothing
+    (tmp_path / "config.yaml").write_text(f"{saved}rates: {{}}\n")
+    with pytest.raises(UserError, match=rf"agora-mm {EARLIER} reads"):
+        load([f"resume={tmp_path}"])
