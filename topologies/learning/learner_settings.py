@@ -48,6 +48,11 @@ class Inference(StrEnum):
     SAMPLED = "sampled"
 
 
+# Methods whose objective has all terms, or the rank alone. `random` learns M3Prune's graph where no other is named.
+PENALISED = "methods=m3prune|m3prune_rloo|random"
+RANKED = f"{PENALISED}|agentprune|agentdropout"
+
+
 @dataclass
 class LearnerSettings:
     """Settings of every learner; a variant (variants.py) fixes all else.
@@ -61,17 +66,17 @@ class LearnerSettings:
     """Learning rate of Adam (eta)."""
     # At weight 1 the rank pulls every logit by .06 to .13, differing by up to .06 inside a matrix, always the same way:
     # it would decide the pruning alone. At .1 it breaks ties between edges whose utilities differ by less than .02.
-    rank_weight: float = setting(0.1, at_least=0, at_most=1e6)
+    rank_weight: float = setting(0.1, at_least=0, at_most=1e6, when=RANKED)
     """Weight of the nuclear norm, which favours graphs of low rank (Eq. 7)."""
-    noise: Noise = Noise.RMS
+    noise: Noise = setting(Noise.RMS, when=PENALISED)
     """Form of the noise term: `rms` over all edges, or the `squared` norm of each matrix."""
-    noise_weight: float = setting(1.0, at_least=0, at_most=1e6)
+    noise_weight: float = setting(1.0, at_least=0, at_most=1e6, when=PENALISED)
     """Weight of the distance from the unpruned graph beyond epsilon (Eq. 7)."""
-    epsilon: float = setting(0.1, at_least=0)
+    epsilon: float = setting(0.1, at_least=0, when=PENALISED)
     """Distance from the unpruned graph that Eq. 7 tolerates."""
-    align_weight: float = setting(1.0, at_least=0, at_most=1e6)
+    align_weight: float = setting(1.0, at_least=0, at_most=1e6, when=PENALISED)
     """Weight of the alignment of edges between the modalities (Eqs. 11, 12)."""
-    error_rate: float = setting(0.05, above=0, below=1)
+    error_rate: float = setting(0.05, above=0, below=1, when="methods=effects")
     """`effects`: share of runs without any effect that may prune an edge all the same."""
     decision: Decision | None = None
     """Agents that the decision agent reads: `all`, or `learned` edges (null: the method's own choice)."""

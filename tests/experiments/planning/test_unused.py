@@ -64,7 +64,7 @@ def notes(*arguments: str) -> list[str]:
         (["retrieval.web=none"], "retrieval.web"),
         (["retrieval.web_file=x", "methods=[hm_rag]"], "retrieval.web_file"),
         (["systems.paths=9"], "systems.paths"),
-        (["methods=[single]", "systems.turns=3"], "systems.turns"),
+        (["methods=[single]", "systems.epsilon=3"], "systems.epsilon"),
         (["defence.dropped=2"], "defence.dropped"),
         (["methods=[cot]", "sweep.axes.systems.paths=[1,2]"], "sweep: systems.paths"),
         (["methods=[full]", "sweep.axes.learner.epsilon=[0.1,0.2]"], "sweep: learner.epsilon"),
