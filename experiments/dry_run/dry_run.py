@@ -22,7 +22,7 @@ from actors.runtime.inline import Local
 from experiments.datasets.item import Dataset, Item
 from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, counts_table, total
 from experiments.dry_run.simulated_team import ANSWER, MAIN, REPLY, SimulatedCache, SimulatedTeam
-from experiments.dry_run.token_count import Counter, counter_of
+from experiments.dry_run.token_count import TokenCounter, counter_of
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.judging.judge import grading_request
@@ -75,7 +75,7 @@ def count_run(plan: Plan) -> RunCounts:
         raise UserError(str(error)) from error
 
 
-def count(plan: Plan, dataset: Dataset, evidence: Evidence, counter: Counter) -> RunCounts:
+def count(plan: Plan, dataset: Dataset, evidence: Evidence, counter: TokenCounter) -> RunCounts:
     """Counts one run over an open data set.
 
     Raises:
@@ -85,7 +85,7 @@ def count(plan: Plan, dataset: Dataset, evidence: Evidence, counter: Counter) ->
 
 
 class _DryRun:
-    def __init__(self, plan: Plan, dataset: Dataset, evidence: Evidence, counter: Counter) -> None:
+    def __init__(self, plan: Plan, dataset: Dataset, evidence: Evidence, counter: TokenCounter) -> None:
         config = plan.config
         self._plan, self._config, self._dataset, self._evidence = plan, config, dataset, evidence
         self._counter, self._agents = counter, plan.roles.agents

@@ -13,7 +13,7 @@ from actors.messages import Message, Question, Request, Role, Trace, Turn, Value
 from actors.prompting.prompt import build_request, in_own_form
 from actors.settings import AgentSettings
 from experiments.dry_run.counts import PhaseCounts
-from experiments.dry_run.token_count import Counter
+from experiments.dry_run.token_count import TokenCounter
 from topologies.topology import Topology
 
 MAIN = "model"  # the key of the run's own model
@@ -92,8 +92,8 @@ class SimulatedTeam:
         self,
         roles: Iterable[Role],
         settings: AgentSettings,
-        counter: Counter,
-        others: Mapping[str, tuple[str, Counter]],
+        counter: TokenCounter,
+        others: Mapping[str, tuple[str, TokenCounter]],
         lengths: Mapping[str, float],
         reuse: bool = True,
     ) -> None:

@@ -22,7 +22,7 @@ UNREADABLE_PIXELS = 1_000_000  # a photograph of ordinary size
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class TokenCounter:
     """Counts of a model. `rule` names in words how `text` and `picture` count; `chat` tokens are added to each prompt.
 
     `reply_tokens` are the measured tokens of a reply by role, under "" of any other; empty where none were measured.
@@ -46,14 +46,14 @@ class Counter:
         return sum(self.text(f"{line}\n") for line in request.own.split("\n"))
 
 
-def counter_of(backend: Backend) -> Counter:
+def counter_of(backend: Backend) -> TokenCounter:
     """A model's own count where it has one, else characters."""
     model, own = backend.settings, backend.counting()
     count = _kept(own.text if own else _characters)
     if own and own.picture is not None:
         tokens = own.picture
         frame = CHAT_TOKENS if own.frame is None else own.frame
-        return Counter(f"{own.rule}; {tokens} for a picture", count, lambda _: tokens, frame, own.reply_tokens)
+        return TokenCounter(f"{own.rule}; {tokens} for a picture", count, lambda _: tokens, frame, own.reply_tokens)
     limits = model.engine.get("mm_processor_kwargs") or {}
     least, most = limits.get("min_pixels", LEAST_PIXELS), limits.get("max_pixels", MOST_PIXELS)
     counted = own.rule if own else f"{CHARACTERS_PER_TOKEN:g} characters to a token (a guess)"
@@ -65,7 +65,7 @@ def counter_of(backend: Backend) -> Counter:
             return count(f"{DESCRIPTIONS}\n[{source.id}] {one_line(source.text)}\n")
         return tokens_of_size(*_size(source.image), least, most)
 
-    return Counter(rule, count, picture)
+    return TokenCounter(rule, count, picture)
 
 
 def tokens_of_size(width: int, height: int, least: int = LEAST_PIXELS, most: int = MOST_PIXELS) -> int:

@@ -26,7 +26,7 @@ from experiments.dry_run.counts import PhaseCounts, Range, RunCounts, counts_tab
 from experiments.dry_run.dry_run import count
 from experiments.dry_run.dry_sweep import dry_run_sweep
 from experiments.dry_run.simulated_team import SimulatedCache, SimulatedTeam
-from experiments.dry_run.token_count import Counter, counter_of, tokens_of_size
+from experiments.dry_run.token_count import TokenCounter, counter_of, tokens_of_size
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
 from experiments.running.calibration import watched_topology
@@ -288,7 +288,7 @@ def test_without_a_tokenizer_characters_are_counted_and_that_is_said() -> None:
 @pytest.mark.parametrize(("size", "tokens"), [((280, 280), 102), ((20, 20), 6), ((1400, 280), 502)])
 def test_a_picture_has_a_token_for_each_28_pixels_squared(tmp_path: Path, size: tuple[int, int], tokens: int) -> None:
     Image.new("RGB", size).save(tmp_path / "p.png")
-    counter: Counter = counter_of(
+    counter: TokenCounter = counter_of(
         plan_of(load([*WORDS, "model=openai", "model.name=x", "model.base_url=http://x/v1"])).models.main
     )
     assert counter.picture(Source("p", "p", Kind.IMAGE, "P", "", str(tmp_path / "p.png"))) == tokens
