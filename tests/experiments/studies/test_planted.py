@@ -16,7 +16,8 @@ import torch
 
 from actors.errors import UserError
 from experiments.config.loading import load
-from experiments.config.setting_groups import Influence, PlantedSettings
+from experiments.config.study_settings import Influence, PlantedSettings
+from experiments.jobs import plan_of
 from experiments.metrics.graph_metrics import auc
 from experiments.runner import open_folder, run
 from experiments.studies.planted import planted_figure, testbed
@@ -310,12 +311,12 @@ def test_an_adversary_outside_the_team_is_refused() -> None:
 def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
     config = load([*WORDS, "planted.seeds=1", "wandb.mode=disabled", f"output={tmp_path}"])
     folder = open_folder(config)
-    run(config, folder)
+    run(plan_of(config), folder)
     whole = (folder.path / "planted.json").read_text()
     records = folder.path / testbed.RECORDS
     first, second = records.read_text().splitlines(keepends=True)
     records.write_text(first + second[:40])  # killed while it wrote
-    run(load([f"resume={folder.path}"]), folder)
+    run(plan_of(load([f"resume={folder.path}"])), folder)
     assert (folder.path / "planted.json").read_text() == whole
     assert sorted(records.read_text().splitlines(keepends=True)) == sorted([first, second])
     assert (folder.figures / "planted-regret.png").stat().st_size > 1000
