@@ -23,6 +23,7 @@ from actors.lookup import installed, is_reference
 from actors.visible import visible
 from experiments.config.config import Config, of_any_role
 from experiments.config.values import check_key
+from experiments.evidence.retrieval_settings import SERPER_KEY
 from retrieval.embed import ENCODERS
 
 # Settings that may name code, by the group of entry points in which an installed package may have it.
@@ -191,7 +192,7 @@ def check_secrets(config: Config) -> None:
     """
     named = list(leaves(config))
     variables = {value for _, key, value in named if _last(key) == "key_env" and isinstance(value, str)}
-    keys = [key for name in variables if len(key := os.environ.get(name, "").strip()) >= KEY_CHARACTERS]
+    keys = [key for name in {SERPER_KEY, *variables} if len(key := os.environ.get(name, "").strip()) >= KEY_CHARACTERS]
     for shown, key, value in named:
         if not isinstance(value, str):
             continue

@@ -19,7 +19,7 @@ from experiments.config.layers import judge_model, model_of_role
 from experiments.config.loading import Overrides
 from experiments.config.references import flat
 from experiments.planning.plan import Plan
-from topologies.catalogue import METHODS
+from topologies.catalogue import METHODS, find_methods
 
 # Values of a sweep's trial, and its plan.
 Varied = tuple[Mapping[str, Any], Plan]
@@ -50,6 +50,7 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
         UserError: a setting is without effect in the whole run or sweep.
     """
     plans = [one for _, one in trials] or [plan]
+    alone = replace(plan, config=overrides.alone, methods=find_methods(overrides.alone.methods))
     refused: dict[str, list[str]] = {}
     notes = []
     chosen = [key for key in overrides.keys if _differs(config, key)]
@@ -62,7 +63,7 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
         else:
             reasons = [reason for one in plans if (reason := idle(one, key))]
         if len(reasons) == len(plans):
-            if key in overrides.keys or not _differs(overrides.alone, key):
+            if key in overrides.keys or idle(alone, key):
                 refused.setdefault(reasons[0], []).append(key)
         elif reasons:
             notes.append(f"{key} has no effect in {len(reasons)} of {len(plans)} settings of the sweep: {reasons[0]}")

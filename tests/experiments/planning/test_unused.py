@@ -168,7 +168,7 @@ def test_no_preset_is_refused() -> None:
         assert check_used(overrides, some[0][1] if some else plan_of(config), config, some) == [], name
 
 
-def test_no_example_of_the_readme_is_refused() -> None:
+def test_no_example_of_the_readme_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     lines = [
         line for page in pages for line in re.findall(r"^ {4}python run\.py (experiment=.*)$", page.read_text(), re.M)
@@ -178,6 +178,8 @@ def test_no_example_of_the_readme_is_refused() -> None:
     for arguments in examples:
         config, overrides = load_overrides(arguments)
         assert overrides is not None
+        for name in filter(None, (config.model.key_env, config.judge.get("key_env"))):
+            monkeypatch.setenv(name, "a key")
         assert is_sweep(config) or check_used(overrides, plan_of(config), config) == [], arguments
 
 

@@ -110,7 +110,6 @@ def test_a_checkpoint_names_no_file_but_those_of_training(
         ("sweep.axes", {"roles": [{"text_critic": {"agent": "marking:Thing"}}]}),
         ("sweep.axes", {"roles.file": ["/etc/hostname.yaml"]}),
         ("sweep.points", [{"roles.text_critic.agent": "marking:Thing"}]),
-        ("sweep.points", [{"reader": "/etc/hostname.yaml"}]),
     ],
 )
 def test_what_leads_out_of_a_folder_is_named_again_or_nothing_happens(
