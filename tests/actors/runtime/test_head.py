@@ -152,3 +152,28 @@ def test_a_folder_that_others_can_enter_holds_no_session(tmp_path: Path, monkeyp
     folder.symlink_to(tmp_path)
     with pytest.raises(ClusterError, match="not a folder of yours alone"):
         private_folder()
+
+
+ORDER = """
+import os, sys
+{}
+from actors.errors import ClusterError
+from actors.runtime import head
+head.leave_token_to_user()
+print("RAY_AUTH_TOKEN" in os.environ, end=" ")
+try:
+    head.begin()
+    head.give_up()
+except ClusterError:
+    print("refused")
+"""
+
+
+@pytest.mark.parametrize(("first", "printed"), [("", "False refused"), ("import ray", "False refused")])
+def test_a_local_ray_without_a_token_is_refused_and_a_cluster_of_others_gets_none_of_ours(
+    first: str, printed: str
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
+    command = [sys.executable, "-c", ORDER.format(first)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == printed, done.stderr
