@@ -26,7 +26,7 @@ WORDS += ["data.limit=20", "pruning.steps=6"]
 def earlier(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     config = load([*WORDS, f"output={tmp_path_factory.mktemp('runs')}"])
     folder = open_folder(config)
-    run(config, folder)
+    run(plan_of(config), folder)
     return folder
 
 

@@ -179,7 +179,7 @@ def measure(words: Sequence[str], pieces: Pieces, block: int = 16, bounded: int 
         from tests.instruments.benchmarks import prefix_share as here
 
         here.counted.append(Prompts(pieces, counter_of(plan_of(config).models.main).picture, *caches(block, bounded)))
-        run(config, run_folder := open_folder(config))
+        run(plan_of(config), run_folder := open_folder(config))
         prompts = here.counted.pop()
         return {name: prompts.phases[key].report(*held) for key, (name, held) in _phases(run_folder, prompts).items()}
 
