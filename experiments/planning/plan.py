@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from actors.messages import Modality
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.kind import DatasetKind
@@ -26,8 +25,6 @@ from experiments.records.recorder import RunFolder
 from topologies.catalogue import METHODS, find_methods
 from topologies.learning.spec import LearnerSpec, shared_training
 from topologies.method import Method
-
-SILENCED = {"dummy_text": Modality.TEXT, "dummy_visual": Modality.VISUAL}
 
 
 class Job:
@@ -155,7 +152,7 @@ def make_plan(config: Config, job: Job) -> Plan:
         *((GRAPH,) if retrieval.graph == "model" and searched else ()),
     )
     extracting = [step.role for step in extraction]
-    roles = find_roles(config.topology, config.roles, methods, asks_team, extracting, SILENCED.get(config.ablation))
+    roles = find_roles(config.topology, config.roles, methods, asks_team, extracting, config.ablation)
     learners = plan_learners(config, learned_methods(methods) if job.learns else (), roles.team)
     attackable = roles.attackable(methods, extracting)
     plan = Plan(

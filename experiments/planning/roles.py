@@ -56,14 +56,14 @@ def find_roles(
     methods: Sequence[Method],
     team_is_asked: bool,
     extracting: Sequence[Role],
-    silenced: Modality | None,
+    ablation: str,
 ) -> RunRoles:
     """Resolves the roles that a configuration names.
 
     Args:
         settings: of single roles, by name (`roles.<role>`).
         extracting: the roles that extract captions and triples before the discussions.
-        silenced: the modality whose agents are dummies.
+        ablation: `dummy_text` and `dummy_visual` make dummies of a modality's agents.
 
     Raises:
         UserError: a role that does not exist, one named twice, an empty team, or settings of a role that is not there.
@@ -73,7 +73,7 @@ def find_roles(
     # Only the team's: what agents of other systems read is part of their systems.
     reads = Modality.BOTH if topology.evidence == "all" else None
     named = [
-        replace(_team_role(modality, name, settings, own), dummy=modality is silenced, reads=reads)
+        replace(_team_role(modality, name, settings, own), dummy=ablation == f"dummy_{modality}", reads=reads)
         for modality, names in ((Modality.TEXT, topology.text), (Modality.VISUAL, topology.visual))
         for name in names
     ]

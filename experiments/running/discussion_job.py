@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from actors.completions.completion_store import CompletionStore
 from actors.runtime.runtime import Runtime
 from experiments.config.config import Config
 from experiments.config.references import resumption_line
 from experiments.datasets.item import Dataset
-from experiments.planning.models import models_named
 from experiments.planning.plan import Job, Plan
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
@@ -82,10 +80,8 @@ class DiscussionJob(Job):
         check_extraction(plan, dataset)
         inputs.check_questions(plan, dataset)
         inputs.check_room([Path(config.output), cache], launching.processes(plan) + bool(plan.learners))
-        if config.completions.reuse:
-            # A folder that cannot be used is reported here, once, and not in the log of every agent's process.
-            CompletionStore(str(cache / launching.COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
-        return dataset, None, models_named(config)
+        launching.check_completions(config, cache)
+        return dataset, None, replayed_run.answering(config)
 
     async def _discuss(self, discussions: Discussions, runtime: Runtime, replayed: bool) -> None:
         context = discussions.context

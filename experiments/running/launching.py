@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from actors.backends.model_settings import model_name
 from actors.completions.cache import Reuse
+from actors.completions.completion_store import CompletionStore
 from actors.memory import available_bytes
 from actors.messages import Usage
 from actors.models import Model
@@ -93,6 +94,12 @@ def launch_learners(plan: Plan, runtime: Runtime) -> Mapping[str, Any]:
     theirs takes is PyTorch."""
     made = {method: partial(make_learner, spec) for method, spec in plan.learners.items()}
     return runtime.launch("the topology actor", made) if made else {}
+
+
+def check_completions(config: Config, cache: Path) -> None:
+    """Raises UserError for a folder of completions that cannot be used: once, and not in the log of every process."""
+    if config.completions.reuse:
+        CompletionStore(str(cache / COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
 
 
 def processes(plan: Plan) -> int:

@@ -22,14 +22,12 @@ from pathlib import Path
 from actors.errors import ClusterError, ModelGone, StoreError, UserError
 from actors.runtime.runtime import Runtime
 from actors.visible import visible
+from experiments.config import loading, references
 from experiments.config.config import Config
-from experiments.config.loading import Overrides
-from experiments.config.references import resumption_line
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, Results, TrialResult
-from experiments.running import inputs, launching, model_record, runtime_start
-from experiments.running.discussion_job import check_drawing
+from experiments.running import discussion_job, inputs, launching, model_record, runtime_start
 from experiments.sweeps.sweep_results import conclude_sweep
 from experiments.sweeps.trial_folders import finished_trials, wait_for_writer, write_trials
 from experiments.sweeps.trial_run import Report, data_key
@@ -38,14 +36,14 @@ from experiments.sweeps.trials import Trial, expand, groups, print_unused
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
 
 
-def run_sweep(config: Config, folder: RunFolder, overrides: Overrides | None = None) -> bool:
+def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | None = None) -> bool:
     """Runs the trials that are left of a sweep and sums up all of it. False when trials have failed for good.
 
     Raises:
         UserError: anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
     trials = _checked(config, overrides)
-    check_drawing()
+    discussion_job.check_drawing()
     with Results(folder.path) as results:
         write_trials(config, folder.path, trials)
         done = finished_trials(folder.path, trials)
@@ -70,7 +68,7 @@ def run_sweep(config: Config, folder: RunFolder, overrides: Overrides | None = N
     return not sweep.failed
 
 
-def _checked(config: Config, overrides: Overrides | None = None) -> list[Trial]:
+def _checked(config: Config, overrides: loading.Overrides | None = None) -> list[Trial]:
     # Before any process is started: a sweep that fails after an hour wastes that hour.
     trials, settings = expand(config), config.sweep
     if settings.stop == "asha" and not any(trial.plan.learners for trial in trials):
@@ -109,7 +107,7 @@ class _Sweep:
         from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
 
         with Progress() as progress:
-            progress.print(resumption_line(config, self.folder))
+            progress.print(references.resumption_line(config, self.folder))
             self._prepare(left, progress)
             with _loop_in_thread() as loop, runtime_start.sweep_runtime_started(config, progress) as runtime:
                 trials, bar = groups(left), None
