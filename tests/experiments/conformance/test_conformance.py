@@ -138,7 +138,7 @@ class Twice(Mmqa):
 def test_a_corpus_with_a_source_twice_is_caught(tmp_path: Path) -> None:
     sample_world(tmp_path)
     with pytest.raises(NotConforming, match="gives a source twice"):
-        check_dataset(Twice(tmp_path / "sample"))
+        check_dataset(Twice.at(tmp_path / "sample"))
 
 
 class Swapped:
