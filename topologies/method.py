@@ -37,6 +37,11 @@ class SystemSettings:
     epsilon: int | None = setting(0, at_least=0)
     """BDoG: largest distance between the blueprint graphs of two rounds that ends a debate (null: none does, as in the
     authors' code)."""
+    blueprints: str | None = None
+    """BDoG: JSON file of first blueprint graphs by question id, as GPT-4 or Gemini wrote them (null: drawn anew)."""
+    consistency: Literal["answers", "summaries", "majority"] = "answers"
+    """HM-RAG: agreement at which the light model merges the answers: equal `answers`, or `summaries` of which any two
+    are alike (Eqs. 13 and 14). With `majority` an answer of two agents is final, as in the authors' code."""
     paths: int = setting(5, at_least=1, at_most=1_000)
     """MH-MMKG: most paths through a knowledge graph to answer with (alpha)."""
 

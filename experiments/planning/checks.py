@@ -11,6 +11,7 @@ from experiments.attacks.kind import NONE
 from experiments.config.config import Config
 from experiments.evidence.library import check_web
 from experiments.planning.models import RunModels
+from topologies.systems.bdog_scene_graphs import read_blueprints
 
 
 def check_parts(config: Config, models: RunModels, team: Sequence[Role], learns: bool, watches: bool) -> None:
@@ -37,6 +38,8 @@ def check_parts(config: Config, models: RunModels, team: Sequence[Role], learns:
         )
     models.check()
     check_web(config.retrieval, replayed=config.model.kind == "replay")
+    # Read for its errors; the method reads it again when it is made.
+    read_blueprints(config.systems.blueprints)
 
 
 def check_attack(config: Config, attackable: Sequence[str], rounds: int | None, training: Sequence[int]) -> None:

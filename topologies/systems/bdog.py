@@ -15,7 +15,7 @@ Different from the authors' code:
 - It holds two rounds and never ends early (`systems.rounds=2 systems.epsilon=null`), asks for three entities in the
   first graph and sets no size later, and has no G*.
 - It reads no graph: every reply is pasted into the next prompt. Here graphs are parsed, as Eq. 6 needs them.
-- Its first graphs may come from a file, by position, and are cut; here they are always drawn.
+- Graphs from a file (`systems.blueprints`) are found by the question's id and are whole; theirs by position, and cut.
 - An answer that cannot be read is wrong; theirs is matched by GPT-3.5 or drawn at random.
 
 Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, and ends no debate. If
@@ -36,6 +36,7 @@ from functools import partial
 from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Status, Task, Trace, Value
 from topologies.method import MethodContext, system
 from topologies.systems.bdog_graph import Blueprint, distance, limited, read_triples
+from topologies.systems.bdog_scene_graphs import read_blueprints
 from topologies.systems.helpers import ANSWER, SOLO, in_view, pictures_among
 from topologies.systems.session import Session, System
 from topologies.topology import Ask
@@ -131,6 +132,7 @@ class Bdog(System):
         super().__init__(context)
         self._graph = graph
         self._debate = debate
+        self._first = read_blueprints(context.systems.blueprints) if graph else {}
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
@@ -139,8 +141,12 @@ class Bdog(System):
         asked = replace(shown, choices=())
         if not self._graph:
             return session.trace(await self._talk(session, shown, asked))
-        task = Task(f"{DRAW.format(shown=_shown(asked))} {LIMITS}", (THOUGHT, TRIPLE))
-        blueprint = _stated(await session.ask(SOLO.name, question=asked, task=task))
+        if asked.id in self._first:
+            # Graphs of other models may exceed the Size constraint.
+            blueprint = limited(self._first[asked.id], SIZE)
+        else:
+            task = Task(f"{DRAW.format(shown=_shown(asked))} {LIMITS}", (THOUGHT, TRIPLE))
+            blueprint = _stated(await session.ask(SOLO.name, question=asked, task=task))
         if not self._debate:
             task = Task(FROM_GRAPH if blueprint else FROM_NONE, (ANSWER,), _triples(blueprint))
             return session.trace(await session.ask(SOLO.name, question=shown, task=task))
@@ -230,13 +236,13 @@ METHODS = (
         "a blueprint graph, and the answer from it",
         partial(Bdog, debate=False),
         (SOLO,),
-        ("context",),
+        ("context", "blueprints"),
     ),
     system(
         "bdog",
         "debate on a blueprint graph, until it no longer changes",
         Bdog,
         (SOLO, *ROLES),
-        ("context", "rounds", "epsilon"),
+        ("context", "blueprints", "rounds", "epsilon"),
     ),
 )

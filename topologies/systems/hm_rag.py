@@ -10,9 +10,9 @@
 
 Decided here:
 - All answers must be the same (the paper's Figs. 4 and 5 ask the expert where two of three are). The paper compares
-  summaries by ROUGE-L and BLEU instead (Eqs. 13, 14), against a threshold that it does not give, so that wording
-  decides. The authors' code returns the most frequent of the three without asking a model. A missing answer is not
-  compared, and fewer than two never agree.
+  summaries instead (Eqs. 13, 14; `systems.consistency=summaries`), against a threshold that it does not give, so that
+  wording decides. The authors' code returns the most frequent of the three without asking a model (`majority`). A
+  missing answer is not compared, and fewer than two never agree.
 - Several intents: each agent answers the sub-questions one after the other and then the question with these answers.
   The paper does not say how they are joined; the authors' code fails on them.
 - An agent whose base does not have the answer answers unknown; of choices it picks one in any case.
@@ -22,7 +22,7 @@ Decided here:
 - Captions come with the data, and are found by their pictures' vectors; a picture without one is its
   title. Triples are those of the run's graph (Eqs. 1-3 make both by models).
 - A decomposition that cannot be read leaves the question whole; keywords that cannot be read are the question's own
-  words.
+  words; for a summary that cannot be read, or does not name the answer, the answer itself is compared.
 - The light and the expert model are two roles of one pool; the paper has Qwen2.5-7B and GPT-4o, at temperature 0.
 - Without the decision agent the most frequent answer wins, of equally frequent ones the more confident one: the
   paper's line for it repeats the line of the web agent alone.
@@ -31,6 +31,7 @@ Decided here:
 from __future__ import annotations
 
 from asyncio import gather
+from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -39,6 +40,7 @@ from itertools import zip_longest
 from actors.messages import (
     Field,
     FieldKind,
+    Given,
     Hit,
     Kind,
     Message,
@@ -55,6 +57,7 @@ from topologies.defences.majority import vote
 from topologies.library import PICTURES, query_of
 from topologies.method import Method, MethodContext, system
 from topologies.systems.helpers import together
+from topologies.systems.hm_rag_agreement import THRESHOLD, least_agreement
 from topologies.systems.session import Session, System, about, in_order, sources
 from topologies.topology import Ask
 
@@ -115,6 +118,8 @@ KEYWORDS = Task(
         Field(FieldKind.THEME, "one relation or topic, in a few words", many=True, optional=True),
     ),
 )
+SUMMARISE = "State the answer below in one short sentence, with the fact that it rests on."
+SUMMARY = (Field(FieldKind.SUMMARY, "the sentence"),)
 SUB_QUESTIONS = 3  # as many as the prompt asks for at most
 ENTITIES = 3  # whose descriptions the graph agent reads
 
@@ -150,7 +155,14 @@ class HmRag(System):
         if not self._decide:
             return session.trace(vote(answers))
         usable = [message for message in answers if message.answer is not None]
-        if len(usable) > 1 and len({normalised(message.answer) for message in usable}) == 1:
+        consistency, same = self.context.systems.consistency, Counter(normalised(message.answer) for message in usable)
+        if consistency == "majority" and max(same.values(), default=0) > 1:
+            return session.trace(vote(usable))
+        if consistency == "summaries":
+            agreed = least_agreement(await self._summaries(session, usable)) >= THRESHOLD
+        else:
+            agreed = consistency == "answers" and len(usable) > 1 and len(same) == 1
+        if agreed:
             return session.trace(await session.ask(LIGHT.name, question=about(question, told), heard=usable))
         everything = about(in_order(question, order), together(own, *read.values()))
         return session.trace(await session.ask(EXPERT.name, question=everything, heard=usable))
@@ -248,6 +260,26 @@ class HmRag(System):
             read[GRAPH] = together([stated(triple) for triple in subgraph], together(nearest)[:k])
         return {base: in_words(found) for base, found in read.items()}
 
+    async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
+        """S_v, S_g and S_w, each by the agent that gave the answer; the answer itself where its summary leaves it out.
+
+        Summaries of the evidence, and not of the conclusion, could agree where the answers do not.
+        """
+        # Without evidence, so that a summary adds nothing to the answer.
+        bare, texts = about(session.question, ()), [str(message.answer) for message in answers]
+        tasks = [Task(SUMMARISE, SUMMARY, (Given(FieldKind.ANSWER, text, 1),)) for text in texts]
+        summaries = await gather(
+            *(
+                session.ask(message.agent, question=bare, task=task, heard=(message,))
+                for message, task in zip(answers, tasks, strict=True)
+            )
+        )
+        compared = []
+        for text, message in zip(texts, summaries, strict=True):
+            named = (s for s in message.said(FieldKind.SUMMARY) if (normalised(text) or text) in (normalised(s) or ""))
+            compared.append(next(named, text))
+        return compared
+
 
 def in_words(group: Sequence[Source]) -> tuple[Source, ...]:
     """Turns pictures into their captions, or titles, for agents that read no pictures (T_m, Eq. 2); a picture with
@@ -272,7 +304,8 @@ def stated(triple: Triple) -> Source:
 
 
 def _variant(name: str, description: str, *bases: str, decompose: bool = True, decide: bool = True) -> Method:
-    return system(name, description, lambda context: HmRag(context, bases or BASES, decompose, decide), ROLES)
+    reads = ("consistency",) if decide and len(bases) != 1 else ()
+    return system(name, description, lambda context: HmRag(context, bases or BASES, decompose, decide), ROLES, reads)
 
 
 METHODS = (

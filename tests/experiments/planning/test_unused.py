@@ -65,6 +65,7 @@ def notes(*arguments: str) -> list[str]:
         (["retrieval.web_file=x", "methods=[hm_rag]"], "retrieval.web_file"),
         (["systems.paths=9"], "systems.paths"),
         (["methods=[single]", "systems.epsilon=3"], "systems.epsilon"),
+        (["methods=[hm_rag_vector]", "systems.consistency=majority"], "systems.consistency"),
         (["defence.dropped=2"], "defence.dropped"),
         (["methods=[cot]", "sweep.axes.systems.paths=[1,2]"], "sweep: systems.paths"),
         (["methods=[full]", "sweep.axes.learner.epsilon=[0.1,0.2]"], "sweep: learner.epsilon"),
@@ -196,7 +197,7 @@ class Watched(SystemSettings):
 def test_a_method_reads_no_setting_that_it_does_not_state(tmp_path: Path) -> None:
     world = sample_world(tmp_path)
     for method in METHODS:
-        for settings in (Watched(), Watched(epsilon=None, context="retrieved")):
+        for settings in (Watched(), Watched(consistency="summaries", epsilon=None, context="retrieved")):
             config = load(["experiment=sp"])
             config.systems = settings
             asyncio.run(MethodInWorld(method, config, world).observe(improvised(3)))

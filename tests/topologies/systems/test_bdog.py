@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations, islice
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
@@ -19,6 +22,7 @@ from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.jobs import plan_of
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from topologies.systems import bdog
@@ -40,6 +44,7 @@ from topologies.systems.bdog_graph import (
     limited,
     read_triples,
 )
+from topologies.systems.bdog_scene_graphs import read_blueprints, read_scene_graph
 from topologies.systems.helpers import SOLO
 
 HINT = Source("hint", "hint", Kind.TEXT, "Ecosystems", "In the tundra the caribou eats lichen.")
@@ -96,6 +101,29 @@ def test_entities_relations_and_changed_attributes_are_counted() -> None:
 def test_lines_that_are_no_triples_are_left_out_and_a_bare_name_is_an_entity_alone() -> None:
     graph = read_triples(["a | b", "a |  | c", "a | b | c | d", "(lichen | is | grey)", "soil"])
     assert graph == Blueprint((("lichen", "is", "grey"),), ("soil",))
+
+
+@pytest.mark.parametrize(("model", "readable"), [("gpt4", 84), ("gemini", 57)])
+def test_every_real_blueprint_that_is_whole_json_is_read(shared_data: Path, model: str, readable: int) -> None:
+    file = shared_data / "bdog" / f"scienceqa_test_kg_{model}.json"
+    graphs, texts = read_blueprints(str(file)), json.loads(file.read_text())
+    assert (len(graphs), len(texts)) == (readable, 84)
+    for id, graph in graphs.items():
+        text = texts[id]["kg"] if model == "gpt4" else texts[id]
+        assert all(name in " ".join(text.casefold().split()) for name in graph.entities)
+        assert read_triples(graph.lines()) == graph
+    for a, b, c in combinations(islice(graphs.values(), 16), 3):
+        assert distance(a, c) <= distance(a, b) + distance(b, c)
+    if model == "gpt4":
+        assert ("grizzly bear", "has diet", "omnivore") in graphs["23"].triples
+        assert ("lichen", "eaten by", "collared lemming") in graphs["23"].triples
+        assert len(graphs["23"].entities) == 7
+
+
+def test_a_graph_that_is_cut_off_is_not_read_as_a_smaller_one() -> None:
+    whole = '{"objects": [{"name": "lichen", "attributes": ["grey"]}, {"name": "bear"}]}'
+    assert read_scene_graph(f"Here it is: ```json\n{whole}\n```") == read_triples(["lichen | is | grey", "bear"])
+    assert not any(map(read_scene_graph, (whole[:-3], "There is no graph.", "{}")))
 
 
 @pytest.fixture(scope="module")
@@ -321,6 +349,33 @@ async def test_graph_without_debate_is_one_agents_answer_from_its_own_graph(stor
     assert speakers(trace) == ["solo", "solo"]
     assert given_triples(turns[1]) == set(G0)
     assert (turns[1].question.choices, trace.answer) == (ITEM.question.choices, "mushroom")
+
+
+async def test_a_blueprint_of_a_file_replaces_the_drawn_one(store: Store, tmp_path: Path) -> None:
+    graph = {"objects": [{"name": "lichen", "relationships": [{"with": "caribou", "relationship": "feeds"}]}]}
+    file = tmp_path / "graphs.json"
+    for id, first, known in (("q", "proponent", {"lichen | feeds | caribou"}), ("other", "solo", set())):
+        file.write_text(json.dumps({id: json.dumps(graph), "third": "no graph"}))
+        for method in ("bdog", "bdog_graph"):
+            trace, turns = await held(method, store, debating(lambda t: G0), keys=[f"systems.blueprints={file}"])
+            assert speakers(trace)[0] == (first if method == "bdog" else "solo")
+            assert given_triples(turns[0]) == known
+    # Cut to the size.
+    objects = [{"name": f"thing {n}", "attributes": ["big"]} for n in range(40)]
+    file.write_text(json.dumps({"q": {"kg": json.dumps(objects)}}))
+    _, turns = await held("bdog", store, debating(lambda t: G0), keys=[f"systems.blueprints={file}"])
+    assert len(given_triples(turns[0])) == bdog.SIZE
+
+
+@pytest.mark.parametrize("text", ["[]", "{", None])
+def test_a_plan_refuses_a_file_that_is_none_of_blueprints_in_one_line(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "graphs.json"
+    if text is not None:
+        file.write_text(text)
+    config = load(["experiment=bdog_table", "data.root=/x", f"systems.blueprints={file}"])
+    with pytest.raises(UserError, match=r"systems\.blueprints=") as error:
+        plan_of(config)
+    assert "\n" not in str(error.value)
 
 
 async def test_on_scienceqa_readers_debate_on_a_graph_of_hint_and_picture(shared_data: Path, tmp_path: Path) -> None:

@@ -1,12 +1,17 @@
-"""HM-RAG: each agent reads its own base, and how much their answers agree decides who decides."""
+"""HM-RAG: each agent reads its own base, and the agreement of their answers decides who decides (Eqs. 13, 14)."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu.metrics.bleu import BLEU
 
 from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Modality, Question, Role, Source, Turn
@@ -27,8 +32,9 @@ from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.paths import ROOT
+from topologies.systems import hm_rag_agreement
 from topologies.systems.hm_rag import AGENTS, CHOOSE, FROM_FOUND, ROLES
+from topologies.systems.hm_rag_agreement import agreement, least_agreement, rouge_l
 
 SOURCES = (
     Source("amber", "amber", Kind.TEXT, "Amber Valley", "Amber Valley was directed by Fivan Jurn."),
@@ -102,8 +108,12 @@ async def test_every_agent_answers_from_its_own_base(evidence: Evidence) -> None
     assert {lookup.base for lookup in seen.trace.lookups} == {"graph", "themes", "texts", "pictures", "web", "entity"}
 
 
-async def test_answers_that_are_the_same_go_to_the_light_model(evidence: Evidence) -> None:
-    seen = await discussed(evidence, says())
+@pytest.mark.parametrize("summary", [AGREED, "of {} alone"])
+async def test_answers_that_are_the_same_go_to_the_light_model_however_they_are_summarised(
+    evidence: Evidence, summary: str
+) -> None:
+    seen = await discussed(evidence, says(summary=summary.format))
+    assert not [turn for turn in seen.team.turns if turn.task and turn.task.fields[0].name == "Summary"]
     assert seen.trace.decision == ("light_decider",)
     assert len(seen.team.turns[-1].question.evidence) == 0
 
@@ -114,6 +124,87 @@ async def test_two_equal_answers_of_three_go_to_the_expert_with_all_that_was_rea
     everything = {id for agent in AGENTS.values() for id in read_by(split, agent)}
     assert {source.id for source in split.team.turns[-1].question.evidence} == everything
     assert {heard.message.agent for heard in split.team.turns[-1].heard} == set(AGENTS.values())
+
+
+async def test_by_majority_an_answer_of_two_agents_is_final_and_three_answers_go_to_the_expert(
+    evidence: Evidence,
+) -> None:
+    settled = await discussed(evidence, says(answers=OTHER), "hm_rag", "systems.consistency=majority")
+    assert (settled.trace.answer, settled.trace.decision) == ("Hesstead", ())
+    assert settled.team.turns[-1].agent in AGENTS.values()
+    each = says(answers=OTHER | {"graph_retriever": "Tarn"})
+    seen = await discussed(evidence, each, "hm_rag", "systems.consistency=majority")
+    assert seen.trace.decision == ("expert_decider",)
+
+
+def of_web(text: str) -> Callable[[str], str]:
+    """Summaries of which the web agent's alone is another."""
+    return lambda agent: text if agent == "web_retriever" else AGREED
+
+
+SAME = dict.fromkeys(AGENTS.values(), "Hesstead")
+
+
+@pytest.mark.parametrize(
+    ("summary", "answers", "decider"),
+    [
+        (of_web(AGREED), SAME, "light_decider"),
+        (of_web("Goskwick, as its own page has it."), OTHER, "expert_decider"),
+        (lambda agent: f"He was born in Hesstead, the {agent} says.", SAME, "light_decider"),
+        # Wording decides, by a threshold.
+        (of_web("Hesstead, as its own page has it."), SAME, "expert_decider"),
+        # A summary that does not name its answer is not compared: the answer is.
+        (lambda agent: "Nothing bears on it.", OTHER, "expert_decider"),
+        (lambda agent: f"The {agent} read that.", SAME, "light_decider"),
+    ],
+)
+async def test_summaries_that_agree_go_to_the_light_model_and_others_to_the_expert(
+    evidence: Evidence, summary: Callable[[str], str], answers: dict[str, str], decider: str
+) -> None:
+    seen = await discussed(evidence, says(summary=summary, answers=answers), "hm_rag", "systems.consistency=summaries")
+    assert seen.trace.decision == (decider,)
+
+
+TEXTS = st.lists(st.sampled_from("the old red bridge crosses été 1971 river".split()), max_size=9).map(" ".join)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("the old bridge crosses the wide river at noon", "the old bridge crosses the river at noon every day"),
+        ("Amber Garden was filmed in Goskwick", "it was filmed in Goskwick said Amber"),
+        ("one two three four five six", "six five four three two one"),
+    ],
+)
+def test_agreement_is_the_libraries_counts_by_the_factors_of_the_paper(
+    first: str, second: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = RougeScorer(["rougeL"]).score(first, second)["rougeL"]
+    assert rouge_l(first, second) == pytest.approx(min(theirs.precision, theirs.recall))
+    bleu = 0.0
+    for candidate, reference in ((first, second), (second, first)):
+        score = BLEU(lowercase=True, tokenize="none").sentence_score(candidate, [reference])
+        geometric = math.exp(sum(math.log(p / 100) for p in score.precisions) / 4)
+        bleu += geometric * min(1.0, score.sys_len / score.ref_len) / 2
+    for weight in (0.0, 0.25):
+        monkeypatch.setattr(hm_rag_agreement, "ROUGE_WEIGHT", weight)
+        fused = weight * rouge_l(first, second) + (1 - weight) * bleu
+        assert agreement(first, second) == pytest.approx(fused, rel=1e-6)
+
+
+@settings(max_examples=80)
+@given(TEXTS, TEXTS)
+def test_agreement_is_symmetric_and_bounded(first: str, second: str) -> None:
+    value = agreement(first, second)
+    assert 0.0 <= value <= 1.0
+    assert value == pytest.approx(agreement(second, first))
+
+
+def test_the_least_agreeing_pair_counts_and_a_lone_text_agrees_with_nothing() -> None:
+    assert rouge_l("the bridge is red", "the old bridge is painted red today") == pytest.approx(4 / 7)
+    assert least_agreement(["The Old Bridge", "the old bridge.", "été"]) == 0.0
+    assert least_agreement(["The Été", "the été.", "the été"]) == pytest.approx(1.0)
+    assert least_agreement(["été"]) == least_agreement([]) == least_agreement(["...", "..."]) == 0.0
 
 
 async def test_retrieval_agents_read_captions_and_the_expert_alone_sees_the_questions_picture(
@@ -227,4 +318,3 @@ def test_agents_answer_at_temperature_0_as_in_the_paper(name: str) -> None:
 
 def test_the_experiment_names_the_system_last() -> None:
     assert load(["experiment=hm_rag"]).methods[-1] == "hm_rag"
-    assert (ROOT / "experiments" / "presets" / "hm_rag.yaml").read_text().startswith("# HM-RAG")
