@@ -12,7 +12,8 @@ import re
 import reprlib
 from typing import Annotated, Any, TypeVar
 
-from pydantic import FailFast, PlainValidator, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AliasPath, FailFast, Field, PlainValidator, StringConstraints, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
@@ -33,6 +34,7 @@ Text = Annotated[str, StringConstraints(max_length=ROW)]
 NonBlank = Annotated[str, StringConstraints(max_length=RECORD, pattern=_NOT_BLANK)]
 # Text of tables, file names and the terminal.
 Label = Annotated[str, StringConstraints(max_length=ID, pattern=_ONE_LINE)]
+Stripped = Annotated[Text, StringConstraints(strip_whitespace=True)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=ID, pattern=_ONE_LINE)]
 # Validation ends at the first error: a long list of wrong values would make a longer list of errors.
 Many = Annotated[tuple[T, ...], FailFast()]
@@ -57,6 +59,12 @@ def matching(pattern: str, expected: str) -> StringConstraints:
     """Constrains a text to a pattern, which errors call `expected`."""
     _PATTERNS[pattern] = expected
     return StringConstraints(pattern=pattern)
+
+
+def inside(outer: str, name: str) -> FieldInfo:
+    """Takes a field from the record's object `outer`."""
+    field: FieldInfo = Field(validation_alias=AliasPath(outer, name))
+    return field
 
 
 def answer_text(value: Any) -> str:

@@ -18,12 +18,12 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import SingleSplit
-from experiments.datasets.fields import Label, NonBlank, Text, matching
+from experiments.datasets.fields import Label, NonBlank, Stripped, Text, matching
 from experiments.datasets.item import Item, Score
 from experiments.datasets.kind import DatasetKind
 from experiments.datasets.pictures import write_picture
@@ -49,7 +49,7 @@ class MmBenchRow:
     image: Text = field(repr=False)
     C: Text = ""
     D: Text = ""
-    hint: Annotated[Text, StringConstraints(strip_whitespace=True)] = ""
+    hint: Stripped = ""
     category: Label = ""
     ability: Annotated[Label, Field(alias="l2-category")] = ""
 

@@ -9,28 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
-from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text
+from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DatasetKind
 from experiments.datasets.reading import once, placed, read_lines, row_cells
 
 MANY = 5  # supporting documents; questions with more have one tag
-
-
-@dataclass(frozen=True, slots=True)
-class MmqaMetadata:
-    type: Label
-    modalities: Many[Label]
-    text_doc_ids: Many[Id]
-    image_doc_ids: Many[Id]
-    table_id: Label | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +39,11 @@ class MmqaQuestion:
     """A line of MMQA_train.jsonl or MMQA_dev.jsonl."""
 
     qid: Id
-    metadata: MmqaMetadata
+    type: Annotated[Label, inside("metadata", "type")]
+    modalities: Annotated[Many[Label], inside("metadata", "modalities")]
+    text_doc_ids: Annotated[Many[Id], inside("metadata", "text_doc_ids")]
+    image_doc_ids: Annotated[Many[Id], inside("metadata", "image_doc_ids")]
+    table_id: Annotated[Label | None, inside("metadata", "table_id")]
     question: NonBlank
     answers: Many[MmqaAnswer]
     supporting_context: Many[MmqaSupport]
@@ -84,19 +79,14 @@ class MmqaColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class MmqaRows:
-    table_rows: Many[Many[MmqaCell]]
-    table_name: Text
-    header: Many[MmqaColumn]
-
-
-@dataclass(frozen=True, slots=True)
 class MmqaTable:
     """A line of MMQA_tables.jsonl."""
 
     id: Id
     title: Text
-    table: MmqaRows
+    rows: Annotated[Many[Many[MmqaCell]], inside("table", "table_rows")]
+    name: Annotated[Text, inside("table", "table_name")]
+    header: Annotated[Many[MmqaColumn], inside("table", "header")]
 
 
 QUESTION = TypeAdapter(MmqaQuestion)
@@ -118,7 +108,7 @@ class Mmqa(Benchmark):
         lines = read_lines(self.folder.find(f"MMQA_{name}.jsonl", f"MMQA_{name}.jsonl.gz"), QUESTION)
         if self.settings.selection == "paper":
             # A question's type names every modality that it needs.
-            lines = (line for line in lines if "TableQ" not in line[1].metadata.type)
+            lines = (line for line in lines if "TableQ" not in line[1].type)
         for where, record in self.limited(lines, lambda line: line[1].qid, count):
             with placed(where):
                 item = item_of(record)
@@ -157,8 +147,7 @@ def item_of(record: MmqaQuestion) -> Item:
     One dev question is supported by a picture outside its pool, and stays so. Raises UserError for a question without
     sources or without answers.
     """
-    meta = record.metadata
-    pool = (*meta.text_doc_ids, *meta.image_doc_ids, *([meta.table_id] if meta.table_id else []))
+    pool = (*record.text_doc_ids, *record.image_doc_ids, *([record.table_id] if record.table_id else []))
     if not pool:
         raise UserError(f"question {record.qid} has no sources: it needs text_doc_ids, image_doc_ids or table_id")
     if not record.answers:
@@ -170,10 +159,10 @@ def item_of(record: MmqaQuestion) -> Item:
         pool=tuple(dict.fromkeys(pool)),
         supporting=supporting,
         tags={
-            "type": meta.type,
-            "modalities": "+".join(sorted(set(meta.modalities))),
+            "type": record.type,
+            "modalities": "+".join(sorted(set(record.modalities))),
             # Types of several hops are written as operations: Compose(TextQ,TableQ).
-            "hop": "multi" if "(" in meta.type else "single",
+            "hop": "multi" if "(" in record.type else "single",
             # For MMAPG's Fig. 4.
             "supporting": str(len(supporting)) if len(supporting) < MANY else f"{MANY} or more",
         },
@@ -182,10 +171,9 @@ def item_of(record: MmqaQuestion) -> Item:
 
 def table_rows(record: MmqaTable) -> list[Source]:
     """One source for each row that is not empty, "Header = value; Header = value"."""
-    table = record.table
-    headers = [column.column_name for column in table.header]
-    title = " - ".join(part for part in (record.title, table.table_name) if part)
-    rows = (row_cells(headers, (cell.text for cell in row)) for row in table.table_rows)
+    headers = [column.column_name for column in record.header]
+    title = " - ".join(filter(None, (record.title, record.name)))
+    rows = (row_cells(headers, (cell.text for cell in row)) for row in record.rows)
     return [
         # Ids count empty rows too, so that they stay the row's place in the table.
         Source(f"{record.id}:{number}", record.id, Kind.TABLE, title, "; ".join(cells))

@@ -30,7 +30,7 @@ from pydantic_core import PydanticCustomError
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
-from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, matching
+from experiments.datasets.fields import Id, Label, Many, NonBlank, Stripped, Text, matching
 from experiments.datasets.item import Item, Score, choice_score
 from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.reading import placed, read_json, read_members
@@ -39,8 +39,6 @@ SUBJECTS = {"natural science": "NAT", "social science": "SOC", "language science
 OCR_TEXT = 256 * 1024  # characters of one picture in ocrs.json (8 kB)
 
 log = logging.getLogger(__name__)
-
-Stripped = Annotated[Text, StringConstraints(strip_whitespace=True)]
 
 
 def _ocr_text(text: str) -> str:

@@ -22,14 +22,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import JsonValue, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import SingleSplit
-from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank
+from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.reading import once, placed, read_bytes, read_elements, read_json
@@ -44,21 +44,16 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ViDoSeekMetadata:
-    file_name: Id
-    reference_page: Many[int]
-    source_type: Label
-    query_type: Label
-
-
-@dataclass(frozen=True, slots=True)
 class ViDoSeekExample:
     """An element of the list `examples`."""
 
-    meta_info: ViDoSeekMetadata
     uid: Id
     query: NonBlank
     reference_answer: Answer
+    file_name: Annotated[Id, inside("meta_info", "file_name")]
+    reference_page: Annotated[Many[int], inside("meta_info", "reference_page")]
+    source_type: Annotated[Label, inside("meta_info", "source_type")]
+    query_type: Annotated[Label, inside("meta_info", "query_type")]
 
 
 EXAMPLE = TypeAdapter(ViDoSeekExample)
@@ -112,25 +107,24 @@ class ViDoSeek(SingleSplit):
             )
 
     def _item(self, example: ViDoSeekExample) -> Item:
-        meta = example.meta_info
-        document = meta.file_name.removesuffix(".pdf")
+        document = example.file_name.removesuffix(".pdf")
         pages = self._pages.get(document)
         if not pages:
             raise UserError(
                 f"question {example.uid} has no pages img/{document}_<page>.jpg in {self.folder}: run the release's "
                 "scripts/pdf2images.py, which draws them from pdf/"
             )
-        if missing := [page for page in meta.reference_page if page not in pages]:
+        if missing := [page for page in example.reference_page if page not in pages]:
             raise UserError(f"question {example.uid} refers to page {missing[0]} of {document}, which is not in img/")
-        if (source := SOURCE_TYPES.get(meta.source_type.lower())) is None:
-            raise UserError(f"unknown source_type {meta.source_type!r}: one of {', '.join(SOURCE_TYPES)}")
+        if (source := SOURCE_TYPES.get(example.source_type.lower())) is None:
+            raise UserError(f"unknown source_type {example.source_type!r}: one of {', '.join(SOURCE_TYPES)}")
         # The release's example has another query type (`content_extraction`), which stays.
-        hop = meta.query_type.lower().replace("_", "-")
+        hop = example.query_type.lower().replace("_", "-")
         return Item(
             question=Question(example.uid, example.query),
             gold=(example.reference_answer,),
             pool=tuple(f"{document}_{page}" for page in pages),
-            supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in meta.reference_page)),
+            supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in example.reference_page)),
             tags={"source": source, "hop": HOPS.get(hop, hop)},
         )
 

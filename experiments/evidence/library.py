@@ -37,54 +37,11 @@ def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
     return dataset.triples if isinstance(dataset, HasTriples) else None
 
 
-class Knowledge:
-    """The knowledge graph of a corpus, opened (and built, the first time) when it is first searched.
-
-    Searches cover `retrieval.scope`: the statements of the question's pool, all, or both in turn.
-    """
-
-    def __init__(
-        self, evidence: Evidence, given: Callable[[], Iterable[Triple]] | None, stated: Extraction = BY_RULES
-    ) -> None:
-        self._evidence = evidence
-        self._given = given
-        self._stated = stated
-        self._graph: KnowledgeGraph | None = None
-        self._lock = Lock()
-
-    def search(self, item: Item, words: Sequence[str], k: int, level: Literal["entity", "theme"]) -> tuple[Triple, ...]:
-        """The k best triples."""
-        graph = self._opened()
-        spaces = self._evidence.spaces(item)
-        return first(k, spaces, lambda space: graph.search(words, k, level=level, space=space), attrgetter("id"))
-
-    def neighbours(self, item: Item, entity: str) -> tuple[Triple, ...]:
-        """All triples of an entity."""
-        return tuple(self._opened().neighbours(entity, self._widest(item)))
-
-    def entity(self, item: Item, name: str, k: int | None = None, near: str = "") -> tuple[Source, ...]:
-        """All sources of an entity, or the k nearest to some words, those of the question's pool first."""
-        graph = self._opened()
-        if k is None:
-            return tuple(graph.entity(name, self._widest(item)))
-        spaces = self._evidence.spaces(item)
-        return first(k, spaces, lambda space: graph.entity(name, space, near), attrgetter("id"))
-
-    def _widest(self, item: Item) -> SearchSpace:
-        # All results are asked for, so the pool need not be searched first.
-        return self._evidence.spaces(item)[-1]
-
-    def _opened(self) -> KnowledgeGraph:
-        with self._lock:  # searches run in threads, and building takes seconds to minutes
-            if self._graph is None:
-                self._graph = KnowledgeGraph.open(self._evidence.store, self._given, self._stated)
-            return self._graph
-
-
 class LabelledLibrary:
     """A `topologies.library.Library` over the run's evidence.
 
-    It has the labelled items, for their pools and withheld sources; systems see search results only.
+    It has the labelled items, for their pools and withheld sources; systems see search results only. Searches of the
+    graph cover `retrieval.scope`: the statements of the question's pool, all, or both in turn.
 
     Args:
         items: all that questions may be about.
@@ -102,9 +59,12 @@ class LabelledLibrary:
         stated: Extraction = BY_RULES,
     ) -> None:
         self._evidence = evidence
-        self._knowledge = Knowledge(evidence, triples, stated)
-        self._web = web
         self._items = {item.question.id: item for item in items}
+        self._web = web
+        self._triples = triples
+        self._stated = stated
+        self._graph: KnowledgeGraph | None = None
+        self._lock = Lock()
 
     async def own(self, question: Question) -> tuple[Source, ...]:
         return await self._evidence.own(self._items[question.id])
@@ -115,15 +75,26 @@ class LabelledLibrary:
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
     ) -> tuple[Triple, ...]:
-        return await asyncio.to_thread(self._knowledge.search, self._items[question.id], words, k, level)
+        def search() -> tuple[Triple, ...]:
+            graph, spaces = self._opened(), self._spaces(question)
+            return first(k, spaces, lambda space: graph.search(words, k, level=level, space=space), attrgetter("id"))
+
+        return await asyncio.to_thread(search)
 
     async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
-        return await asyncio.to_thread(self._knowledge.neighbours, self._items[question.id], entity)
+        # The last space is the widest. All results are asked for, so the pool need not be searched first.
+        return await asyncio.to_thread(lambda: tuple(self._opened().neighbours(entity, self._spaces(question)[-1])))
 
     async def entity(
         self, question: Question, name: str, k: int | None = None, *, near: str = ""
     ) -> tuple[Source, ...]:
-        return await asyncio.to_thread(self._knowledge.entity, self._items[question.id], name, k, near)
+        def search() -> tuple[Source, ...]:
+            graph, spaces = self._opened(), self._spaces(question)
+            if k is None:
+                return tuple(graph.entity(name, spaces[-1]))
+            return first(k, spaces, lambda space: graph.entity(name, space, near), attrgetter("id"))
+
+        return await asyncio.to_thread(search)
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         """The k best results of the web, or of the corpus in its place.
@@ -143,6 +114,16 @@ class LabelledLibrary:
 
     async def annotated(self, question: Question) -> tuple[tuple[str, ...], ...]:
         return self._items[question.id].paths
+
+    def _spaces(self, question: Question) -> list[SearchSpace]:
+        return self._evidence.spaces(self._items[question.id])
+
+    def _opened(self) -> KnowledgeGraph:
+        """The graph, built the first time that it is searched."""
+        with self._lock:  # searches run in threads, and building takes seconds to minutes
+            if self._graph is None:
+                self._graph = KnowledgeGraph.open(self._evidence.store, self._triples, self._stated)
+            return self._graph
 
 
 def check_web(retrieval: RetrievalSettings, replayed: bool = False) -> None:

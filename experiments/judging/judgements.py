@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from actors.errors import UserError
 from actors.messages import Question
@@ -34,52 +34,35 @@ JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"
 DAMAGED = "delete the file to judge again"
 
 
-class _Line:
-    """A judgement with texts that name its answer. A subclass is a dataclass with `judgement` as its last field."""
+@dataclass(frozen=True)
+class Judged:
+    """The judgement of one method's answer to one question, or of one description of an entity.
 
-    def __init__(self, *texts: str | Judgement) -> None: ...
+    judge: the digest of the judge and its rubric.
+    entity: of a line of scenes.jsonl; lines of judgements.jsonl have none.
+    """
 
+    method: str
+    question: str
+    judge: str
     judgement: Judgement
+    entity: str | None = None
 
     def encode(self) -> str:
         """One line of plain ASCII, without its newline."""
-        record: dict[str, Any] = {name: getattr(self, name) for name in self._names()}
-        judge = record.pop("judge")
-        return json.dumps({**record, **asdict(self.judgement), "judge": judge}, separators=(",", ":"))
+        entity = {} if self.entity is None else {"entity": self.entity}
+        record = {"method": self.method, "question": self.question, **entity, **asdict(self.judgement)}
+        return json.dumps({**record, "judge": self.judge}, separators=(",", ":"))
 
-    @classmethod
-    def decode(cls, line: str) -> Self:
-        """Reads an encoded line. Raises ValueError or KeyError for one that is no judgement."""
+    @staticmethod
+    def decode(line: str) -> Judged:
+        """Reads an encoded line. Raises ValueError, KeyError or TypeError for one that is no judgement."""
         record = json.loads(line)
-        texts = [record.pop(name) for name in cls._names()]
-        if not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"expected texts as {', '.join(cls._names())}")
-        return cls(*texts, Judgement(**record))
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [field.name for field in fields(cls)][:-1]  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class Judged(_Line):
-    """The judgement of one method's answer to one question; `judge` is the digest of the judge and its rubric."""
-
-    method: str
-    question: str
-    judge: str
-    judgement: Judgement
-
-
-@dataclass(frozen=True)
-class JudgedScene(_Line):
-    """The judgement of one description in one discussion; `judge` is the digest of the judge and its rubric."""
-
-    method: str
-    question: str
-    entity: str
-    judge: str
-    judgement: Judgement
+        texts = {name: record.pop(name) for name in ("method", "question", "judge")}
+        entity = record.pop("entity", "")
+        if not all(isinstance(text, str) for text in (*texts.values(), entity)):
+            raise ValueError(f"expected texts as {', '.join(texts)} and entity")
+        return Judged(**texts, judgement=Judgement(**record), entity=entity or None)
 
 
 def judged(folder: RunFolder) -> Iterator[Judged]:
@@ -152,9 +135,9 @@ class HasCaptions(Protocol):
         """People's descriptions, by entity."""
 
 
-def scenes(folder: RunFolder) -> Iterator[JudgedScene]:
+def scenes(folder: RunFolder) -> Iterator[Judged]:
     """The lines of scenes.jsonl, none where nothing was described. Raises UserError for one that is no judgement."""
-    return jsonl.records(folder.path / SCENES, JudgedScene.decode, DAMAGED)
+    return jsonl.records(folder.path / SCENES, Judged.decode, DAMAGED)
 
 
 def similarities(folder: RunFolder) -> dict[tuple[str, str], float]:
@@ -204,6 +187,6 @@ async def judge_scenes(
 
     lines = []
     async for (method, question, entity, _), judgement in in_order(iter(described), grade, concurrency):
-        lines.append(JudgedScene(method, question, entity, digest, judgement).encode())
+        lines.append(Judged(method, question, digest, judgement, entity).encode())
         bar.advance()
     write_atomically(folder.path / SCENES, "".join(f"{line}\n" for line in lines).encode())

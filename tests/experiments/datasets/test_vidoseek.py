@@ -117,7 +117,7 @@ def test_no_label_is_in_the_corpus(tmp_path: Path) -> None:
         (example("q", pages=(12,)), "page 12 of Soil_Use"),
         (example("q", source_type="poem"), "unknown source_type 'poem'"),
         (example("q") | {"reference_answer": " "}, "reference_answer: expected text that is not empty"),
-        ({"uid": "q"}, "no 'meta_info'"),
+        ({"uid": "q"}, "no 'query'"),
     ],
 )
 def test_a_question_that_cannot_be_read_is_named(tmp_path: Path, broken: dict[str, Any], message: str) -> None:

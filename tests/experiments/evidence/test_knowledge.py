@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ from actors.reader.triple_rules import MENTIONED
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
-from experiments.evidence.library import Knowledge, triples_given
+from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.built_folder import MARKER
 from retrieval.embed import LexicalEncoder
@@ -157,12 +158,16 @@ def test_of_an_entity_with_many_sources_the_nearest_come_and_those_of_the_pool_b
         for n, thing in enumerate(["wood", "glass", *["nails"] * 9, "iron filings", "water"])
     ]
     evidence = Evidence(Store.open(tmp_path, lambda: iter(lectures), LexicalEncoder()), RetrievalSettings(scope="both"))
-    library = Knowledge(evidence, None)
     asked = Item(Question("q", "What attracts iron?"), ("a magnet",), pool=("00", "11"))
-    assert [source.id for source in library.entity(asked, "Magnets", 1, "iron filings")] == ["11"]
-    assert [source.id for source in library.entity(asked, "Magnets", 3, "water")][2] == "12"
-    assert len(library.entity(asked, "Magnets", 4, "iron filings")) == 4
-    assert len(library.entity(asked, "Magnets")) == len(lectures)
+    library = LabelledLibrary(evidence, [asked])
+
+    def entity(k: int | None = None, near: str = "") -> list[str]:
+        return [source.id for source in asyncio.run(library.entity(asked.question, "Magnets", k, near=near))]
+
+    assert entity(1, "iron filings") == ["11"]
+    assert entity(3, "water")[2] == "12"
+    assert len(entity(4, "iron filings")) == 4
+    assert len(entity()) == len(lectures)
 
 
 def test_equal_edges_come_in_the_order_of_their_ids(tmp_path: Path) -> None:
@@ -217,7 +222,8 @@ def test_the_scope_says_whose_statements_are_searched(store: Store) -> None:
     found = {}
     for scope in ("question", "corpus", "both"):
         settings = replace(RetrievalSettings(), scope=scope)
-        found[scope] = Knowledge(Evidence(store, settings), None).search(item, ["Fivan Jurn"], 4, "entity")
+        library = LabelledLibrary(Evidence(store, settings), [item])
+        found[scope] = asyncio.run(library.graph(item.question, ["Fivan Jurn"], 4))
     assert {triple.source for triple in found["question"]} == {"p3"}
     assert {triple.source for triple in found["both"]} >= {"p1", "p3"}
     assert found["both"][0].source == "p3"
