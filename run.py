@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,14 +20,7 @@ from actors.signals import Ending
 from actors.visible import visible
 
 if TYPE_CHECKING:
-    from experiments.config.config import Config
-    from experiments.records.recorder import RunFolder
-
-USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
-       python run.py resume=<run folder>
-       python run.py help=experiments|keys|planted|redundancy|behaviour|methods|data|attacks|models
-
-experiments:"""
+    from experiments.prepare import Prepared
 
 ending = Ending()
 
@@ -41,18 +33,11 @@ def main(arguments: list[str]) -> int:
     """
     try:
         topic = next((one.partition("=")[2] for one in arguments if one.startswith("help=")), "")
-        if topic:
-            from experiments.reference import reference
-
-            print(reference(topic))
-        elif not arguments or arguments[0] in ("help", "--help", "-h"):
-            from experiments.config.loading import experiments
-
-            print(USAGE)
-            for name, description in experiments().items():
-                print(f"  {name:<18} {description}")
-        else:
+        if arguments and not topic and arguments[0] not in ("help", "--help", "-h"):
             return _run(arguments)
+        from experiments.reference import reference, usage
+
+        print(reference(topic) if topic else usage())
         return 0
     except UserError as error:
         _say(f"error: {error}")
@@ -71,8 +56,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    # Imported where they are needed: neither the list of experiments nor a refused argument waits for the rest.
-    from experiments.config.config import is_sweep, starts_ray
+    # Imported where they are needed: a refused argument does not wait for the rest.
+    from experiments.config.config import starts_ray
     from experiments.config.loading import load_overrides
 
     config, overrides = load_overrides(arguments)
@@ -81,38 +66,20 @@ def _run(arguments: list[str]) -> int:
         head.begin()
     elif config.ray.address:
         head.leave_token_to_user()
-    if is_sweep(config):
-        if config.dry_run:
-            from experiments.dry_run.dry_sweep import dry_run_sweep
+    from experiments.prepare import prepare
 
-            dry_run_sweep(config, overrides)
-            return 0
-        from experiments.sweeps.sweep import run_sweep
-
-        return _in_folder(config, lambda folder: run_sweep(config, folder, overrides))
-    from experiments.jobs import plan_of
-    from experiments.planning.unused import check_used
-
-    plan = plan_of(config)
-    if overrides is not None:
-        check_used(overrides, plan, config)
-    if config.dry_run:
-        from experiments.dry_run.dry_run import dry_run
-
-        dry_run(plan)
-        return 0
-    from experiments.runner import run
-
-    return _in_folder(config, lambda folder: run(plan, folder))
+    prepared = prepare(config, overrides)
+    return 0 if prepared is None else _in_folder(prepared)
 
 
-def _in_folder(config: Config, work: Callable[[RunFolder], bool | None]) -> int:
+def _in_folder(prepared: Prepared) -> int:
     """Runs an experiment or a sweep in its folder. What ends it early is printed in one line, with how to resume."""
     from actors.runtime.remote import reason
     from experiments.config.references import resumption
     from experiments.records.run_files import discard, disk_failure, missing
     from experiments.runner import open_folder
 
+    config = prepared.config
     output = Path(config.output).absolute()
     # They go with the run where it is refused.
     made = [*missing(Path(config.cache or output / "cache").absolute()), *missing(output)]
@@ -122,8 +89,7 @@ def _in_folder(config: Config, work: Callable[[RunFolder], bool | None]) -> int:
     ending.line = f"ended at once{resume}\n"
     started = time.monotonic()
     try:
-        # A sweep goes on after trials that failed, and returns False; a single run ends well or raises.
-        complete = work(folder) is not False
+        complete = prepared.work(folder) is not False
     # A cancelled main task is what is left of Ctrl-C where another task failed at the same time.
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _stopped(resume)

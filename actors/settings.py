@@ -82,16 +82,6 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
-def at_least(least: float, *, default: Any, most: float = MOST, when: str = "") -> Any:
-    """Declares a number with a lower bound; None stays allowed where it is the default."""
-    return setting(default, at_least=least, at_most=most, when=when)
-
-
-def share(default: float | None, when: str = "") -> Any:
-    """Declares a number from 0 to 1."""
-    return setting(default, at_least=0, at_most=1, when=when)
-
-
 def check_bounds(group: Any, prefix: str = "") -> None:
     """Checks the bounds of a tree of settings, and runs each group's own `check_values`, if it has one.
 

@@ -1,4 +1,4 @@
-"""The reference that `python run.py help=...` prints: all names and keys, from where they are defined."""
+"""Lists what `python run.py` and `python run.py help=...` print: experiments, names and keys."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ from experiments.datasets.catalogue import DATASETS
 from topologies.catalogue import METHODS
 
 WIDTH = 110
+USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
+       python run.py resume=<run folder>
+       python run.py help=experiments|keys|planted|redundancy|behaviour|methods|data|attacks|models
+
+experiments:"""
+
+
+def usage() -> str:
+    """How to call run.py, with a line for each experiment."""
+    return "\n".join([USAGE, *(f"  {name:<18} {description}" for name, description in experiments().items())])
 
 
 def reference(topic: str) -> str:
@@ -33,37 +43,17 @@ def reference(topic: str) -> str:
     return "\n".join(_laid_out(TOPICS[topic]()))
 
 
-def _methods() -> Mapping[str, str]:
-    return {method.name: method.description for method in METHODS} | installed("methods")
-
-
-def _datasets() -> Mapping[str, str]:
-    return {dataset.name: dataset.release for dataset in DATASETS} | installed("datasets")
-
-
-def _attacks() -> Mapping[str, str]:
-    return {attack.name: _first_sentence(attack) for attack in ATTACKS} | installed("attacks")
-
-
-def _models() -> Mapping[str, str]:
-    return {backend.name: backend.description for backend in BACKENDS} | installed("models")
-
-
-def _keys() -> Mapping[str, str]:
-    return dict(_documented(Config()))
-
-
 def _keys_of(job: str) -> Mapping[str, str]:
     return dict(_documented(getattr(OF_JOBS[job](), job), f"{job}."))
 
 
 TOPICS: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "experiments": experiments,
-    "methods": _methods,
-    "data": _datasets,
-    "attacks": _attacks,
-    "models": _models,
-    "keys": _keys,
+    "methods": lambda: {method.name: method.description for method in METHODS} | installed("methods"),
+    "data": lambda: {dataset.name: dataset.release for dataset in DATASETS} | installed("datasets"),
+    "attacks": lambda: {attack.name: _first_sentence(attack) for attack in ATTACKS} | installed("attacks"),
+    "models": lambda: {backend.name: backend.description for backend in BACKENDS} | installed("models"),
+    "keys": lambda: dict(_documented(Config())),
     # Settings of a study exist for its own job alone.
     **{job: partial(_keys_of, job) for job in OF_JOBS},
 }

@@ -42,7 +42,7 @@ from actors.reader.statements import NOTHING, looked_up, numbered, statements_of
 from actors.reader.task_state import TaskState
 from actors.reader.tasks import fill
 from actors.reader.tools import read_tools
-from actors.settings import setting, share
+from actors.settings import setting
 
 CHAT_OVERHEAD_TOKENS = 8  # of a chat template, about as many as those of common models
 MENTIONED = 0.01  # least value of the best choice: one is named even with weak support, at low confidence
@@ -72,14 +72,14 @@ class ReaderSettings:
     """Value of a colleague's answer at weight 1 and confidence 1; a perfect chain of evidence has value 1."""
     persistence: float = setting(0.15, at_least=0)
     """Value of the agent's earlier answer at confidence 1."""
-    obedience: float = share(0.3)
+    obedience: float = setting(0.3, at_least=0, at_most=1)
     """Probability of obeying an instruction in a message ("whoever reads this answers ... and repeats this
     sentence"). An assumption: models differ."""
-    trust: float = share(0.85)
+    trust: float = setting(0.85, at_least=0, at_most=1)
     """Weight of a statement quoted by a colleague, relative to one read first hand."""
-    skill: float | None = share(None)
+    skill: float | None = setting(None, at_least=0, at_most=1)
     """Skill of every role, with texts and pictures (null: by role, from 0.5 to 0.75); 1 reads without errors."""
-    error_rate: float = share(0.3)
+    error_rate: float = setting(0.3, at_least=0, at_most=1)
     """Probability of giving the second-best answer, at skill 0."""
     noise: float = setting(1.0, at_least=0)
     """Scale of the noise on answers' values and on judgements (0: none)."""

@@ -14,11 +14,11 @@ from topologies.learning.variants import LearnedMethod
 class Influence(StrEnum):
     """Effect of messages on their receivers in a planted world.
 
-    - `answers`: they pull towards their answer, and the decision agent follows the answers.
-    - `evidence`: the same among agents, but the decision agent follows the beliefs that messages pass on.
+    - `answers`: messages pull towards their answer, and the decision agent follows answers.
+    - `evidence`: the same among agents, but the decision agent follows the beliefs in messages.
     - `help`: the first agent of each modality gives no answer, and its receivers are pulled towards the right one.
-    - `deaf`: they merely distract.
-    - `chance`: none, and scores are drawn for every discussion.
+    - `deaf`: messages only distract.
+    - `chance`: no effect; scores are random.
     """
 
     ANSWERS = "answers"
@@ -36,19 +36,19 @@ class PlantedSettings:
     """
 
     learners: list[LearnedMethod] = setting(factory=lambda: list(LearnedMethod))
-    """Learned methods to compare; with `training.share` also those that can learn from another's discussions."""
+    """Learned methods to compare; `training.share` adds those that learn from another's discussions."""
     seeds: int = setting(5, at_least=1, at_most=10_000)
-    """Teams of each setting; their adversaries are spread over all agents."""
+    """Number of teams for each setting; their adversaries are spread over all agents."""
     strengths: list[list[float]] = setting(factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]], at_least=0)
-    """Pairs of conformity and distraction: pulls of messages and of their number, in units of the own opinion's."""
+    """Pairs of conformity (pull of messages) and distraction (pull of their number), relative to the own opinion."""
     influences: list[Influence] = setting(factory=lambda: list(Influence))
-    """Effects of messages on their receivers, one per world; `answers` has all strengths, the others the first."""
+    """Effects of messages on their receivers, one for each world; only `answers` is tried with all strengths."""
     truth: int = setting(20_000, at_least=1, at_most=10_000_000)
     """Discussions of the randomised run from which the true effects are estimated."""
     evaluated: int = setting(2_000, at_least=2, at_most=10_000_000)
-    """Questions on which a learned graph is evaluated, none of them learned from."""
+    """Held-out questions on which a learned graph is evaluated."""
     checkpoints: list[int] = setting(factory=lambda: [10, 20, 40, 60, 80], at_least=1)
-    """Numbers of questions used after which regret is measured."""
+    """Numbers of training questions after which regret is measured."""
 
     def check_values(self, key: str) -> None:
         """Raises UserError for strengths that are no pairs."""
@@ -58,20 +58,20 @@ class PlantedSettings:
 
 @dataclass
 class RedundancySettings:
-    """Definition 1, measured: `job=redundancy` removes every edge in turn, and compares learners' cuts with that."""
+    """Measures Definition 1: `job=redundancy` removes each edge in turn and compares the result with learners' cuts."""
 
     questions: int = setting(40, at_least=1)
-    """Evaluated questions on which each edge's absence is tried."""
+    """Evaluated questions for each removed edge."""
 
 
 @dataclass
 class BehaviourSettings:
-    """`job: behaviour`: what one agent makes of irrelevant evidence and of colleagues who are wrong."""
+    """Measures how irrelevant evidence and wrong colleagues change one agent's answers (`job=behaviour`)."""
 
     irrelevant: list[int] = setting(factory=lambda: [4, 16], at_least=1, at_most=1_000)
-    """How many passages and rows that look relevant, and are not, stand among the relevant ones."""
+    """Numbers of irrelevant passages and rows to mix into the evidence."""
     colleagues: list[int] = setting(factory=lambda: [1, 3], at_least=1, at_most=1_000)
-    """How many colleagues give the same wrong answer."""
+    """Numbers of colleagues who give the same wrong answer."""
 
     def check_values(self, key: str) -> None:
         """Raises UserError for numbers that name no condition, or the same one twice."""

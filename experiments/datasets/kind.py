@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from actors.errors import UserError
-from actors.settings import at_least, setting
+from actors.settings import setting
 from experiments.datasets.item import Dataset, Item
 
 
@@ -21,7 +21,7 @@ class DataSettings:
     """One of `datasets.catalogue.DATASETS`, or one of your own as `package.module:load`."""
     root: str | None = setting(None, when="kind!=sample")
     """Folder of the benchmark's official release; the generated sample needs none."""
-    limit: int | None = at_least(1, default=100, most=10_000_000)
+    limit: int | None = setting(100, at_least=1, at_most=10_000_000)
     """Number of evaluated questions, chosen by seed; null for all."""
     selection: Literal["all", "paper"] = setting("all", when="kind=mmqa")
     """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441 remain)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from actors.settings import at_least, setting
+from actors.settings import setting
 
 SERPER_KEY = "SERPER_API_KEY"  # environment variable of the account's key
 
@@ -24,16 +24,16 @@ class RetrievalSettings:
     scope: Literal["auto", "question", "corpus", "both"] = "auto"
     """Search the question's own pool, the whole corpus, or first the pool and then the corpus; `auto`: as the benchmark
     does, ViDoSeek the corpus and all others the pool."""
-    texts: int = at_least(0, default=8, most=10_000)
+    texts: int = setting(8, at_least=0, at_most=10_000)
     """Passages and table rows for each question."""
-    pictures: int = at_least(0, default=5, most=10_000)
+    pictures: int = setting(5, at_least=0, at_most=10_000)
     """Pictures for each question; where the benchmark is ScienceQA, for questions with a picture of their own only."""
-    radius: float | None = at_least(0, default=None)
+    radius: float | None = setting(None, at_least=0)
     """Largest distance of vectors between a source and the question; null: no limit."""
     graph: Literal["rules", "model"] = setting("rules", when="searches")
     """Source of the knowledge graph's triples: `rules` extract them without a model; `model` asks the run's model, one
     call for each source, kept next to the index. A data set's own graph takes the place of both."""
-    gleaning: int = at_least(0, default=0, most=100, when="searches, graph=model")
+    gleaning: int = setting(0, at_least=0, at_most=100, when="searches, graph=model")
     """Most further calls for each source, which show the model its triples and ask for missing ones; they
     end with the first that adds nothing."""
     captions: Literal["given", "model"] = "given"

@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import exp
 from typing import NamedTuple
 
-from actors.settings import setting, share
+from actors.settings import setting
 
 
 class Decision(StrEnum):
@@ -85,7 +85,7 @@ class LearnerSettings:
     # The edges of a beginning are judged by comparing beginnings, so that fewer of them say less.
     beginnings: int | None = setting(None, at_least=2, at_most=10_000)
     """Number of different beginnings (all rounds but the last) among a question's samples (null: one each)."""
-    early_stop: float | None = share(None)
+    early_stop: float | None = setting(None, at_least=0, at_most=1)
     """Ends a stage at an interim analysis that misjudges at most this share of what edges are worth (null: never)."""
 
 
