@@ -81,7 +81,9 @@ class RoleAgent:
         """
         recalled, turn = self.memory.recall(turn), in_own_form(turn, self.role)
         if self.role.dummy:
-            message, usage = self._dummy(turn), Usage()
+            id, heard = f"{turn.round}/{turn.agent}", tuple(heard.message.id for heard in turn.heard)
+            message = Message(id, turn.agent, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
+            usage = Usage()
         else:
             message, usage = await self._answer(turn, recalled)
         # A failed turn too: `turn.recall` counts turns, whatever came of them.
@@ -142,11 +144,6 @@ class RoleAgent:
             likelihoods=probable,
         )
         return message, sum((response.usage for response in responses), Usage())
-
-    def _dummy(self, turn: Turn) -> Message:
-        heard = tuple(heard.message.id for heard in turn.heard)
-        name = turn.agent
-        return Message(f"{turn.round}/{name}", name, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
 
     async def _ask(self, turn: Turn, build: Callable[[Sequence[str]], Request], cut: tuple[str, ...] = ()) -> _Response:
         """Returns the response to `build(cut)`, with as much more evidence cut as the model's context demands.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from autogen_agentchat.agents import BaseChatAgent
 from autogen_agentchat.base import Response
@@ -14,11 +14,11 @@ from autogen_core import CancellationToken, Component, ComponentModel, Image
 from autogen_core.models import RequestUsage
 from pydantic import BaseModel, TypeAdapter
 
-from actors.agents.role_agent import AgentMemory, RoleAgent
+from actors.agents.role_agent import RoleAgent
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import source_of
 from actors.autogen.hosted import HostedAgent
-from actors.messages import Heard, Message, Modality, Question, Role, Status, Turn, Usage, derive_seed
+from actors.messages import Heard, Message, Modality, Question, Role, Status, Turn, derive_seed
 from actors.prompting.prompt import message_text, shared_part
 from actors.prompting.reply import parse_reply
 from actors.settings import AgentSettings
@@ -112,7 +112,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         self._seed = seed
         self._settings = settings or AgentSettings()
         kind = RoleAgent if role.agent is None else HostedAgent
-        self._agent: Holder = kind(role, model_client.model, self._settings)
+        self._agent = kind(role, model_client.model, self._settings)
         self._state = RoleChatAgentState(round=round)
 
     @property
@@ -210,14 +210,6 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
     def _from_config(cls, config: RoleChatAgentConfig) -> RoleChatAgent:
         # `dict` and not `model_dump`: role and settings have to stay objects.
         return cls(**{**dict(config), "model_client": ModelClient.load_component(config.model_client)})
-
-
-class Holder(Protocol):
-    """Takes the turns of a role."""
-
-    memory: AgentMemory
-
-    async def take(self, turn: Turn) -> tuple[Message, Usage]: ...
 
 
 def message_of(message: BaseChatMessage) -> Message | None:

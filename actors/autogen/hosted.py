@@ -13,11 +13,10 @@ from typing import cast
 
 from autogen_agentchat.base import ChatAgent, Response
 from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextMessage
-from autogen_core import CancellationToken
+from autogen_core import CancellationToken, Image
 from autogen_core.models import ChatCompletionClient, RequestUsage
 
-from actors.agents.role_agent import AgentMemory
-from actors.agents.roles import DUMMY_SENTENCE
+from actors.agents.role_agent import RoleAgent
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import SourceImage, task_text
 from actors.errors import ModelGone, UserError
@@ -25,7 +24,7 @@ from actors.lookup import imported, is_reference
 from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model
 from actors.prompting.form import form_of, still_asked
-from actors.prompting.prompt import build_request, correction, in_own_form
+from actors.prompting.prompt import build_request, correction
 from actors.prompting.reply import ParsedReply, read, reply_of
 from actors.prompting.safe_text import clean, one_line
 from actors.prompting.truncation import cut_more
@@ -34,8 +33,8 @@ from actors.settings import AgentSettings
 Factory = Callable[[Role, ChatCompletionClient], ChatAgent]
 
 
-class HostedAgent:
-    """Plays a role with the agent of `role.agent`; has the interface of `RoleAgent`.
+class HostedAgent(RoleAgent):
+    """Plays a role with the agent of `role.agent`. An error of the agent is the reason of a failed turn.
 
     The agent reads a `RoleAgent`'s request as one message (with its pictures). Its final message is parsed like a
     model's reply; an unreadable one gets one request for repair.
@@ -45,29 +44,8 @@ class HostedAgent:
     """
 
     def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
-        self.role = role
-        self.memory = AgentMemory()
+        super().__init__(role, model, settings)
         self._factory = load_factory(role.agent or "")
-        self._model = model
-        self._settings = settings or AgentSettings()
-
-    async def take(self, turn: Turn) -> tuple[Message, Usage]:
-        """Answers one turn. An error of the agent is the reason of a failed turn.
-
-        Raises:
-            MemoryLost: this agent was restarted during the discussion.
-        """
-        recalled, turn = self.memory.recall(turn), in_own_form(turn, self.role)
-        if self.role.dummy:
-            heard = tuple(heard.message.id for heard in turn.heard)
-            id = f"{turn.round}/{turn.agent}"
-            message = Message(id, turn.agent, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
-            usage = Usage()
-        else:
-            message, usage = await self._answer(turn, recalled)
-        # Failed turns too: `turn.recall` counts all turns.
-        self.memory.remember(turn, message)
-        return message, usage
 
     async def _answer(self, turn: Turn, recalled: Sequence[Message]) -> tuple[Message, Usage]:
         cut: tuple[str, ...] = ()
@@ -79,7 +57,7 @@ class HostedAgent:
             )
             # One client for each attempt, for separate counts and `too_long`.
             client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
-            outcome = await self._ask(turn, request, client)
+            outcome = await self._hear(turn, request, client)
             # An agent with another model has not called ours: then only its report counts.
             usage += client.usage if client.calls else client.usage + outcome.reported
             more: Sequence[str] = ()
@@ -111,14 +89,17 @@ class HostedAgent:
         )
         return message, usage
 
-    async def _ask(self, turn: Turn, request: Request, client: ModelClient) -> _Outcome:
+    async def _hear(self, turn: Turn, request: Request, client: ModelClient) -> _Outcome:
         """A new agent's reply to a request, with a second attempt where the first is unreadable."""
         text, reply, reported, first_tokens = "", None, Usage(), 0
         try:
             agent = self._factory(self.role, client)
             try:
-                whole, reading, message = form_of(turn), None, task_message(request)
-                form = whole
+                reading, form, whole = None, form_of(turn), form_of(turn)
+                message: BaseChatMessage = TextMessage(content=task_text(request), source="user")
+                if request.images:
+                    parts: list[str | Image] = [task_text(request), *map(SourceImage, request.images)]
+                    message = MultiModalMessage(content=parts, source="user")
                 for _ in range(2):
                     # Zero before the first message, and its tokens before the second.
                     first_tokens = _tokens(client.total_usage() if client.calls else reported)
@@ -153,14 +134,6 @@ class _Outcome:
     error: str
     reported: Usage
     first_tokens: int
-
-
-def task_message(request: Request) -> BaseChatMessage:
-    """Returns the request as the agent reads it: its text, followed by its pictures."""
-    text = task_text(request)
-    if not request.images:
-        return TextMessage(content=text, source="user")
-    return MultiModalMessage(content=[text, *map(SourceImage, request.images)], source="user")
 
 
 def _reported(response: Response) -> Usage:

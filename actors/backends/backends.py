@@ -11,10 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
+
 from actors.backends.backend import Backend, TokenCounting
 from actors.backends.model_choice import ModelChoice
-from actors.backends.model_settings import ModelSettings, common_fields, declared_layout
-from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.model_settings import ModelSettings, declared_layout
+from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_backend import VllmBackend
 from actors.errors import UserError
 from actors.lookup import find
@@ -26,6 +28,10 @@ from actors.reader.reader import Reader, ReaderSettings
 
 # Mean tokens of a reply in MMQA runs, by role.
 READER_REPLY_TOKENS = {"": 71, "single": 44, "decision": 75}
+
+
+# Settings of an endpoint in an exported team.
+SETTINGS = ("base_url", "name", "timeout_s", "retries", "requests_per_minute", "tokens_per_minute", "extra")
 
 
 class ReaderBackend(Backend):
@@ -65,8 +71,7 @@ class OpenAIBackend(Backend):
         if model.key_env and model.key_env not in os.environ:
             # The value is not shown: by mistake it may be the key itself.
             raise UserError(f"{key}.key_env: there is no environment variable of that name; export the key under it")
-        settings = OpenAISettings(**common_fields(OpenAISettings, model), key=os.environ.get(model.key_env))
-        return partial(OpenAIModel, settings)
+        return partial(OpenAIModel, model, SecretStr(os.environ.get(model.key_env, "")))
 
     def dependencies(self) -> Mapping[str, Any]:
         model = self.settings
@@ -82,7 +87,7 @@ class OpenAIBackend(Backend):
 
     def choice(self) -> ModelChoice:
         model = self.settings
-        settings = common_fields(OpenAISettings, model) | {"abilities": model.abilities.declared()}
+        settings = {name: getattr(model, name) for name in SETTINGS} | {"abilities": model.abilities.declared()}
         return ModelChoice(kind="openai", settings=settings, key_env=model.key_env)
 
 

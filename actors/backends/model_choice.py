@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
-from actors.backends.model_settings import DeclaredAbilities
-from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.model_settings import DeclaredAbilities, ModelSettings
+from actors.backends.openai_model import OpenAIModel
 from actors.messages import Abilities, Completion, Request
 from actors.models import Model
 from actors.reader.reader import Reader, ReaderSettings
@@ -21,8 +20,8 @@ from actors.reader.reader import Reader, ReaderSettings
 class ModelChoice(BaseModel):
     """A model that can be made again from a file.
 
-    `settings` are fields of `ReaderSettings` or `OpenAISettings`, except an endpoint's key: the environment variable
-    `key_env` holds it (empty: no key), and no file does.
+    `settings` are fields of `ReaderSettings` or `ModelSettings`. The environment variable `key_env` holds an endpoint's
+    key (empty: no key), and no file does.
     """
 
     kind: Literal["reader", "openai"] = "reader"
@@ -50,13 +49,13 @@ def _made(kind: str, settings: str, key_env: str) -> Model:
     if kind == "reader":
         return Reader(ReaderSettings(**fields))
     abilities = DeclaredAbilities(**fields.pop("abilities", {}))
-    return LazyEndpoint(OpenAISettings(**fields, abilities=abilities), key_env)
+    return LazyEndpoint(ModelSettings(**fields, abilities=abilities), key_env)
 
 
 class LazyEndpoint:
     """Starts an endpoint with the first request, in that request's event loop; none exists before."""
 
-    def __init__(self, settings: OpenAISettings, key_env: str) -> None:
+    def __init__(self, settings: ModelSettings, key_env: str) -> None:
         self._settings = settings
         self._key_env = key_env
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -88,6 +87,6 @@ class LazyEndpoint:
             await (await started).close()
 
     async def _start(self) -> OpenAIModel:
-        model = OpenAIModel(replace(self._settings, key=os.environ.get(self._key_env)))
+        model = OpenAIModel(self._settings, SecretStr(os.environ.get(self._key_env, "")))
         await model.start()
         return model

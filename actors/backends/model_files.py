@@ -60,11 +60,6 @@ def loaded_bytes(name: str, dtype: str) -> int | None:
     return weights.size_bytes + sum(int(size * (widths.get(name, 1) - 1)) for name, size in weights.bytes_of.items())
 
 
-def is_missing_folder(name: str) -> bool:
-    """Tests for a path that does not exist, which would be taken for a Hugging Face id."""
-    return name.startswith(("/", "./", "../", "~")) and not Path(name).exists()
-
-
 def files_of(name: str) -> dict[str, Any]:
     """Lists name, size and date of a local folder's files, which change with further training; empty for an id."""
     folder = Path(name)

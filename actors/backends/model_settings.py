@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from actors.errors import UserError
@@ -89,11 +89,6 @@ class ModelSettings:
             raise UserError(f"{key}.key_env is not the name of an environment variable; export the key under one")
         if "@" in self.base_url or "?" in self.base_url:
             raise UserError(f"{key}.base_url has a password or a query; put the key into the variable of key_env")
-
-
-def common_fields(kind: type[Any], model: ModelSettings) -> dict[str, Any]:
-    """Returns the values of the settings that a dataclass of one kind of model has too."""
-    return {f.name: getattr(model, f.name) for f in fields(kind) if hasattr(model, f.name)}
 
 
 def declared_layout(abilities: DeclaredAbilities) -> dict[str, bool]:

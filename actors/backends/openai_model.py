@@ -7,15 +7,16 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
+from pydantic import SecretStr
 
 from actors.backends.chat import SEEDS, chat, data_url, pictures_in_words
-from actors.backends.model_settings import DeclaredAbilities
+from actors.backends.model_settings import ModelSettings
 from actors.backends.openai_probes import READY, Ask, follows_schemas, reads_pictures, returns_likelihoods
 from actors.backends.openai_reply import EndpointClosed, EndpointFault, counted, read_reply
 from actors.backends.rate_limit import RateLimit
@@ -36,28 +37,6 @@ NO_SYSTEM_TURN = re.compile(r"system[ _](message|prompt|role|turn|instruction)",
 CHARACTERS_PER_TOKEN, TOKENS_PER_PICTURE = 3, 1000
 
 
-@dataclass(slots=True)
-class OpenAISettings:
-    """An endpoint and how it is used.
-
-    base_url: address up to and including the version, such as `http://host:8000/v1`.
-    timeout_s: longest duration of one attempt, until the reply is complete.
-    retries: attempts after a fault. Waiting for a rate limit takes none of them.
-    extra: fields for the body of every request, which take precedence; null removes a field (`extra.seed=null`).
-    abilities: declared ones, which are not tested.
-    """
-
-    base_url: str
-    name: str
-    timeout_s: float = 120.0
-    retries: int = 4
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-    abilities: DeclaredAbilities = field(default_factory=DeclaredAbilities)
-    key: str | None = field(default=None, repr=False)
-
-
 class OpenAIModel:
     """One endpoint. Safe for any number of concurrent `complete` calls; callers bound them.
 
@@ -65,10 +44,11 @@ class OpenAIModel:
     wait delays all requests, and a malformed reply is a fault like any other.
     """
 
-    def __init__(self, settings: OpenAISettings) -> None:
+    def __init__(self, settings: ModelSettings, key: SecretStr | None = None) -> None:
         self.settings = settings
-        self._key = (settings.key or "").strip()
+        self._key = key.get_secret_value().strip() if key else ""
         self._redaction = Redaction(self._key)
+        self._line = self._redaction.line
         self._base = settings.base_url.rstrip("/")
         self._limit = RateLimit(settings.requests_per_minute, settings.tokens_per_minute)
         self._client: httpx2.AsyncClient | None = None
@@ -255,15 +235,7 @@ class OpenAIModel:
             reason = f"{type(error).__name__}: {str(error) or 'no details'}"
             return EndpointFault(reason, unreachable=isinstance(error, httpx2.ConnectError))
         # Reading and redacting a long reply would block the event loop.
-        outcome = await asyncio.to_thread(
-            read_reply,
-            request,
-            response.status,
-            response.headers,
-            response.content,
-            time.time(),
-            self._redaction.text,
-        )
+        outcome = await asyncio.to_thread(read_reply, request, *response, time.time(), self._redaction.text)
         if not isinstance(outcome, Completion):
             return outcome
         if outcome.prompt_tokens and outcome.stop != "too_long":
@@ -278,13 +250,10 @@ class OpenAIModel:
         assert self._client is not None
         try:
             async with asyncio.timeout(CONNECT_S):
-                response = await _fetched(self._client, "GET", f"{self._base}/models")
-            return [model for model in json.loads(response.content)["data"] if isinstance(model["id"], str)]
+                _, _, content = await _fetched(self._client, "GET", f"{self._base}/models")
+            return [model for model in json.loads(content)["data"] if isinstance(model["id"], str)]
         except (httpx2.RequestError, TimeoutError, _TooMuch, RecursionError, ValueError, LookupError, TypeError):
             return []
-
-    def _line(self, text: str) -> str:
-        return self._redaction.line(text)
 
     async def close(self) -> None:
         """Closes the connections; requests in flight are lost. Closing twice does no harm."""
@@ -293,19 +262,14 @@ class OpenAIModel:
             await client.aclose()
 
 
-@dataclass(frozen=True, slots=True)
-class _Response:
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-
 class _TooMuch(Exception):
     """A body that is longer than any reply, or compressed against the request."""
 
 
-async def _fetched(client: httpx2.AsyncClient, method: str, url: str, body: bytes | None = None) -> _Response:
-    """Returns a response with its whole body. Raises _TooMuch, and RequestError."""
+async def _fetched(
+    client: httpx2.AsyncClient, method: str, url: str, body: bytes | None = None
+) -> tuple[int, httpx2.Headers, bytes]:
+    """Returns a response's status, headers and whole body. Raises _TooMuch, and RequestError."""
     async with client.stream(method, url, content=body) as response:
         if (encoding := response.headers.get("content-encoding", "identity")) != "identity":
             raise _TooMuch(f"the reply is compressed ({encoding[:40]}), although it was requested uncompressed")
@@ -314,7 +278,7 @@ async def _fetched(client: httpx2.AsyncClient, method: str, url: str, body: byte
             content += part
             if len(content) > BODY_BYTES:
                 raise _TooMuch(f"the reply has more than {BODY_BYTES:,} bytes and was cut off")
-        return _Response(response.status_code, response.headers, bytes(content))
+        return response.status_code, response.headers, bytes(content)
 
 
 async def _unless_declared(declared: bool | None, find: Callable[[Ask], Awaitable[bool]], ask: Ask) -> bool:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.backends.likelihoods import Tokens, of_text
 from actors.messages import Completion, Request
+from actors.prompting.likelihood import Tokens, of_text
 from actors.prompting.safe_text import one_line
 
 QUOTED_CHARACTERS, READ_CHARACTERS = 300, 10_000

@@ -1,50 +1,24 @@
-"""Settings and engine arguments of a vLLM model, checked within milliseconds: vLLM's source is read, not imported."""
+"""Engine arguments of a vLLM model, checked within milliseconds: vLLM's source is read, not imported."""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
 import os
-import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from actors.backends.model_files import is_missing_folder
-from actors.backends.model_settings import DeclaredAbilities
 from actors.lookup import near_miss
 
 CPU_CACHE_BYTES = 4 * 2**30
-# Arguments that VllmSettings sets; as engine arguments they would contradict it.
+# Arguments that settings of the model set; as engine arguments they would contradict it.
 SETTINGS = {
     "model": "name",
     "tensor_parallel_size": "tensor_parallel",
     "max_model_len": "max_model_len",
     "dtype": "dtype",
 }
-
-
-@dataclass(slots=True)
-class VllmSettings:
-    """A model and its engine. On a CPU, use `dtype="float32"` and an `engine` block size that is a multiple of 32.
-
-    name: a Hugging Face id or a local folder.
-    max_model_len: tokens of prompt and reply together (None: the model's maximum).
-    engine: passed to vLLM unchanged (`gpu_memory_utilization`, `limit_mm_per_prompt`, ...).
-    hang_s: an engine that answers nothing for so long is given up. It must exceed the engine's longest step: one chunk
-        of prompts (`max_num_batched_tokens`), or one token for each running request; on a CPU, where prompts are
-        computed whole, all waiting prompts, up to the context together.
-    abilities: declared ones, which take precedence over the engine's.
-    """
-
-    name: str
-    tensor_parallel: int = 1
-    max_model_len: int | None = None
-    dtype: str = "auto"
-    engine: dict[str, Any] = field(default_factory=dict)
-    hang_s: float = 120.0
-    abilities: DeclaredAbilities = field(default_factory=DeclaredAbilities)
 
 
 def check_engine_arguments(engine: Mapping[str, Any]) -> None:
@@ -59,14 +33,6 @@ def check_engine_arguments(engine: Mapping[str, Any]) -> None:
     for key in engine:
         if known and key not in known:
             raise ValueError(f"vLLM has no engine argument {key!r}.{near_miss(key, known)}")
-
-
-def check_folder(name: str) -> None:
-    """Raises ValueError for a path that does not exist: vLLM would take it for a Hugging Face id."""
-    if is_missing_folder(name):
-        raise ValueError(
-            f"vLLM cannot load {name!r}: there is no such folder on {platform.node()}; give one or a Hugging Face id"
-        )
 
 
 def cache_bytes(engine: Mapping[str, Any]) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 from actors.backends.backend import Backend, ReplicaMemory, TokenCounting
 from actors.backends.model_choice import ModelChoice
 from actors.backends.model_files import computes_bfloat16, files_of, loaded_bytes, token_counter, weights_of
-from actors.backends.model_settings import common_fields, declared_layout
-from actors.backends.vllm_arguments import VllmSettings, cache_bytes, check_engine_arguments
+from actors.backends.model_settings import declared_layout
+from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments
 from actors.backends.vllm_model import VllmModel
 from actors.errors import UserError
 from actors.models import Model
@@ -41,10 +41,7 @@ class VllmBackend(Backend):
             check_engine_arguments(self.settings.engine)
         except ValueError as error:
             raise UserError(f"{self.key}.engine: {error}") from error
-        settings = common_fields(VllmSettings, self.settings)
-        return partial(
-            VllmModel, VllmSettings(**{name: value for name, value in settings.items() if value is not None})
-        )
+        return partial(VllmModel, self.settings)
 
     def dependencies(self) -> Mapping[str, Any]:
         """Includes the files of a local folder, which change with further training."""

@@ -9,24 +9,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import multiprocessing
+import platform
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from actors.backends.chat import SEEDS, pictures_in_words
-from actors.backends.likelihoods import Tokens, of_text, pieces
-from actors.backends.vllm_arguments import VllmSettings, check_engine_arguments, check_folder, cpu_arguments
+from actors.backends.model_settings import ModelSettings
+from actors.backends.vllm_arguments import check_engine_arguments, cpu_arguments
 from actors.backends.vllm_chat import open_pictures, system_turns, takes_pictures, template_parameters, turns
 from actors.errors import ModelError, ModelLost
 from actors.memory import kills
 from actors.messages import Abilities, Completion, Request
 from actors.processes import descendants, ended, kill
+from actors.prompting.likelihood import Tokens, of_text, pieces
 from actors.prompting.safe_text import one_line
 
 BEAT_S = 1.0
+# An engine that answers nothing for so long is lost. It must exceed the longest step: one chunk of prompts
+# (`max_num_batched_tokens`), or one token of each running request; on a CPU, all waiting prompts whole.
+HANG_S = 120.0
 ABORT_S = 5.0  # longest wait for vLLM to abort a cancelled request
 
 LOG = logging.getLogger(__name__)
@@ -38,8 +44,9 @@ class VllmModel:
     A lost engine (dead, or hanging) stays lost: its processes are killed at once, and all calls raise ModelLost.
     """
 
-    def __init__(self, settings: VllmSettings) -> None:
+    def __init__(self, settings: ModelSettings) -> None:
         self.settings = settings
+        self.hang_s = settings.hang_s or HANG_S
         self._engine: Any = None
         self._processes: list[psutil.Process] = []
         self._lost: asyncio.Future[str] | None = None
@@ -57,7 +64,11 @@ class VllmModel:
             ValueError: the model or an engine argument is not usable.
         """
         check_engine_arguments(self.settings.engine)
-        check_folder(self.settings.name)
+        name = self.settings.name
+        if name.startswith(("/", "./", "../", "~")) and not Path(name).exists():
+            # vLLM would take it for a Hugging Face id.
+            folder = f"there is no such folder on {platform.node()}; give one or a Hugging Face id"
+            raise ValueError(f"vLLM cannot load {name!r}: {folder}")
         try:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
@@ -229,7 +240,7 @@ class VllmModel:
         The question passes the loop that runs the engine's steps, so that a step that never returns blocks it.
         Beats are counted, not seconds: an event loop that was blocked for minutes has missed one.
         """
-        beats = max(1, round(self.settings.hang_s / BEAT_S))
+        beats = max(1, round(self.hang_s / BEAT_S))
         while self._in_flight:
             sign = asyncio.create_task(engine.is_sleeping())
             try:
@@ -238,7 +249,7 @@ class VllmModel:
                     if sign.done() or engine.errored:
                         break
                 else:
-                    return self._lose(f"vLLM's engine has not answered for {self.settings.hang_s:g} s")
+                    return self._lose(f"vLLM's engine has not answered for {self.hang_s:g} s")
                 if engine.errored or sign.exception() is not None:
                     return self._lose(self._death())
             finally:

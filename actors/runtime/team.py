@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from actors.agents.role_agent import RoleAgent
 from actors.errors import AgentLost
@@ -19,7 +19,7 @@ from actors.settings import AgentSettings
 TurnResult = tuple[Message, Usage]
 
 
-def make_agent(role: Role, model: Model, settings: AgentSettings) -> Any:
+def make_agent(role: Role, model: Model, settings: AgentSettings) -> RoleAgent:
     """Our own agent, or an AutoGen agent where the role names one. All instances of a role share it."""
     if role.agent is None:
         return RoleAgent(role, model, settings)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from actors.backends.openai_model import OpenAIModel, OpenAISettings
-from actors.backends.vllm_arguments import VllmSettings
+from actors.backends.model_settings import ModelSettings
+from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_model import VllmModel
 from actors.messages import Question
 from tests.vllm.questions import harbours
@@ -55,9 +55,9 @@ def strict_model(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="session")
-def settings(tiny_model: Path) -> VllmSettings:
+def settings(tiny_model: Path) -> ModelSettings:
     """Small and eager, in the one precision that the CPU build runs safely."""
-    return VllmSettings(
+    return ModelSettings(
         name=str(tiny_model),
         max_model_len=CONTEXT_TOKENS,
         dtype="float32",
@@ -66,7 +66,7 @@ def settings(tiny_model: Path) -> VllmSettings:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def model(settings: VllmSettings) -> AsyncIterator[VllmModel]:
+async def model(settings: ModelSettings) -> AsyncIterator[VllmModel]:
     """One engine for all tests of a module: starting one takes most of their time."""
     model = VllmModel(settings)
     await model.start()
@@ -97,7 +97,7 @@ async def served(starting: tuple[str, subprocess.Popen[bytes]], model: VllmModel
     base_url, process = starting
     for _ in range(START_S):
         assert process.poll() is None, "the server ended while it was loading"
-        found = OpenAIModel(OpenAISettings(base_url, NAME, retries=0))
+        found = OpenAIModel(ModelSettings(base_url=base_url, name=NAME, retries=0))
         try:
             await found.start()
             break

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from actors.backends.vllm_arguments import VllmSettings
+from actors.backends.model_settings import ModelSettings
 from actors.backends.vllm_chat import open_pictures, turns
 from actors.backends.vllm_model import VllmModel
 from actors.messages import Question
@@ -52,4 +52,4 @@ def test_a_picture_without_a_file_is_told_by_its_caption_before_the_own_text(que
 
 async def test_asking_a_model_that_was_not_started_is_a_mistake_of_the_caller(question: Question) -> None:
     with pytest.raises(RuntimeError, match="before start"):
-        await VllmModel(VllmSettings("any")).complete(request(question))
+        await VllmModel(ModelSettings(name="any")).complete(request(question))

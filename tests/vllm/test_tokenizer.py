@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from actors.backends.model_files import token_counter
-from actors.backends.vllm_arguments import VllmSettings
+from actors.backends.model_settings import ModelSettings
 
 pytestmark = pytest.mark.vllm
 
 
-def test_a_text_has_as_many_tokens_as_the_models_tokenizer_makes_of_it(settings: VllmSettings) -> None:
+def test_a_text_has_as_many_tokens_as_the_models_tokenizer_makes_of_it(settings: ModelSettings) -> None:
     count = token_counter(settings.name, settings.engine)
     assert count is not None
     assert count("") == 0

@@ -15,7 +15,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from actors.backends.vllm_arguments import VllmSettings
+from actors.backends.model_settings import ModelSettings
 from actors.backends.vllm_model import VllmModel
 from actors.errors import ModelLost
 from actors.messages import Abilities, Completion, Heard, Kind, Message, Modality, Question, Source, Turn
@@ -216,7 +216,7 @@ async def test_a_cancelled_request_leaves_the_engine(model: VllmModel, question:
     assert model._engine.get_num_unfinished_requests() == 0
 
 
-async def test_a_model_that_is_not_there_is_one_clear_line(settings: VllmSettings, tmp_path: Path) -> None:
+async def test_a_model_that_is_not_there_is_one_clear_line(settings: ModelSettings, tmp_path: Path) -> None:
     missing = dataclasses.replace(settings, name=str(tmp_path / "nothing"))
     with pytest.raises(ValueError, match="cannot load") as caught:
         await VllmModel(missing).start()
@@ -236,7 +236,7 @@ async def test_a_request_cancelled_while_it_is_laid_out_costs_the_next_nothing(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def strict(settings: VllmSettings, strict_model: Path) -> AsyncIterator[VllmModel]:
+async def strict(settings: ModelSettings, strict_model: Path) -> AsyncIterator[VllmModel]:
     """Another engine, which the last test that uses it ruins."""
     model = VllmModel(dataclasses.replace(settings, name=str(strict_model), hang_s=HANG_S))
     await model.start()
@@ -279,7 +279,7 @@ async def test_a_hanging_engine_fails_all_requests_and_closing_leaves_no_process
 
 
 async def test_an_engine_that_dies_fails_all_requests_and_closing_leaves_no_process(
-    settings: VllmSettings, question: Question
+    settings: ModelSettings, question: Question
 ) -> None:
     model = VllmModel(settings)
     await model.start()

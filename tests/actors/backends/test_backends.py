@@ -217,7 +217,7 @@ def test_a_quantised_model_computes_in_the_type_of_the_numbers_that_are_left(
 def test_the_longest_step_of_an_engine_is_waited_for_on_a_cpu_and_on_a_gpu(tmp_path: Path) -> None:
     name = model_folder(tmp_path, ("BF16", 1000))
     left_open, given = (backend("vllm", name=name, hang_s=hang_s) for hang_s in (None, 9.0))
-    waits = [one.maker()().settings.hang_s for one in (left_open, left_open.on(0)[0], given, given.on(0)[0])]  # type: ignore[attr-defined]
+    waits = [one.maker()().hang_s for one in (left_open, left_open.on(0)[0], given, given.on(0)[0])]  # type: ignore[attr-defined]
     assert waits == [120, 1800, 9, 9]
 
 

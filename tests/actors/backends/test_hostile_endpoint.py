@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from actors.backends import openai_model
-from actors.backends.model_settings import DeclaredAbilities
-from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.model_settings import DeclaredAbilities, ModelSettings
+from actors.backends.openai_model import OpenAIModel
 from actors.backends.redaction import LINE_CHARACTERS, Redaction
 from actors.completions.cache import CachedModel, Reuse
 from actors.completions.completion_store import CompletionStore
@@ -39,8 +40,8 @@ async def endpoint(told: Told) -> AsyncIterator[OpenAIModel]:
         return first.pop() if first else told
 
     async with Server(handle).running() as server:
-        settings = OpenAISettings(server.base_url, "qwen", timeout_s=60, retries=0, abilities=DECLARED, key=KEY)
-        model = OpenAIModel(settings)
+        settings = ModelSettings(base_url=server.base_url, name="qwen", timeout_s=60, retries=0, abilities=DECLARED)
+        model = OpenAIModel(settings, SecretStr(KEY))
         await model.start()
         yield model
         await model.close()
@@ -103,7 +104,7 @@ async def test_a_reply_that_comes_twice_is_not_the_next_requests() -> None:
 
     server = await asyncio.start_server(serve, HOST, 0)
     base_url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}/v1"
-    model = OpenAIModel(OpenAISettings(base_url, "qwen", abilities=DECLARED))
+    model = OpenAIModel(ModelSettings(base_url=base_url, name="qwen", abilities=DECLARED))
     await model.start()
     replies = [await model.complete(dataclasses.replace(REQUEST, seed=seed)) for seed in range(5)]
     await model.close()
@@ -125,7 +126,7 @@ async def test_a_list_of_models_without_end_is_none(monkeypatch: pytest.MonkeyPa
         return Told(completion()) if asked.method == "POST" else Told("[" * 300_000)
 
     async with Server(handle).running() as server:
-        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", key=KEY))
+        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen"), SecretStr(KEY))
         await model.start()
         assert (await model.abilities()).context_tokens is None
         await model.close()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.backends.likelihoods import of_text, pieces
+from actors.prompting.likelihood import of_text, pieces
 
 
 def decode(ids: Sequence[int]) -> str:

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from actors.backends import openai_model
-from actors.backends.model_settings import DeclaredAbilities
-from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.model_settings import DeclaredAbilities, ModelSettings
+from actors.backends.openai_model import OpenAIModel
 from actors.backends.openai_probes import SCHEMA
 from actors.messages import Abilities, Kind, Request, Source
 from actors.prompting.form import Form, schema
@@ -64,7 +64,7 @@ class Endpoint:
 
 async def found(endpoint: Endpoint, **settings: Any) -> Abilities:
     async with Server(endpoint.handle).running() as server:
-        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", **settings))
+        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", **settings))
         await model.start()
         abilities = await model.abilities()
         await model.close()
@@ -152,7 +152,7 @@ async def test_a_seed_that_is_taken_out_of_requests_makes_replies_differ() -> No
 async def test_what_is_declared_wins_and_is_not_asked_for() -> None:
     declared = DeclaredAbilities(False, False, False, False, 99)
     async with Server(Endpoint().handle).running() as server:
-        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", abilities=declared))
+        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", abilities=declared))
         await model.start()
         assert await model.abilities() == Abilities(False, False, False, False, context_tokens=99)
         await model.close()
@@ -165,7 +165,7 @@ async def test_a_model_that_reads_no_pictures_gets_them_in_words(tmp_path: Path)
     Image.new("RGB", (20, 20), "red").save(path)
     shown = Source("3", "d", Kind.IMAGE, "flag", "a red flag", str(path))
     async with Server(Endpoint(pictures=refused("no pictures")).handle).running() as server:
-        model = OpenAIModel(OpenAISettings(server.base_url, "qwen"))
+        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen"))
         await model.start()
         server.asked.clear()
         reply = await model.complete(replace(REQUEST, images=(shown,)))
@@ -188,7 +188,7 @@ async def test_a_start_takes_two_round_trips() -> None:
         return await endpoint.handle(asked)
 
     async with Server(handle).running() as server:
-        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", timeout_s=20))
+        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", timeout_s=20))
         await model.start()
         await model.close()
     assert released == [3, 3, 3]
@@ -196,4 +196,4 @@ async def test_a_start_takes_two_round_trips() -> None:
 
 async def test_abilities_before_the_start_are_a_mistake_of_the_caller() -> None:
     with pytest.raises(RuntimeError, match="before start"):
-        await OpenAIModel(OpenAISettings("http://host/v1", "qwen")).abilities()
+        await OpenAIModel(ModelSettings(base_url="http://host/v1", name="qwen")).abilities()

@@ -21,12 +21,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from pydantic import SecretStr
 
 from actors.backends import chat as pictures
 from actors.backends import openai_model
 from actors.backends.chat import data_url
-from actors.backends.model_settings import DeclaredAbilities
-from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.model_settings import DeclaredAbilities, ModelSettings
+from actors.backends.openai_model import OpenAIModel
 from actors.backends.openai_reply import EndpointFault, read_reply
 from actors.backends.rate_limit import RateLimit, Window
 from actors.errors import ModelError, ModelGone
@@ -53,7 +54,7 @@ async def never(_: Asked) -> Told:
 
 @contextlib.asynccontextmanager
 async def endpoint(
-    *steps: Told | Callable[[Asked], Awaitable[Told]], **settings: Any
+    *steps: Told | Callable[[Asked], Awaitable[Told]], key: str = KEY, **settings: Any
 ) -> AsyncIterator[tuple[OpenAIModel, Server]]:
     """A started model and its server, which takes the steps one by one and then says yes."""
     left = [YES, *steps]
@@ -63,8 +64,9 @@ async def endpoint(
         return step if isinstance(step, Told) else await step(asked)
 
     async with Server(handle).running() as server:
-        defaults: dict[str, Any] = {"timeout_s": 10, "key": KEY, "abilities": ALL_DECLARED}
-        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", **defaults | settings))
+        defaults: dict[str, Any] = {"timeout_s": 10, "abilities": ALL_DECLARED}
+        chosen = ModelSettings(base_url=server.base_url, name="qwen", **defaults | settings)
+        model = OpenAIModel(chosen, SecretStr(key))
         await model.start()
         server.asked.clear()
         yield model, server
@@ -106,7 +108,7 @@ async def test_extra_fields_are_added_and_null_takes_a_field_out() -> None:
 
 
 async def test_an_endpoint_that_needs_no_key_gets_none() -> None:
-    async with endpoint(key=None) as (model, server):
+    async with endpoint(key="") as (model, server):
         await model.complete(REQUEST)
     assert "authorization" not in server.asked[0].headers
 
@@ -306,7 +308,7 @@ async def test_an_endpoint_that_is_not_there_any_more_ends_the_run_and_is_no_tur
         return YES
 
     async with Server(yes).running() as server:
-        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", retries=1))
+        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", retries=1))
         await model.start()
     with pytest.raises(ModelGone, match="failed 2 times: ConnectError"):
         await model.complete(REQUEST)
@@ -607,7 +609,7 @@ async def test_a_model_that_is_not_there_is_told_with_those_that_are() -> None:
 
     async with Server(handle).running() as server:
         with pytest.raises(ValueError, match="does not exist") as caught:
-            await OpenAIModel(OpenAISettings(server.base_url, "qwen")).start()
+            await OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen")).start()
     for words in (f"'qwen' at {server.base_url}", "HTTP 404", "check name", "it serves llava, qwen-vl"):
         assert words in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -620,7 +622,7 @@ async def test_what_would_fail_every_turn_fails_before_the_first(told: Told) -> 
 
     async with Server(handle).running() as server:
         with pytest.raises(ValueError, match="no reply from model 'qwen'") as caught:
-            await OpenAIModel(OpenAISettings(server.base_url, "qwen", retries=0)).start()
+            await OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", retries=0)).start()
     assert "\n" not in str(caught.value)
 
 
@@ -642,16 +644,17 @@ async def test_what_would_fail_every_turn_fails_before_the_first(told: Told) -> 
     ],
 )
 async def test_settings_that_cannot_work_are_one_clear_line(wrong: dict[str, Any], words: str) -> None:
-    settings = OpenAISettings(**{"base_url": "http://host/v1", "name": "qwen"} | wrong)
+    key = SecretStr(wrong.pop("key", ""))
+    settings = ModelSettings(**{"base_url": "http://host/v1", "name": "qwen"} | wrong)
     with pytest.raises(ValueError, match=words) as caught:
-        await OpenAIModel(settings).start()
+        await OpenAIModel(settings, key).start()
     assert "secr" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 async def test_asking_before_start_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(RuntimeError, match="before start"):
-        await OpenAIModel(OpenAISettings("http://host/v1", "qwen")).complete(REQUEST)
+        await OpenAIModel(ModelSettings(base_url="http://host/v1", name="qwen")).complete(REQUEST)
 
 
 # The key
@@ -694,7 +697,7 @@ async def test_the_key_is_in_no_text_that_leaves(
 
     async with Server(handle).running() as server:
         with pytest.raises(ValueError, match="no reply") as caught:
-            await OpenAIModel(OpenAISettings(server.base_url, "qwen", retries=0, key=KEY)).start()
+            await OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", retries=0), SecretStr(KEY)).start()
     texts += traceback.format_exception(caught.value)
     shown = "\n".join([*texts, caplog.text])
     assert KEY not in shown

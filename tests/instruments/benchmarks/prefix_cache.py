@@ -35,7 +35,7 @@ from typing import Any
 
 from actors.agents.roles import DECISION
 from actors.backends.model_files import token_counter
-from actors.backends.vllm_arguments import VllmSettings
+from actors.backends.model_settings import ModelSettings
 from actors.backends.vllm_model import VllmModel
 from actors.messages import Completion, Question, Request, Usage
 from actors.models import Model
@@ -64,7 +64,7 @@ REPLY_TOKENS = 8  # generated and thrown away
 class Measured:
     """An engine for the tokens, the embedded reader for the words."""
 
-    def __init__(self, settings: VllmSettings, lay_out: Callable[[Request], Request]) -> None:
+    def __init__(self, settings: ModelSettings, lay_out: Callable[[Request], Request]) -> None:
         self._engine = VllmModel(settings)
         self._reader = Reader(ReaderSettings())
         self._lay_out = lay_out
@@ -156,7 +156,7 @@ def measure(folder: Path, replicas: int, questions: int, words: Sequence[str]) -
         "block_size": 32,
         "limit_mm_per_prompt": {"image": measurement.config.retrieval.pictures},
     }
-    settings = VllmSettings(name=name, max_model_len=CONTEXT_TOKENS, dtype="float32", engine=engine)
+    settings = ModelSettings(name=name, max_model_len=CONTEXT_TOKENS, dtype="float32", engine=engine)
     found: dict[str, float] = {}
     about: dict[str, Any] = {}
     for layout in (ours, role_first):
