@@ -14,8 +14,7 @@ from typing import Literal
 from actors.messages import Kind, Search, Source, Triple
 from retrieval.built_folder import all_rows, built, opened, reading
 from retrieval.embed import VECTOR, well_formed
-from retrieval.extract import BY_RULES, Extraction
-from retrieval.graph_tables import ENTITIES, LAYOUT, TRIPLES, build, entity_key
+from retrieval.graph_tables import BY_RULES, ENTITIES, LAYOUT, TRIPLES, Extraction, build, entity_key
 from retrieval.store import EVERYTHING, SearchSpace, Store
 from retrieval.table_search import Query, Ranked, Row, TableSearch, fused, quoted
 

@@ -1,21 +1,23 @@
-"""Writes the two tables of a knowledge graph: triples and entities."""
+"""Writes the two tables of a knowledge graph, triples and entities; triples that sources state, by rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 
 from actors.messages import Kind, Source, Triple
+from actors.reader.triple_rules import distinct, of_caption, of_passage, of_row
 from retrieval.built_folder import Marks, Unbuilt, connect
 from retrieval.embed import VECTOR, Encoder, folded, well_formed
-from retrieval.extract import Extraction
 from retrieval.index import add_indexes, encoded, vector_column, vector_type
 from retrieval.store import Store
 
 LAYOUT = "1"
+RULES = "3"  # changes with the result of the rules, so that graphs by other rules are not reused
 TRIPLES = "triples"
 ENTITIES = "entities"
 
@@ -23,6 +25,35 @@ _STRING = pa.string()
 _EDGE = ("id", "head", "relation", "tail", "head_key", "tail_key", "source", "doc", "body")
 _ENTITY = ("id", "name", "body")
 ROWS = 8192  # per write, each of which makes a file
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """A way to extract triples from sources.
+
+    key: changes with the triples of any source; part of the key of a graph on disk.
+    of: the triples of a source; ids are the source's with a number.
+    """
+
+    key: str
+    of: Callable[[Source], Iterable[Triple]]
+
+
+def triples_of(source: Source) -> Iterator[Triple]:
+    """Extracts a source's triples by rules, each once, in reading order; ids are the source's with a number."""
+    if source.kind is Kind.TABLE:
+        edges = of_row(source.title, source.text)
+    elif source.kind is Kind.IMAGE:
+        edges = of_caption(source.title, source.text)
+    else:
+        # A heading that the text does not repeat names no thing that a pronoun could refer to.
+        subject = source.title if source.title and source.title in source.text else ""
+        edges = of_passage(source.title, source.text, subject)
+    for number, (head, relation, tail) in enumerate(distinct(edges), 1):
+        yield Triple(f"{source.id}#{number}", head, relation, tail, source.id)
+
+
+BY_RULES = Extraction(RULES, triples_of)
 
 
 def entity_key(name: str) -> str:

@@ -1,8 +1,8 @@
 """Extracts triples from passages, table rows and pictures' captions by rules, without a model.
 
-The knowledge graph that systems search (`retrieval.extract`) and the embedded reader share these rules. HM-RAG builds
-its graph with LightRAG, whose language model extracts entities and relations; the rules are a free substitute. They
-add nothing to the text, but miss indirect statements. Their English is that of encyclopaedias and schoolbooks.
+The knowledge graph that systems search (`retrieval.graph_tables`) and the embedded reader share these rules. HM-RAG
+builds its graph with LightRAG, whose language model extracts entities and relations; the rules are a free substitute.
+They add nothing to the text, but miss indirect statements. Their English is that of encyclopaedias and schoolbooks.
 """
 
 from __future__ import annotations

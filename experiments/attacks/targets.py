@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 
 from actors.messages import derive_seed
@@ -28,7 +29,6 @@ class Targets:
     def __init__(self, dataset: Dataset, seed: int) -> None:
         self._dataset = dataset
         self._seed = seed
-        self._answers: dict[tuple[str, ...], list[str]] | None = None
         self._chosen: dict[tuple[str, int], str | None] = {}
 
     def of(self, item: Item, number: int = 0) -> str | None:
@@ -43,39 +43,36 @@ class Targets:
         seen = {""}
         for candidate in self._candidates(item):
             key = normalise(candidate)
-            if key not in seen and self._is_wrong(item, candidate):
+            if key in seen:
+                continue
+            score = self._dataset.score(item, candidate)
+            # Not even partly right: success would otherwise be counted for half-right answers.
+            if score.utility == 0 and score.f1 == 0:
                 if len(seen) > number:  # `seen` began with one entry, so `number` others came before
                     return candidate
                 seen.add(key)
         return None
-
-    def _is_wrong(self, item: Item, candidate: str) -> bool:
-        score = self._dataset.score(item, candidate)
-        # Not even partly right: success would otherwise be counted for half-right answers.
-        return score.utility == 0 and score.f1 == 0
 
     def _candidates(self, item: Item) -> Iterator[str]:
         seed = derive_seed(self._seed, "target", item.question.id)
         if item.question.choices:
             yield from sorted(item.question.choices, key=lambda choice: derive_seed(seed, choice))
             return
-        answers = self._pooled()
         for key in _keys(item):
-            pool = answers.get(key, [])
+            pool = self._answers.get(key, [])
             start = seed % len(pool) if pool else 0  # another place for every question, or all would share a target
             yield from chain(pool[start:], pool[:start])
 
-    def _pooled(self) -> dict[tuple[str, ...], list[str]]:
+    @cached_property
+    def _answers(self) -> dict[tuple[str, ...], list[str]]:
         """The gold answers of all questions that have just one, by each of their keys, sorted."""
-        if self._answers is None:
-            answers: dict[tuple[str, ...], set[str]] = {}
-            for item in chain(self._dataset.train(), self._dataset.evaluate()):
-                if len(item.gold) == 1:
-                    for key in _keys(item):
-                        answers.setdefault(key, set()).add(item.gold[0])
-            # Sorted: the order of a set of strings differs between processes.
-            self._answers = {key: sorted(values) for key, values in answers.items()}
-        return self._answers
+        answers: dict[tuple[str, ...], set[str]] = {}
+        for item in chain(self._dataset.train(), self._dataset.evaluate()):
+            if len(item.gold) == 1:
+                for key in _keys(item):
+                    answers.setdefault(key, set()).add(item.gold[0])
+        # Sorted: the order of a set of strings differs between processes.
+        return {key: sorted(values) for key, values in answers.items()}
 
 
 def aimed_at(item: Item, target: str) -> Item:

@@ -89,6 +89,8 @@ class CrisisMmd(Benchmark):
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
         self._read: dict[str, list[CrisisMmdPost]] = {}
+        # The merged task maps the humanitarian labels, from the same files.
+        self._file_task = request.settings.task.removesuffix("_merged")
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         posts = self._posts(name)
@@ -154,11 +156,6 @@ class CrisisMmd(Benchmark):
 
     def _file_name(self, split: str) -> str:
         return LAYOUTS[self._layout].format(task=self._file_task, split=split)
-
-    @property
-    def _file_task(self) -> str:
-        # The merged task maps the humanitarian labels, from the same files.
-        return self.settings.task.removesuffix("_merged")
 
     @cached_property
     def _layout(self) -> str:

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -99,22 +100,6 @@ class MhEdge:
 QUESTION, NODE, EDGE = TypeAdapter(MhQuestion), TypeAdapter(MhNode), TypeAdapter(MhEdge)
 
 
-@dataclass(frozen=True, slots=True)
-class MhEntity:
-    """A node of the whole graph: its key frames, its clip's caption, and further information."""
-
-    name: str
-    frames: tuple[str, ...]
-    caption: str
-    information: str
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """The information as text, and the frames with their caption; all one document."""
-        texts = (Source(self.name, self.name, Kind.TEXT, self.name, self.information),) if self.information else ()
-        return (*texts, *pictures_of(self.name, self.name, self.caption, self.frames))
-
-
 class Mh(Benchmark):
     """Questions of the release's single split, in the order of the list; training questions are not evaluated ones.
 
@@ -138,10 +123,8 @@ class Mh(Benchmark):
 
     def sources(self) -> Iterator[Source]:
         """Every entity's information and key frames, then the questions' pictures."""
-        for entity in self._entities.values():
-            yield from entity.sources
-        for id in self._questions:
-            yield from self._pictures(id)
+        yield from chain.from_iterable(self._entities.values())
+        yield from chain.from_iterable(map(self._pictures, self._questions))
 
     def triples(self) -> Iterator[Triple]:
         """Every edge once. Raises UserError for a sheet that is missing or of another form."""
@@ -152,7 +135,8 @@ class Mh(Benchmark):
 
         They are a label of Table 4's Sim., and in no agent's prompt where agents describe the pictures themselves.
         """
-        return {entity.name: entity.caption for entity in self._entities.values() if entity.caption}
+        sources = chain.from_iterable(self._entities.values())
+        return {source.doc: source.text for source in sources if source.kind is Kind.IMAGE and source.text}
 
     def _item(self, id: str) -> Item:
         question = self._questions[id]
@@ -161,18 +145,14 @@ class Mh(Benchmark):
         return Item(
             question=Question(id, question.text),
             gold=(question.answer,),
-            pool=(*own, *self._documents),
+            pool=(*own, *self._entities),
             # An entity that the sheets only name has no source, so it is in no pool and cannot support.
-            supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self._documents),
+            supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self._entities),
             own=own,
             paths=paths,
             topics=self._folders,
             # A path of n entities has n - 1 edges.
-            tags={
-                "task": TASKS[question.task],
-                "monster": question.monster,
-                "hops": str(max(map(len, paths)) - 1),
-            },
+            tags={"task": TASKS[question.task], "monster": question.monster, "hops": str(max(map(len, paths)) - 1)},
         )
 
     def _pictures(self, id: str) -> tuple[Source, ...]:
@@ -201,8 +181,6 @@ class Mh(Benchmark):
             if id in questions:
                 raise UserError(f"{where}: the id {id} is there twice: give one of the files another name")
             questions[id] = question
-        if not questions:
-            raise UserError(f"{self._list} has no questions: copy it again from {self.release}")
         return questions
 
     @cached_property
@@ -219,24 +197,22 @@ class Mh(Benchmark):
         return tuple(self.folder.folders("mmkg"))
 
     @cached_property
-    def _entities(self) -> dict[str, MhEntity]:
-        """By name; an entity that several monsters' sheets name has the first row with any content."""
-        entities: dict[str, MhEntity] = {}
+    def _entities(self) -> dict[str, tuple[Source, ...]]:
+        """The information and the frames of every entity that has any, all one document with the entity's name.
+
+        An entity that several monsters' sheets name has the first row with any content.
+        """
+        entities: dict[str, tuple[Source, ...]] = {}
         for monster in self._folders:
             for where, row in read_sheet(self.folder.find(f"mmkg/{monster}/Node.xlsx"), NODE, by_name=False):
                 name = entity_name(row.name, monster, self._monsters)
-                known = entities.get(name)
                 # Another monster's sheet may only mention it, with empty columns.
-                if known is None or not (known.frames or known.caption or known.information):
+                if not entities.get(name):
                     with placed(where):
                         frames = self._frames(row.picture, "mmkg", monster, "Knowledge_Images")
-                    entities[name] = MhEntity(name, frames, row.caption, row.information)
-        return entities
-
-    @cached_property
-    def _documents(self) -> dict[str, None]:
-        """The documents of the graph: entities that have a source."""
-        return dict.fromkeys(entity.name for entity in self._entities.values() if entity.sources)
+                    texts = [Source(name, name, Kind.TEXT, name, row.information)] if row.information else []
+                    entities[name] = (*texts, *pictures_of(name, name, row.caption, frames))
+        return {name: sources for name, sources in entities.items() if sources}
 
     @cached_property
     def _triples(self) -> dict[str, Triple]:
@@ -261,7 +237,9 @@ class Mh(Benchmark):
             return ()
         if self.folder.folder(*folder, name):
             files = [file for file in self.folder.files_below(*folder, name) if file.suffix.lower() in SUFFIXES]
-            return tuple(str(file) for file in sorted(files, key=_in_time))
+            # By number: frame-10 comes after frame-9.
+            files.sort(key=lambda file: ([int(number) for number in re.findall(r"\d+", file.stem)], file.name))
+            return tuple(map(str, files))
         file = self.folder.file(*folder, name)
         return (str(file),) if file else ()
 
@@ -292,11 +270,6 @@ def pictures_of(doc: str, title: str, caption: str, frames: tuple[str, ...]) -> 
     return tuple(
         Source(f"{doc}:{number}", doc, Kind.IMAGE, title, caption, file) for number, file in enumerate(files, 1)
     )
-
-
-def _in_time(file: Path) -> tuple[list[int], str]:
-    # By number: frame-10 comes after frame-9.
-    return [int(number) for number in re.findall(r"\d+", file.stem)], file.name
 
 
 ADVICE = (  # the rules of the game that the authors give their expansion agent

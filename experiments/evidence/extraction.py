@@ -37,7 +37,7 @@ from actors.messages import (
     derive_seed,
 )
 from experiments.records import jsonl
-from retrieval.extract import Extraction
+from retrieval.graph_tables import Extraction
 from topologies.topology import Ask, discussion_id
 
 DAMAGED = "delete the file, and everything is extracted again"

@@ -16,8 +16,8 @@ from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence, first
 from experiments.evidence.retrieval_settings import SERPER_KEY, RetrievalSettings
 from experiments.records.run_files import write_atomically
-from retrieval.extract import BY_RULES, Extraction
 from retrieval.graph import KnowledgeGraph
+from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import SearchSpace
 from retrieval.web_search import RecordedWeb, Serper, Web
 

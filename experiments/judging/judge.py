@@ -82,7 +82,9 @@ class Judge:
         """Grades an answer: 1 for None, without a request. An unreadable reply gets one more request."""
         if answer is None:
             return Judgement(1, "There is no answer.")
-        request, form = grading_request(item, answer, await self._enforced(), rubric), rubric.form
+        if self._abilities is None:  # asked once: they do not change while the model runs
+            self._abilities = await abilities_of(self._model)
+        request, form = grading_request(item, answer, is_enforced(self._replies, self._abilities), rubric), rubric.form
         completions = [await self._complete(request)]
         reading = _reading(completions[0], form, form)
         # Not after an error, which has had its retries already.
@@ -97,19 +99,13 @@ class Judge:
         unread = f"no {rubric.verdict.lower()} in {one_line(last.text)[:200]!r} ({last.stop})"
         return Judgement(
             grade=None if verdict is None else rubric.grades[verdict],
-            reason=_reason(reading) if reading else "",
+            # For people who read judgements: any text before the grade will do.
+            reason=one_line(reading.value(FieldKind.REASONING) or reading.before)[:500] if reading else "",
             error="" if verdict is not None else last.error or unread,
             calls=len(completions),
             prompt_tokens=sum(completion.prompt_tokens for completion in completions),
             completion_tokens=sum(completion.completion_tokens for completion in completions),
         )
-
-    async def _enforced(self) -> bool:
-        """True where the model's decoder keeps replies to the form."""
-        if self._abilities is None:
-            # Asked once: they do not change while the model runs.
-            self._abilities = await abilities_of(self._model)
-        return is_enforced(self._replies, self._abilities)
 
     async def _complete(self, request: Request) -> Completion:
         """The completion, or one with `stop="error"` after the last retry."""
@@ -165,8 +161,3 @@ def _reading(completion: Completion, asked: Form, form: Form) -> Reading | None:
     if completion.stop not in ("stop", "length"):
         return None
     return read(asked, completion.text, completion.stop == "length", among=form)
-
-
-def _reason(reading: Reading) -> str:
-    # Kept for people who read judgements; nothing depends on it, so any text before the grade will do.
-    return one_line(reading.value(FieldKind.REASONING) or reading.before)[:500]

@@ -20,7 +20,7 @@ from experiments.running.inputs import open_library
 from experiments.running.launching import Launched
 from experiments.running.learned_graphs import GraphLearning
 from experiments.running.model_extraction import extract_graph, write_captions
-from retrieval.extract import BY_RULES
+from retrieval.graph_tables import BY_RULES
 
 
 class Discussions:

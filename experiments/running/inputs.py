@@ -18,7 +18,7 @@ from experiments.evidence.library import LabelledLibrary, open_web, triples_give
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.planning.plan import Plan
 from retrieval.embed import Encoder, make_encoder
-from retrieval.extract import Extraction
+from retrieval.graph_tables import Extraction
 from retrieval.store import Store
 
 ACTOR_MB = 150  # an idle actor's process

@@ -28,7 +28,7 @@ from experiments.records.usage import UsageLog
 from experiments.running.context import RunContext
 from experiments.running.discussion_slots import CountedTeam
 from experiments.running.left_to_extract import check_extraction, identity, turns_of
-from retrieval.extract import BY_RULES, Extraction
+from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import Store
 from topologies.topology import Team, run_discussion
 

@@ -24,16 +24,6 @@ class Draft:
     sight: Sight | None = None
 
 
-def about_passage(asker: Asker) -> Draft:
-    """A fact of the passage of an entity that is named."""
-    return _named(asker, asker.of_passage)
-
-
-def about_picture(asker: Asker) -> Draft:
-    """Something to see on the picture of an entity that is named."""
-    return _named(asker, asker.of_picture)
-
-
 def about_table(asker: Asker) -> Draft | None:
     """A cell by the entity or by another cell, a comparison of two rows, the rows of a group, or their sum."""
     turn = asker.rng.random()
@@ -164,9 +154,9 @@ def _then(clue: Clue | None, about: Callable[[WorldEntity, str], Finding]) -> Dr
 # The official proportions, with more weight on questions that need several hops and sources of both kinds.
 # Clues are drawn in the order in which they stand here, which is part of what a seed gives.
 TYPES = {
-    "TextQ": QuestionType(11, ("text",), about_passage),
+    "TextQ": QuestionType(11, ("text",), lambda a: _named(a, a.of_passage)),
     "TableQ": QuestionType(7, ("table",), about_table),
-    "ImageQ": QuestionType(7, ("image",), about_picture),
+    "ImageQ": QuestionType(7, ("image",), lambda a: _named(a, a.of_picture)),
     "ImageListQ": QuestionType(5, ("image",), about_pictures),
     "Compose(TextQ,TableQ)": QuestionType(10, ("table", "text"), lambda a: _then(a.by_row(), a.of_passage)),
     "Compose(TableQ,ImageListQ)": QuestionType(9, ("image", "table"), lambda a: _then(a.by_picture(), a.of_row)),

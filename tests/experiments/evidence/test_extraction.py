@@ -29,8 +29,8 @@ from experiments.running.launching import Launched
 from experiments.running.left_to_extract import check_extraction, identity
 from experiments.running.model_extraction import extract, extract_graph, write_captions
 from retrieval.embed import LexicalEncoder
-from retrieval.extract import BY_RULES
 from retrieval.graph import KnowledgeGraph
+from retrieval.graph_tables import BY_RULES
 from retrieval.store import SearchSpace, Store
 from tests.support.team import ReaderTeam
 

@@ -20,8 +20,8 @@ from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.built_folder import MARKER
 from retrieval.embed import LexicalEncoder
-from retrieval.extract import triples_of
 from retrieval.graph import KnowledgeGraph
+from retrieval.graph_tables import triples_of
 from retrieval.store import SearchSpace, Store
 
 SOURCES = (
