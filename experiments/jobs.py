@@ -7,7 +7,7 @@ from experiments.planning.plan import Job, Plan, make_plan
 from experiments.running.prune import Prune
 from experiments.studies.behaviour.behaviour_job import BehaviourJob
 from experiments.studies.planted.planted_job import PlantedJob
-from experiments.studies.recall_job import RecallJob
+from experiments.studies.recall import RecallJob
 from experiments.studies.redundancy.redundancy_job import RedundancyJob
 
 JOBS: dict[str, Job] = {job.name: job for job in (Prune(), RecallJob(), PlantedJob(), RedundancyJob(), BehaviourJob())}

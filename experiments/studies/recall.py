@@ -1,18 +1,23 @@
-"""Recall@k of supporting documents: the share of the documents with the answer that search finds."""
+"""`job=recall`: measures recall@k, the share of the documents with the answer that search finds."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Literal
 
+from actors.errors import UserError
 from actors.messages import Search, SearchMode, derive_seed
 from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.datasets.item import Dataset, Item
 from experiments.metrics.answer_metrics import recall_at_k
+from experiments.planning.plan import Job, Plan
 from experiments.records.progress import Progress
+from experiments.records.recorder import RunFolder
+from experiments.running.inputs import open_cache, open_dataset, open_store
 from retrieval.store import SearchSpace, Store
 from topologies.library import query_of
 
@@ -101,3 +106,24 @@ def table(rows: Sequence[Recall]) -> ResultTable:
         ),
         names=2,
     )
+
+
+class RecallJob(Job):
+    """Searches for the evidence of every question, without agents."""
+
+    name = "recall"
+    learns = False
+
+    def check_counted(self, plan: Plan) -> None:
+        raise UserError("job=recall calls no model: there is nothing to count")
+
+    def run(self, plan: Plan, folder: RunFolder) -> None:
+        config = plan.config
+        cache = open_cache(config)
+        dataset = open_dataset(plan, cache)
+        store = open_store(plan.retrieval, dataset, cache)
+        with Progress() as progress:
+            rows = recall_report(dataset, store, limit=config.data.limit, progress=progress, seed=config.seed)
+        (folder.path / "recall.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+        print()
+        table(rows).print()

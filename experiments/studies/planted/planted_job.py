@@ -30,10 +30,10 @@ class PlantedJob(Job):
         raise UserError("job=planted calls no model: there is nothing to count")
 
     def run(self, plan: Plan, folder: RunFolder) -> None:
-        from experiments.studies.planted import testbed  # imports PyTorch
-
         config = plan.config
         assert isinstance(config, PlantedConfig)
         check_drawing()
+        from experiments.studies.planted import testbed  # imports PyTorch and matplotlib
+
         with tracked(config, folder) as tracker:
             testbed.run(folder, config, tracker)

@@ -27,8 +27,6 @@ RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
 
 def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: OpinionModel | None = None) -> None:
     """Explores the worlds that the folder lacks, and writes the results of all."""
-    from experiments.studies.planted import planted_figure  # imports matplotlib
-
     settings, model = config.planted, model or OpinionModel()
     planned = worlds(settings, model.text + model.visual)
     explored = read_records(folder.path / RECORDS)
@@ -55,7 +53,7 @@ def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: Opini
     outcomes = [outcome for world in planned for outcome in explored[world]]
     summaries = planted_report.summarise(outcomes, config.seed)
     planted_report.write(folder.path, settings, outcomes, summaries)
-    drawn = planted_figure.draw(folder.figures, summaries)
+    drawn = planted_report.draw(folder.figures, summaries)
     tracker.summary(planted_report.metrics(summaries), drawn)
     print()
     for table in planted_report.tables(summaries):

@@ -21,8 +21,7 @@ from experiments.planning.models import models_named
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 from experiments.running.context import RunContext
-from experiments.studies.redundancy.edges import Edge, by_kind
-from experiments.studies.redundancy.removal import FULL, ROUNDING, WITHOUT, Findings, redundant
+from experiments.studies.redundancy.removal import FULL, ROUNDING, WITHOUT, Edge, Findings, by_kind, redundant
 from topologies.wiring import Bools, Floats
 
 FILE = "redundancy.json"

@@ -7,8 +7,9 @@ as before are answered from the completion cache.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,15 +21,85 @@ from experiments.records.progress import Bar
 from experiments.records.records import Scored
 from experiments.running.discussion_slots import CountedTeam
 from experiments.running.discussions import Discussions
-from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
+from topologies.baselines import constant_wiring
+from topologies.graphs import complete
 from topologies.learning.learner_settings import Decision
-from topologies.topology import Wired
-from topologies.wiring import Bools, Floats, Wiring
+from topologies.topology import DECISION_AGENT, Wired
+from topologies.wiring import KINDS, Bools, Floats, Ints, Wiring, into, needed_turns
 
 # Names of methods in the records: a resumed run finds its answers by them.
 FULL, WITHOUT, GREEDY = "full", "without", "greedy"
 AT_ONCE = "no_redundant"  # the full graph without all of its redundant edges
 ROUNDING = 1e-9  # a mean of scores that is zero but for its last bits counts as zero
+
+
+class Edge(NamedTuple):
+    """One edge, in all rounds that have it. Agents are indices; the decision agent's is the number of the others."""
+
+    kind: str
+    sender: int
+    receiver: int
+
+    def name(self, agents: Sequence[str]) -> str:
+        """The edge's name, of characters that a method's name may have."""
+        # The decision agent comes after the others, so its index finds its name.
+        return ".".join((self.kind, agents[self.sender], (*agents, DECISION_AGENT)[self.receiver]))
+
+
+def full_graph(agents: int, rounds: int) -> Wiring:
+    """Returns `complete` in the team's order, with a decision agent that reads everyone.
+
+    The spatial edges of a round form a DAG: of i > j and j > i the complete graph has the one that follows the order.
+    """
+    return constant_wiring(complete(agents), agents, rounds)
+
+
+def edges_of(wiring: Wiring) -> tuple[Edge, ...]:
+    """Spatial, temporal and decision edges that any round has; each by sender, then receiver."""
+    agents = len(wiring.decision)
+    in_rounds = [
+        Edge(kind, sender, receiver)
+        for kind, present in (("spatial", wiring.spatial), ("temporal", wiring.temporal))
+        for sender, receiver in np.unique(present[:, 1:], axis=0).tolist()
+    ]
+    return (*in_rounds, *(Edge("decision", sender, agents) for sender in np.flatnonzero(wiring.decision).tolist()))
+
+
+def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
+    """Removes edges from a graph, in every round. Only the remaining edges could have been drawn."""
+    # A copy: the full graph is used again for every other edge.
+    spatial, temporal, decision = wiring.spatial, wiring.temporal, wiring.decision.copy()
+    for edge in edges:
+        if edge.kind == "decision":
+            decision[edge.sender] = False
+        elif edge.kind == "spatial":
+            spatial = spatial[~_of_pair(spatial, edge)]
+        else:
+            temporal = temporal[~_of_pair(temporal, edge)]
+    # None as candidates: exactly the edges present could have been drawn.
+    return replace(
+        wiring, spatial=spatial, temporal=temporal, decision=decision, allowed_spatial=None, allowed_temporal=None
+    )
+
+
+def matters(wiring: Wiring, edge: Edge) -> bool:
+    """True if a path leads from a turn that reads the edge's message to the decision agent."""
+    if edge.kind == "decision":
+        return True
+    present = wiring.spatial if edge.kind == "spatial" else wiring.temporal
+    # By round: a receiver's turn may be needed in one round and not in another.
+    return bool(into(needed_turns(wiring), present[_of_pair(present, edge)]).any())
+
+
+def _of_pair(edges: Ints, edge: Edge) -> Bools:
+    of_pair: Bools = (edges[:, 1] == edge.sender) & (edges[:, 2] == edge.receiver)
+    return of_pair
+
+
+def by_kind(edges: Sequence[Edge]) -> dict[str, list[int]]:
+    """Positions of each kind's edges, after those of `all`; kinds without edges are left out."""
+    groups = {kind: [i for i, edge in enumerate(edges) if edge.kind == kind] for kind in KINDS}
+    return {"all": list(range(len(edges))), **{kind: members for kind, members in groups.items() if members}}
 
 
 @dataclass(frozen=True)
@@ -64,7 +135,7 @@ class Findings:
 def redundant(effects: Floats) -> Bools:
     """Redundant edges by Definition 1 (Eq. 2), bool [edges]: without the edge the graph scores as much or more.
 
-    effects: [edges, questions], the score with the edge minus the score without it.
+    effects: [edges, questions].
     """
     no_less: Bools = effects.mean(1) <= ROUNDING
     return no_less
@@ -80,13 +151,12 @@ class Redundancy:
         self._agents = context.agents
         # The first ones are measured, the rest are held out: edges chosen on some questions look too good on these.
         items = list(context.dataset.evaluate())
-        measured = questions
-        if not 2 <= measured < len(items):
+        if not 2 <= questions < len(items):
             raise UserError(
-                f"redundancy.questions={measured}: expected 2 at least, and fewer than the {len(items)} evaluated ones "
-                "(data.limit), for graphs are checked on the others"
+                f"redundancy.questions={questions}: expected 2 at least, and fewer than the {len(items)} evaluated "
+                "ones (data.limit), for graphs are checked on the others"
             )
-        self._items, self._measured = items, items[:measured]
+        self._items, self._measured = items, items[:questions]
         self._graph = full_graph(len(self._agents), context.config.topology.rounds)
         self._edges = edges_of(self._graph)
         # The methods of the records that are the graphs without one edge each.

@@ -22,7 +22,7 @@ from experiments.jobs import plan_of
 from experiments.records.recorder import RunFolder
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
-from experiments.studies.behaviour.behaviour_table import FILE
+from experiments.studies.behaviour.behaviour_job import FILE
 from experiments.studies.behaviour.measure import (
     CERTAIN,
     NOTHING,

@@ -20,9 +20,9 @@ from experiments.config.study_settings import Influence, PlantedSettings
 from experiments.jobs import plan_of
 from experiments.metrics.graph_metrics import auc
 from experiments.runner import open_folder, run
-from experiments.studies.planted import planted_figure, testbed
+from experiments.studies.planted import testbed
 from experiments.studies.planted.opinions import OpinionModel, OpinionTeam, reading_weights
-from experiments.studies.planted.planted_report import COLUMNS, metrics, summarise, tables, write
+from experiments.studies.planted.planted_report import COLUMNS, draw, metrics, summarise, tables, write
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, without, worlds
 from tests.support.paths import ROOT
@@ -175,12 +175,12 @@ def test_tables_file_and_figures_have_every_learner(tmp_path: Path) -> None:
     write(tmp_path, settings, outcomes, summaries)
     stored = json.loads((tmp_path / "planted.json").read_text())
     assert (len(stored["outcomes"]), stored["settings"]["seeds"]) == (len(outcomes), 2)
-    drawn = planted_figure.draw(tmp_path, summaries)
+    drawn = draw(tmp_path, summaries)
     assert [path.name for path in drawn] == ["planted-regret.png", "planted-tokens.png"]
     vector = (tmp_path / "planted-tokens.svg").read_text()
     # Outlines of letters are drawn once for all that use them, and named in comments.
     assert all(f"<!-- {learner} -->" in vector for learner in learners)
-    planted_figure.draw(tmp_path / "again", summaries)
+    draw(tmp_path / "again", summaries)
     assert (tmp_path / "again" / "planted-tokens.pdf").read_bytes() == (tmp_path / "planted-tokens.pdf").read_bytes()
 
 

@@ -28,7 +28,6 @@ from experiments.running.context import RunContext
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
 from experiments.running.launching import Launched
-from experiments.studies.redundancy.edges import Edge, by_kind, edges_of, full_graph, without
 from experiments.studies.redundancy.redundancy_figure import draw, edge_effects
 from experiments.studies.redundancy.redundancy_summary import (
     FILE,
@@ -39,7 +38,15 @@ from experiments.studies.redundancy.redundancy_summary import (
     split_half,
     write,
 )
-from experiments.studies.redundancy.removal import Redundancy, redundant
+from experiments.studies.redundancy.removal import (
+    Edge,
+    Redundancy,
+    by_kind,
+    edges_of,
+    full_graph,
+    redundant,
+    without,
+)
 from run import main
 from topologies.learning.learner import Learner
 from topologies.learning.making import make_learner
