@@ -29,7 +29,7 @@ from experiments.judging.judge import grading_request
 from experiments.judging.rubric import GRADED
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import make_topology
-from experiments.running.calibration import watched_topology
+from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import open_cache, open_dataset, open_evidence, watched_items
 from experiments.running.left_to_extract import check_extraction, left_to_extract
 from topologies.baselines import constant_wiring

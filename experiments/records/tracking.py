@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import psutil
 
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 FINISH_S, STOP_S = 120.0, 10.0  # seconds for W&B to store or upload at the end of a run: a good one, any other
 TEARDOWN_S = 2.0  # seconds for W&B's service to end after a failure
 SERVICE = "wandb-core"  # the process that works for W&B
-
-Mode = Literal["offline", "online", "disabled"]
 
 
 @dataclass
@@ -53,7 +51,7 @@ class WandbSettings:
 
 
 class Tracker:
-    """One W&B run, named by the run folder, so that a resumed run continues it.
+    """One W&B run, named by the run folder, so that a resumed run continues it; a context manager that finishes it.
 
     `disabled` sends nothing and does not import W&B. `on_step` receives every training step as well.
     """
@@ -62,9 +60,7 @@ class Tracker:
         self,
         path: Path,
         config: Mapping[str, Any],
-        mode: Mode = "offline",
-        project: str = "agora-mm",
-        group: str | None = None,
+        settings: WandbSettings,
         resume_id: str | None = None,
         on_step: Callable[[Mapping[str, Any]], None] = lambda step: None,
     ) -> None:
@@ -73,10 +69,17 @@ class Tracker:
         self._calls: queue.SimpleQueue[tuple[str, Callable[[wandb.Run], object]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._failed = self._given_up = False
-        if mode != "disabled":
-            start = (path, dict(config), mode, project, group, resume_id or path.name)
+        if settings.mode != "disabled":
+            start = (path, dict(config), settings, resume_id or path.name)
             self._thread = threading.Thread(target=self._work, args=start, name="tracking", daemon=True)
             self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # An interrupted run has not gone well either.
+        self.finish(exit_code=1 if kind else 0)
 
     def log(self, step: Mapping[str, Any]) -> None:
         """Logs one training step: flat names to numbers, `stage` and `step` among them."""
@@ -133,7 +136,7 @@ class Tracker:
                     run.finish(exit_code=1)
 
 
-def _start(path: Path, config: dict[str, Any], mode: Mode, project: str, group: str | None, run_id: str) -> wandb.Run:
+def _start(path: Path, config: dict[str, Any], settings: WandbSettings, run_id: str) -> wandb.Run:
     # Without this an offline run still asks the network for the error collector's address.
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     # Some messages ignore the settings below.
@@ -144,9 +147,9 @@ def _start(path: Path, config: dict[str, Any], mode: Mode, project: str, group: 
     return wandb.init(
         dir=path,
         config=config,
-        mode=mode,
-        project=project,
-        group=group,
+        mode=settings.mode,
+        project=settings.project,
+        group=settings.group,
         id=run_id,
         name=path.name,
         resume="allow",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,8 +16,8 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import inputs, launching, model_record, replayed_run, runtime_start
 from experiments.running.conclude import draws_figures
-from experiments.running.context import RunContext
 from experiments.running.discussions import Discussions
+from experiments.running.inputs import RunContext
 from experiments.running.left_to_extract import check_extraction
 
 
@@ -47,7 +45,7 @@ class DiscussionJob(Job):
             # For its errors alone: the learner that goes on from it is launched much later.
             folder.learned(method).checkpoint()
         dataset, recorded, answering = self._open(plan, folder, cache)
-        with tracked(config, folder) as tracker:
+        with Tracker(folder.path, asdict(config), config.wandb) as tracker:
             # The recorder first: a folder that is in use is refused before any process is started.
             with (
                 Recorder(folder) as recorder,
@@ -88,10 +86,7 @@ class DiscussionJob(Job):
         plan, progress, folder = context.plan, context.progress, context.recorder.run
         await runtime_start.wait(runtime, progress)
         if not replayed:
-            models = await model_record.able_models(plan.models, runtime)
-            model_record.check_abilities(plan.config.agents, models, folder)
-            for line in model_record.describe(plan.config, models):
-                progress.print(line)
+            await model_record.check_models(plan, runtime, [folder], progress)
         progress.print(resumption_line(plan.config, folder.path))
         await self.discuss(discussions)
 
@@ -101,17 +96,3 @@ def check_drawing() -> None:
     from experiments.analysis.figures import style  # imports matplotlib
 
     style.check()
-
-
-@contextmanager
-def tracked(config: Config, folder: RunFolder) -> Iterator[Tracker]:
-    """The run's tracker; at the end it gets the run's exit code."""
-    wandb = config.wandb
-    tracker = Tracker(folder.path, asdict(config), wandb.mode, wandb.project, wandb.group)
-    try:
-        yield tracker
-    # An interrupted run has not gone well either.
-    except BaseException:
-        tracker.finish(exit_code=1)
-        raise
-    tracker.finish()

@@ -12,11 +12,9 @@ from experiments.attacks.attack import Attack
 from experiments.evidence.extraction import CAPTIONS
 from experiments.planning.topologies import make_topology
 from experiments.records.usage import UsageLog
-from experiments.running.calibration import calibrate
-from experiments.running.context import RunContext
 from experiments.running.discussion_slots import Slots
-from experiments.running.evaluation import evaluate, judge_answers
-from experiments.running.inputs import open_library
+from experiments.running.evaluation import calibrate, evaluate, judge_answers
+from experiments.running.inputs import RunContext, open_library
 from experiments.running.launching import Launched
 from experiments.running.learned_graphs import GraphLearning
 from experiments.running.model_extraction import extract_graph, write_captions

@@ -1,9 +1,12 @@
-"""Opens a run's cache, data set and index before it starts, and checks that memory and disk suffice."""
+"""Opens a run's cache, data set and index, checks that memory and disk suffice, and has a run's parts together."""
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -17,12 +20,37 @@ from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary, open_web, triples_given
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.planning.plan import Plan
+from experiments.records.progress import Progress
+from experiments.records.recorder import Recorder
+from experiments.records.tracking import Tracker
 from retrieval.embed import Encoder, make_encoder
 from retrieval.graph_tables import Extraction
 from retrieval.store import Store
 
 ACTOR_MB = 150  # an idle actor's process
 FREE_DISK_MB = 500
+MOST_OPEN = 8  # data sets that `OpenData` keeps, each with its index
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """One run in one process: its plan, questions, evidence and records."""
+
+    plan: Plan
+    dataset: Dataset
+    evidence: Evidence
+    recorder: Recorder
+    tracker: Tracker
+    progress: Progress
+
+    @property
+    def config(self) -> Config:
+        return self.plan.config
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the team's agents."""
+        return self.plan.roles.agents
 
 
 def open_cache(config: Config) -> Path:
@@ -71,6 +99,31 @@ def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path) -> S
 def open_evidence(plan: Plan, dataset: Dataset, cache: Path) -> Evidence:
     """Opens the evidence for the questions of a data set, over its index."""
     return Evidence(open_store(plan.retrieval, dataset, cache), plan.retrieval, plan.dataset.pictures_for)
+
+
+class OpenData:
+    """Data sets with their evidence, each opened once for the trials of one process; those used last stay open."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[str, tuple[Dataset, Evidence]] = OrderedDict()
+
+    def of(self, plan: Plan) -> tuple[Dataset, Evidence]:
+        key = data_key(plan, plan.config)
+        if key not in self._open:
+            cache = open_cache(plan.config)
+            dataset = open_dataset(plan, cache)
+            self._open[key] = dataset, open_evidence(plan, dataset, cache)
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        self._open.move_to_end(key)
+        return self._open[key]
+
+
+def data_key(plan: Plan, config: Config) -> str:
+    """A text that is equal for configurations with the same data set and evidence."""
+    # Steps and questions per step are in the key, because they decide how many training questions are taken.
+    training = config.pruning.steps, config.training.questions_per_step, plan.watched_questions
+    return json.dumps([config.seed, training, asdict(config.data), asdict(config.retrieval), config.cache])
 
 
 def open_library(

@@ -75,8 +75,14 @@ def launch_agents(plan: Plan, runtime: Runtime, cache: Path, recorded: MeteredTe
     pools = _pools(plan, runtime, agents=recorded is None)
     if JUDGE in pools:  # of a replay it is a live one
         model = runtime.model(_launch_pool(plan.config, pools[JUDGE], runtime, cache, say), JUDGE)
-        judge = Judge(model, model_name(pools[JUDGE].backend.settings), plan.config.agents.replies)
+        judge = judge_of(plan, model)
     return Launched(recorded or _launch_team(plan, pools, runtime, cache, say).team(), judge)
+
+
+def judge_of(plan: Plan, model: Model | None) -> Judge | None:
+    """The judge of a plan's answers, if it has one; `model` answers it."""
+    judge = plan.models.judge
+    return Judge(model, model_name(judge.settings), plan.config.agents.replies) if judge and model else None
 
 
 def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say) -> Shared:

@@ -16,8 +16,8 @@ from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import write_edge_scores
 from experiments.records.recorder import LearningRecorder
 from experiments.records.usage import UsageLog
-from experiments.running.context import RunContext
 from experiments.running.discussion_slots import Slots
+from experiments.running.inputs import RunContext
 from experiments.running.launching import Launched
 from experiments.running.training import RecordedLearner, Training
 from topologies.graphs import to_networkx

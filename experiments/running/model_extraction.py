@@ -23,10 +23,9 @@ from experiments.evidence.extraction import (
     statements,
 )
 from experiments.records import jsonl
-from experiments.records.progress import Progress
 from experiments.records.usage import UsageLog
-from experiments.running.context import RunContext
 from experiments.running.discussion_slots import CountedTeam
+from experiments.running.inputs import RunContext
 from experiments.running.left_to_extract import check_extraction, identity, turns_of
 from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import Store
@@ -87,10 +86,8 @@ async def extract(
 async def _ask(
     step: Step, questions: Sequence[Question], done: int, context: RunContext, team: Team, path: Path
 ) -> None:
-    progress: Progress = context.progress
-    bar = progress.phase(step.phase, total=done + len(questions), done=done)
+    bar = context.progress.phase(step.phase, total=done + len(questions), done=done)
     counted = CountedTeam(team, bar)
-
     asked = turns_of(context.config, step)
 
     async def ask(question: Question) -> Trace:
@@ -106,6 +103,6 @@ async def _ask(
                 jsonl.append(file, kept.encode())
             bar.advance()
     if unread:
-        progress.print(
+        context.progress.print(
             f"{step.phase}: {len(unread):,} of {len(questions):,} turns gave nothing that can be read ({unread[0]})"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from actors.runtime.runtime import Runtime
 from actors.settings import AgentSettings
 from experiments.config.config import Config
 from experiments.planning.models import RunModels
+from experiments.planning.plan import Plan
+from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 
@@ -38,6 +40,19 @@ class AbleModel:
     def record(self) -> dict[str, Any]:
         """The model as model.json has it."""
         return {"kind": self.backend.settings.kind, "name": self.name, "abilities": asdict(self.abilities)}
+
+
+async def check_models(plan: Plan, runtime: Runtime, folders: Iterable[RunFolder], progress: Progress) -> None:
+    """Checks what the models can do once they are up, records it in the folders, and prints a line for each model.
+
+    Raises:
+        UserError: like `check_abilities`.
+    """
+    models = await able_models(plan.models, runtime)
+    for folder in folders:
+        check_abilities(plan.config.agents, models, folder)
+    for line in describe(plan.config, models):
+        progress.print(line)
 
 
 async def able_models(models: RunModels, runtime: Runtime) -> list[AbleModel]:

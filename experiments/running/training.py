@@ -22,8 +22,8 @@ from experiments.records.progress import Bar
 from experiments.records.recorder import LearningRecorder
 from experiments.records.records import LearningStep, matrix
 from experiments.records.usage import UsageLog
-from experiments.running.context import RunContext
 from experiments.running.discussion_slots import CountedTeam, Slots
+from experiments.running.inputs import RunContext
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.spec import StepReport
 from topologies.topology import Team

@@ -10,12 +10,14 @@ runs/<time>-<experiment>/
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import statistics
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,17 +25,18 @@ from actors.errors import ClusterError, ModelGone, StoreError, UserError
 from actors.runtime.runtime import Runtime
 from actors.visible import visible
 from experiments.config import loading, references
-from experiments.config.config import Config
+from experiments.config.config import Config, may_change
+from experiments.config.saved import read, save
 from experiments.records.progress import Bar, Progress
-from experiments.records.recorder import RunFolder
-from experiments.records.trials import TRIALS, Results, TrialResult
+from experiments.records.recorder import SCORES, RunFolder
+from experiments.records.trials import RESULTS, TRIALS, Results, TrialResult, read_results
 from experiments.running import discussion_job, inputs, launching, model_record, runtime_start
 from experiments.sweeps.sweep_results import conclude_sweep
-from experiments.sweeps.trial_folders import finished_trials, wait_for_writer, write_trials
-from experiments.sweeps.trial_run import Report, data_key
+from experiments.sweeps.trial_run import Report
 from experiments.sweeps.trials import Trial, expand, groups, print_unused
 
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
+OUTLIVE_S = 30.0  # seconds that processes of a killed sweep get to end
 
 
 def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | None = None) -> bool:
@@ -90,6 +93,63 @@ def _steps(trials: Sequence[Trial]) -> int:
     )
 
 
+def write_trials(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
+    """Writes a run folder for each trial; all of them are one group in W&B."""
+    for trial in trials:
+        path = folder / TRIALS / trial.name
+        trial.config.wandb.group = config.wandb.group or folder.name
+        path.mkdir(parents=True, exist_ok=True)
+        # A resumed sweep must not change the configuration of a trial that has begun.
+        if (saved := path / "config.yaml").exists():
+            before = read(saved)
+            _check_same(before, trial)
+            if before == trial.config:
+                continue
+        # The process that runs a trial reads this file and imports what it names: it is always the sweep's own.
+        save(trial.config, saved)
+
+
+def finished_trials(folder: Path, trials: Sequence[Trial]) -> set[str]:
+    """Names of the trials that have ended. Raises UserError for a result that is of no trial of the sweep."""
+    by_name = {trial.name: trial for trial in trials}
+    done = set()
+    for result in read_results(folder, stopped=True):
+        trial = by_name.get(result.name)
+        if trial is None:
+            raise UserError(f"{folder / RESULTS}: the sweep has no trial {result.name!r}; start a new sweep")
+        # As JSON holds them.
+        given = json.loads(json.dumps([trial.seed, trial.values]))
+        if result.name in done or [result.seed, result.values] != given:
+            what = "is there twice" if result.name in done else "has another seed or other values"
+            raise UserError(f"{folder / RESULTS}: {result.name} {what}; restore the file, or start a new sweep")
+        done.add(result.name)
+    return done
+
+
+def _check_same(saved: Config, trial: Trial) -> None:
+    """Raises UserError where a trial's saved configuration is not the one that its sweep gives it."""
+    before, now = (dict(references.flat(asdict(config))) for config in (saved, trial.config))
+    if changed := sorted(key for key in {*before, *now} if before.get(key) != now.get(key) and not may_change(key)):
+        raise UserError(
+            f"trial {trial.name}: its config.yaml has another {', '.join(changed[:3])} than its sweep gives it; "
+            "restore the file from a copy, or start a new sweep"
+        )
+
+
+def wait_for_writer(trial: Path) -> None:
+    """Waits until no process writes a trial's folder.
+
+    Processes of a killed sweep may outlive it by a moment. One that stays longer is reported when the trial starts.
+    """
+    records, until = trial / SCORES, time.monotonic() + OUTLIVE_S
+    while records.exists() and time.monotonic() < until:
+        # Opened anew each time: closing the file also releases the lock that was only taken as a test.
+        with records.open("ab") as file, suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(0.1)
+
+
 @dataclass
 class _Sweep:
     config: Config
@@ -128,17 +188,13 @@ class _Sweep:
     async def _up(self, group: Sequence[Trial], runtime: Runtime, progress: Progress) -> None:
         """Waits for a group's agents, and checks what their models can do."""
         await runtime_start.wait(runtime, progress)
-        plan = group[0].plan
-        models = await model_record.able_models(plan.models, runtime)
-        for trial in group:
-            folder = RunFolder(self.folder / TRIALS / trial.name)
-            model_record.check_abilities(trial.config.agents, models, folder)
-        for line in model_record.describe(plan.config, models):
-            progress.print(line)
+        folders = [RunFolder(self.folder / TRIALS / trial.name) for trial in group]
+        # One group has the same models, and the same settings of agents.
+        await model_record.check_models(group[0].plan, runtime, folders, progress)
 
     def _prepare(self, left: Sequence[Trial], progress: Progress) -> None:
         """Prepares each data set and index once, so that no two trials build the same one at once."""
-        different = list({data_key(trial.plan, trial.config): trial for trial in left}.values())
+        different = list({inputs.data_key(trial.plan, trial.config): trial for trial in left}.values())
         bar = progress.phase("preparing data", total=len(different))
         for trial in different:
             plan = replace(trial.plan, config=trial.config)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import logging
 import re
 import uuid
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -21,31 +19,20 @@ from typing import Any
 
 from rich.console import Console
 
-from actors.backends.model_settings import model_name
 from actors.completions.cache import CachedModel
 from actors.runtime.inline import Local
 from actors.runtime.remote import reason
-from experiments.config.config import Config
 from experiments.config.saved import read
-from experiments.datasets.item import Dataset
-from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
-from experiments.judging.judge import Judge
 from experiments.planning.models import models_named
-from experiments.planning.plan import Plan
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
+from experiments.running import inputs
 from experiments.running.conclude import about_methods, conclude
-from experiments.running.context import RunContext
 from experiments.running.discussions import Discussions
-from experiments.running.inputs import open_cache, open_dataset, open_evidence
-from experiments.running.launching import Launched, Shared
-from topologies.learning.learner import Learner
+from experiments.running.launching import Launched, Shared, judge_of
 from topologies.learning.making import make_learner
-from topologies.learning.spec import StepReport
-
-KEPT = 8  # data sets that are open at once, each with its index
 
 log = logging.getLogger(__name__)
 
@@ -66,14 +53,13 @@ class Report:
 class Stepwise(Local):
     """A learner that waits for `go` before each step, because discussions of later steps may finish long before."""
 
-    def __init__(self, learner: Learner, go: asyncio.Event) -> None:
+    def __init__(self, learner: object, go: asyncio.Event) -> None:
         super().__init__(learner)
         self._go = go
 
-    async def learn(self, *scored: Any) -> StepReport:
+    async def learn(self, *scored: Any) -> Any:
         await self._go.wait()
-        report: StepReport = self._thing.learn(*scored)
-        return report
+        return self._thing.learn(*scored)
 
 
 class Opened:
@@ -82,32 +68,12 @@ class Opened:
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
         self.judge = shared.judge_model(uuid.uuid4().hex)
-        self._data: OrderedDict[str, tuple[Dataset, Evidence]] = OrderedDict()
-
-    def data(self, plan: Plan) -> tuple[Dataset, Evidence]:
-        """The data set and evidence of a trial, opened unless an earlier trial had the same."""
-        key = data_key(plan, plan.config)
-        if key not in self._data:
-            cache = open_cache(plan.config)
-            dataset = open_dataset(plan, cache)
-            self._data[key] = dataset, open_evidence(plan, dataset, cache)
-            # The one that was used longest ago: `move_to_end` keeps the dict in order of use.
-            if len(self._data) > KEPT:
-                self._data.popitem(last=False)
-        self._data.move_to_end(key)
-        return self._data[key]
+        self.data = inputs.OpenData()
 
     async def close(self) -> None:
         await self.shared.agents.close()
         if isinstance(self.judge, CachedModel):
             self.judge.close()
-
-
-def data_key(plan: Plan, config: Config) -> str:
-    """A text that is equal for configurations with the same data set and evidence."""
-    # Steps and questions per step are in the key, because they decide how many training questions are taken.
-    training = config.pruning.steps, config.training.questions_per_step, plan.watched_questions
-    return json.dumps([config.seed, training, asdict(config.data), asdict(config.retrieval), config.cache])
 
 
 async def run_trial(
@@ -139,12 +105,10 @@ async def _reports(
 ) -> AsyncIterator[Report]:
     config = read(run.config)
     plan = plan_of(config)
-    dataset, evidence = opened.data(plan)
+    dataset, evidence = opened.data.of(plan)
     # A new id for every attempt: agents may still hold half a discussion of an earlier one.
     team = opened.shared.agents.team(uuid.uuid4().hex)
-    judge = None
-    if opened.judge and plan.models.judge:
-        judge = Judge(opened.judge, model_name(plan.models.judge.settings), config.agents.replies)
+    agents = Launched(team, judge_of(plan, opened.judge))
     with Recorder(run) as recorder:
         # A resumed trial reports the mean over all its steps, those before the interruption too. Step 0 has no terms.
         recorded = [step for graph in run.all_learned() for step in graph.learning() if step.terms]
@@ -164,19 +128,17 @@ async def _reports(
                     # Cleared in the step's own callback: after an await, the next step could already have begun.
                     go.clear()
 
-        wandb = config.wandb
         # The trial's name is not unique in a W&B project, so the sweep's comes first; ids have 128 characters at most.
         wandb_id = re.sub(r"[^\w.-]", "-", f"{run.path.parent.parent.name}-{run.path.name}")[:128]
-        settings = asdict(config)
-        tracker = Tracker(run.path, settings, wandb.mode, wandb.project, wandb.group, wandb_id, on_step=on_step)
+        tracker = Tracker(run.path, asdict(config), config.wandb, wandb_id, on_step)
         work = None
         try:
             # Silent: the sweep's driver shows the progress of all trials.
             progress = Progress(Console(file=io.StringIO(), quiet=True))
-            context = RunContext(plan, dataset, evidence, recorder, tracker, progress)
+            context = inputs.RunContext(plan, dataset, evidence, recorder, tracker, progress)
             learners = {method: Stepwise(make_learner(spec), go) for method, spec in plan.learners.items()}
             # One after another where a trial may be ended after any step, or what it evaluates would be in vain.
-            discussions = Discussions(context, Launched(team, judge), learners, side_by_side=not each_step)
+            discussions = Discussions(context, agents, learners, side_by_side=not each_step)
             started()
             work = asyncio.create_task(discussions.run())
             while not work.done():
@@ -192,9 +154,9 @@ async def _reports(
                         go.set()
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            # Its neighbours use the other cores.
-            draw_at_once = 1 if config.figures else 0
-            conclude(plan, run, about_methods(plan, dataset, models_named(config)), tracker, draw_at_once)
+            # One figure at a time: its neighbours use the other cores.
+            about = about_methods(plan, dataset, models_named(config))
+            conclude(plan, run, about, tracker, draw_at_once=1 if config.figures else 0)
             tracker.finish()
             yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
         finally:

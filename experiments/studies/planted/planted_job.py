@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from actors.errors import UserError
 from experiments.config.study_settings import PlantedConfig
 from experiments.planning.learners import check_samples
 from experiments.planning.plan import Job, Plan
 from experiments.records.recorder import RunFolder
-from experiments.running.discussion_job import check_drawing, tracked
+from experiments.records.tracking import Tracker
+from experiments.running.discussion_job import check_drawing
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.variants import VARIANTS
 
@@ -35,5 +38,5 @@ class PlantedJob(Job):
         check_drawing()
         from experiments.studies.planted import testbed  # imports PyTorch and matplotlib
 
-        with tracked(config, folder) as tracker:
+        with Tracker(folder.path, asdict(config), config.wandb) as tracker:
             testbed.run(folder, config, tracker)

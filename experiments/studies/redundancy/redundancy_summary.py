@@ -20,7 +20,7 @@ from experiments.datasets.item import Dataset, Item
 from experiments.planning.models import models_named
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
-from experiments.running.context import RunContext
+from experiments.running.inputs import RunContext
 from experiments.studies.redundancy.removal import FULL, ROUNDING, WITHOUT, Edge, Findings, by_kind, redundant
 from topologies.wiring import Bools, Floats
 

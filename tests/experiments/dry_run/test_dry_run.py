@@ -29,7 +29,7 @@ from experiments.dry_run.simulated_team import SimulatedCache, SimulatedTeam
 from experiments.dry_run.token_count import TokenCounter, counter_of, tokens_of_size
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
-from experiments.running.calibration import watched_topology
+from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import open_dataset, watched_items
 from retrieval.embed import make_encoder
 from retrieval.store import Store

@@ -21,10 +21,10 @@ from experiments.jobs import plan_of
 from experiments.records import usage
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.tracking import Tracker
+from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.usage import UsageLog
-from experiments.running.context import RunContext
 from experiments.running.discussions import Discussions
+from experiments.running.inputs import RunContext
 from experiments.running.launching import Launched
 from experiments.running.left_to_extract import check_extraction, identity
 from experiments.running.model_extraction import extract, extract_graph, write_captions
@@ -77,7 +77,7 @@ def context(folder: Path, recorder: Recorder, *words: str) -> RunContext:
     config = load([*WORDS, *words])
     store = Store.open(folder / "indexes", Corpus().corpus, LexicalEncoder())
     evidence = Evidence(store, RetrievalSettings(scope="corpus"))
-    tracker = Tracker(recorder.run.path, {}, "disabled", "", None)
+    tracker = Tracker(recorder.run.path, {}, WandbSettings(mode="disabled"))
     return RunContext(plan_of(config), Corpus(), evidence, recorder, tracker, Progress())  # type: ignore[arg-type]
 
 

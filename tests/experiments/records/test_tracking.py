@@ -16,7 +16,7 @@ import pytest
 
 from experiments.analysis.summary import Metrics, summarise, write
 from experiments.records.recorder import RunFolder
-from experiments.records.tracking import Tracker
+from experiments.records.tracking import Tracker, WandbSettings
 from tests.support.fake_run import FACTS, make_run
 from tests.support.paths import ROOT
 
@@ -40,9 +40,10 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics) -> None:
     write(run, metrics)
     script = (
-        "import json, pathlib, sys; from experiments.records.tracking import Tracker\n"
+        "import json, pathlib, sys; from experiments.records.tracking import Tracker, WandbSettings\n"
         "path = pathlib.Path(sys.argv[1])\n"
-        "tracker = Tracker(path, {'seed': 1, 'data': {'name': 'sample'}}, project='test', group='sweep')\n"
+        "settings = WandbSettings(project='test', group='sweep')\n"
+        "tracker = Tracker(path, {'seed': 1, 'data': {'name': 'sample'}}, settings)\n"
         "tracker.log({'stage': 1, 'step': 1, 'rank': -0.2})\n"
         "from actors.messages import Usage\n"
         "tracker.summary(json.loads((path / 'metrics.json').read_text()), used=Usage(calls=7))\n"
@@ -64,7 +65,7 @@ def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics)
 
 def test_a_resumed_run_goes_on_under_its_id(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for step in (1, 2):
-        tracker = Tracker(tmp_path, {"seed": 1}, resume_id="abc")
+        tracker = Tracker(tmp_path, {"seed": 1}, WandbSettings(), resume_id="abc")
         tracker.log({"step": step})
         tracker.finish()
     assert {path.stem for path in tmp_path.glob("wandb/offline-run-*/run-*.wandb")} == {"run-abc"}
@@ -73,8 +74,8 @@ def test_a_resumed_run_goes_on_under_its_id(tmp_path: Path, caplog: pytest.LogCa
 
 def test_disabled_tracking_imports_nothing(tmp_path: Path) -> None:
     script = (
-        "import sys, pathlib; from experiments.records.tracking import Tracker\n"
-        f"tracker = Tracker(pathlib.Path({str(tmp_path)!r}), {{}}, mode='disabled')\n"
+        "import sys, pathlib; from experiments.records.tracking import Tracker, WandbSettings\n"
+        f"tracker = Tracker(pathlib.Path({str(tmp_path)!r}), {{}}, WandbSettings(mode='disabled'))\n"
         "tracker.log({'step': 1}); tracker.summary({}); tracker.finish(); print('wandb' in sys.modules)"
     )
     command = [sys.executable, "-c", script]
@@ -87,7 +88,7 @@ def test_a_failure_is_said_in_one_line_and_the_run_goes_on(
     tmp_path: Path, metrics: Metrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        tracker = Tracker(tmp_path, {}, project="not/a project")
+        tracker = Tracker(tmp_path, {}, WandbSettings(project="not/a project"))
         tracker.log({"step": 1})
         tracker.summary(metrics)
         tracker.finish()
@@ -97,7 +98,7 @@ def test_a_failure_is_said_in_one_line_and_the_run_goes_on(
 
 
 def test_a_failure_in_the_middle_ends_tracking_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    tracker = Tracker(tmp_path, {})
+    tracker = Tracker(tmp_path, {}, WandbSettings())
     tracker.summary({"paired": {}})
     tracker.log({"step": 1})
     tracker.finish()
@@ -112,7 +113,7 @@ from experiments.records import tracking
 logging.basicConfig(format="%(message)s")
 tracking.FINISH_S = tracking.TEARDOWN_S = 1
 path = pathlib.Path(sys.argv[1])
-tracker = tracking.Tracker(path, {})
+tracker = tracking.Tracker(path, {}, tracking.WandbSettings())
 tracker.log({"step": 1})
 def service():
     return [child for child in psutil.Process().children() if child.name() == "wandb-core"]

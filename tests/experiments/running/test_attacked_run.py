@@ -29,10 +29,9 @@ from experiments.jobs import plan_of
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
-from experiments.records.tracking import Tracker
-from experiments.running.context import RunContext
+from experiments.records.tracking import Tracker, WandbSettings
 from experiments.running.discussions import Discussions
-from experiments.running.inputs import open_dataset, open_store
+from experiments.running.inputs import RunContext, open_dataset, open_store
 from experiments.running.launching import Launched, MeteredTeam
 from experiments.running.recorded_team import RecordedTeam
 from tests.support.fake_run import item, trace
@@ -69,7 +68,7 @@ def carry_out(
     plan = plan_of(config)
     learners = {method: Local(make_learner(spec)) for method, spec in plan.learners.items()}
     evidence = Evidence(open_store(config.retrieval, dataset, cache), config.retrieval)
-    tracker = Tracker(folder.path, asdict(config), "disabled", "agora-mm", None)
+    tracker = Tracker(folder.path, asdict(config), WandbSettings(mode="disabled"))
     agents = Launched(team or Team(config), None)
     with Recorder(folder) as recorder:
         context = RunContext(plan, dataset, evidence, recorder, tracker, Progress())

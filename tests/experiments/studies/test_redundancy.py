@@ -22,11 +22,10 @@ from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.tracking import Tracker
+from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.usage import by_phase
-from experiments.running.context import RunContext
 from experiments.running.discussions import Discussions
-from experiments.running.inputs import open_dataset, open_store
+from experiments.running.inputs import RunContext, open_dataset, open_store
 from experiments.running.launching import Launched
 from experiments.studies.redundancy.redundancy_figure import draw, edge_effects
 from experiments.studies.redundancy.redundancy_summary import (
@@ -191,7 +190,7 @@ def measured(folder: RunFolder, config: Config, last: int | None = None) -> dict
     plan = plan_of(config)
     learners = {method: Here(make_learner(spec)) for method, spec in plan.learners.items()}
     evidence = Evidence(open_store(config.retrieval, dataset, cache), config.retrieval)
-    tracker = Tracker(folder.path, {}, mode="disabled")
+    tracker = Tracker(folder.path, {}, WandbSettings(mode="disabled"))
     quiet = Console(file=StringIO())
     with Recorder(folder) as recorder, Progress(quiet) as progress:
         team = Launched(ThreeEdges(gold, last), None)

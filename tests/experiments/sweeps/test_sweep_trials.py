@@ -12,9 +12,11 @@ import pytest
 
 from actors.errors import UserError
 from experiments.analysis.result_table import short_keys
-from experiments.config.config import is_sweep
+from experiments.config.config import Config, is_sweep
 from experiments.config.loading import experiments, load
 from experiments.conformance.scripted import SYSTEMS as PAPERS
+from experiments.jobs import plan_of
+from experiments.planning.plan import Plan
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import RESULTS, Results, TrialResult, read_results
 from experiments.sweeps.sweep import run_sweep
@@ -240,7 +242,12 @@ def test_a_combination_is_checked_once_and_each_of_its_seeds_has_a_configuration
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     checked = []
-    monkeypatch.setattr("experiments.sweeps.trials._check", checked.append)
+
+    def counted(config: Config) -> Plan:
+        checked.append(config)
+        return plan_of(config)
+
+    monkeypatch.setattr("experiments.sweeps.trials.plan_of", counted)
     found = expand(load(["experiment=mmqa_prune", "sweep.axes.topology.rounds=[1,2]", "sweep.seeds=3", "seed=5"]))
     assert len(checked) == 2
     assert [(trial.config.topology.rounds, trial.config.seed) for trial in found] == [

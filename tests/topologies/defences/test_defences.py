@@ -23,10 +23,9 @@ from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.tracking import Tracker
-from experiments.running import calibration
-from experiments.running.context import RunContext
-from experiments.running.inputs import open_dataset
+from experiments.records.tracking import Tracker, WandbSettings
+from experiments.running import evaluation
+from experiments.running.inputs import RunContext, open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.team import ReaderTeam
@@ -96,9 +95,9 @@ class World:
         run.path.mkdir(exist_ok=True)
         attack = Attack(self.config.attack, self.agents, dataset, 0)
         with Recorder(run) as recorder, Progress() as progress:
-            tracker = Tracker(folder, {}, mode="disabled")
+            tracker = Tracker(folder, {}, WandbSettings(mode="disabled"))
             context = RunContext(plan_of(self.config), dataset, self.evidence, recorder, tracker, progress)
-            return await calibration.calibrate(context, room, attack)
+            return await evaluation.calibrate(context, room, attack)
 
 
 @pytest.fixture(scope="module")
