@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import Self
 
 from rich.console import Console
@@ -149,6 +150,4 @@ def _per_second(rate: float) -> str:
 
 
 def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"
+    return str(timedelta(seconds=round(seconds)))

@@ -30,10 +30,10 @@ from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
 from io import FileIO
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -173,9 +173,7 @@ class _Writer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -204,17 +202,16 @@ class Recorder(_Writer):
     def __init__(self, run: RunFolder) -> None:
         super().__init__(run, SCORES)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.close()
-        if kind is None:
-            for folder in (self.run, *self.run.all_learned()):
-                for path in jsonl.files(folder.path / "traces", "*.jsonl"):
-                    try:
-                        jsonl.compress(path)
-                    except OSError as failure:
-                        log.warning("%s stays uncompressed: %s", path, failure)
+        if kind is not None:
+            return
+        for folder in (self.run, *self.run.all_learned()):
+            for path in jsonl.files(folder.path / "traces", "*.jsonl"):
+                try:
+                    jsonl.compress(path)
+                except OSError as failure:
+                    log.warning("%s stays uncompressed: %s", path, failure)
 
     def done(self, method: str) -> frozenset[str]:
         """Ids of the questions that a resumed run has already evaluated with this method."""
@@ -367,8 +364,7 @@ def _evaluation(method: str) -> str:
     return f"traces/evaluate-{method}.jsonl"
 
 
-def _hash() -> hashlib.blake2b:
-    return hashlib.blake2b(digest_size=16)
+_hash = partial(hashlib.blake2b, digest_size=16)
 
 
 def _answered(line: str) -> tuple[str, str | None]:

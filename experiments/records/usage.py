@@ -168,18 +168,9 @@ def by_phase(folder: RunFolder) -> dict[str, PhaseUsage]:
     return phases
 
 
-def by_agent(folder: RunFolder) -> dict[str, Usage]:
-    """Each agent's total usage, in alphabetical order."""
-    agents: dict[str, Usage] = {}
-    for line in read(folder):
-        for name, usage in line.agents.items():
-            agents[name] = agents.get(name, Usage()) + usage
-    return dict(sorted(agents.items()))
-
-
 def total(folder: RunFolder) -> Usage:
     """The usage of all agents and phases."""
-    return sum(by_agent(folder).values(), Usage())
+    return sum((line.total for line in read(folder)), Usage())
 
 
 def notes(usage: Usage) -> Iterator[str]:

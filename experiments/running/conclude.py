@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from actors.backends.model_settings import model_name
 from actors.messages import Usage
+from actors.spawned import cores
 from experiments.analysis import judged, summary
 from experiments.analysis.reports import write_run_report
-from experiments.analysis.run_table import run_table
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
 from experiments.evidence.retrieval_settings import RetrievalSettings
@@ -37,17 +37,18 @@ def timed(config: Config) -> bool:
 
 
 def draws_figures(config: Config) -> bool:
-    """True if a run draws figures. A trial of a sweep draws them only with `figures=true`."""
+    """True if a run that is no trial of a sweep draws figures."""
     return config.figures is not False
 
 
 def conclude(
-    plan: Plan, folder: RunFolder, about: summary.RunFacts, tracker: Tracker, draw_at_once: int
+    plan: Plan, folder: RunFolder, about: summary.RunFacts, tracker: Tracker, trial: bool = False
 ) -> tuple[summary.Metrics, Usage]:
     """Writes metrics.json, figures and the report, all from the records; returns the metrics and the run's usage.
 
     Args:
-        draw_at_once: number of figures that are drawn at the same time; 0 draws none.
+        trial: it is a trial of a sweep, which draws figures with `figures=true` only, one at a time: its neighbours
+            use the other cores.
     """
     config, judge = plan.config, plan.models.judge
     metrics = summary.summarise(folder, about)
@@ -57,10 +58,10 @@ def conclude(
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
     drawn = []
-    if draw_at_once:
+    if config.figures if trial else draws_figures(config):
         from experiments.analysis.figures.draw import draw_run  # imports matplotlib
 
-        drawn = draw_run(folder, metrics, about.metric, timed(config), draw_at_once)
+        drawn = draw_run(folder, metrics, about.metric, timed(config), at_once=1 if trial else cores())
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
     facts = _searched(config.retrieval) if plan.has_library else []
@@ -75,9 +76,3 @@ def _searched(retrieval: RetrievalSettings) -> list[tuple[str, str]]:
         ("Knowledge graph", "extracted by the run's model" if retrieval.graph == "model" else by_rules),
         *([("Captions", "written by the run's model")] if retrieval.captions == "model" else []),
     ]
-
-
-def show(metrics: summary.Metrics, metric: str, used: Usage) -> None:
-    """Prints the table of results and the run's usage."""
-    print()
-    run_table(metrics, metric).print(further=usage.notes(used))

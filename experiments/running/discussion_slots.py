@@ -71,7 +71,8 @@ class Slots:
         try:
             yield
         finally:
-            self._release(queue)
+            queue.used -= 1
+            self._wake()
 
     def _is_free(self, queue: _Queue) -> bool:
         if self._learning.used + self._others.used >= self._most:
@@ -92,14 +93,10 @@ class Slots:
             if turn.cancelled():
                 with suppress(ValueError):  # `_wake` may have passed it by already
                     queue.waiting.remove(turn)
-                self._wake()  # others may have waited behind it
             else:
-                self._release(queue)  # it got a slot in the same moment
+                queue.used -= 1  # it got a slot in the same moment
+            self._wake()  # others may have waited behind it
             raise
-
-    def _release(self, queue: _Queue) -> None:
-        queue.used -= 1
-        self._wake()
 
     def _wake(self) -> None:
         """Gives free slots to those that wait."""

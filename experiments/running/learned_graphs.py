@@ -56,24 +56,20 @@ class GraphLearning:
         Without `side_by_side`, all tasks are over when it returns.
         """
         tasks: dict[str, asyncio.Task[None]] = {}
-        shared_from = self._context.plan.shared_from
+        shared_from, training = self._context.plan.shared_from, self._context.config.training
         for method in self.learners:
             if method in shared_from:
                 continue
             others = [other for other, source in shared_from.items() if source == method]
-            task = group.create_task(self._learn(method, others, await self._needed(method)))
+            # Discussions that the learner can use at once.
+            needed = training.samples * training.questions_per_step * (1 + await self.learners[method].lookahead())
+            task = group.create_task(self._learn(method, others, needed))
             tasks |= dict.fromkeys((method, *others), task)
             if not side_by_side:
                 await task
         # Until each task has begun, and has its slots reserved.
         await asyncio.sleep(0)
         return tasks
-
-    async def _needed(self, method: str) -> int:
-        """The number of discussions that a learner can use at once."""
-        training = self._context.config.training
-        ahead: int = await self.learners[method].lookahead()
-        return training.samples * training.questions_per_step * (1 + ahead)
 
     async def _learn(self, method: str, others: Sequence[str], needed: int) -> None:
         team = self._agents.team.metered()

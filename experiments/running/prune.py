@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from actors.spawned import cores
+from experiments.analysis.run_table import run_table
 from experiments.analysis.tables.formats import print_paths, write_tables
 from experiments.analysis.tables.measured import Evaluated
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
+from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from experiments.running.conclude import about_methods, conclude, draws_figures, show
+from experiments.running.conclude import about_methods, conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 
@@ -25,8 +26,8 @@ class Prune(DiscussionJob):
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> None:
         config = plan.config
-        at_once = cores() if draws_figures(config) else 0
-        metrics, used = conclude(plan, folder, about_methods(plan, dataset, answering), tracker, at_once)
-        show(metrics, dataset.metric, used)
+        metrics, used = conclude(plan, folder, about_methods(plan, dataset, answering), tracker)
+        print()
+        run_table(metrics, dataset.metric).print(further=usage.notes(used))
         table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
         print_paths(folder.path, table_files)

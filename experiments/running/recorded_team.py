@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from actors.errors import UserError
-from actors.messages import Message, Source, Trace, Turn, Usage
+from actors.messages import Message, Trace, Turn, Usage
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 from experiments.records.records import decode_trace
@@ -105,24 +105,17 @@ class _Discussion:
             ("its evidence is", self._evidence(turn), list(self._trace.evidence)),
         ):
             if present != past:
+                shown, was = (", ".join(map(str, values)) or "nothing" for values in (present, past))
                 raise UserError(
-                    f"{_named(turn)}: {aspect} {_listed(present)}, and in {self._folder.path} {_listed(past)}; replay "
+                    f"{_named(turn)}: {aspect} {shown}, and in {self._folder.path} {was}; replay "
                     "with that run's settings, data and scores, or ask a model"
                 )
         return message
 
     def _evidence(self, turn: Turn) -> list[str]:
         """The ids of the turn's evidence; with `parts`, a subset of the trace's evidence counts as all of it."""
-        read, listed = _ids(turn.question.evidence), list(self._trace.evidence)
+        read, listed = [source.id for source in turn.question.evidence], list(self._trace.evidence)
         return listed if self._parts and set(read) <= set(listed) else read
-
-
-def _ids(evidence: Sequence[Source]) -> list[str]:
-    return [source.id for source in evidence]
-
-
-def _listed(values: Sequence[Any]) -> str:
-    return ", ".join(map(str, values)) if values else "nothing"
 
 
 def _named(turn: Turn) -> str:

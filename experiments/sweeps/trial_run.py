@@ -154,9 +154,7 @@ async def _reports(
                         go.set()
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            # One figure at a time: its neighbours use the other cores.
-            about = about_methods(plan, dataset, models_named(config))
-            conclude(plan, run, about, tracker, draw_at_once=1 if config.figures else 0)
+            conclude(plan, run, about_methods(plan, dataset, models_named(config)), tracker, trial=True)
             tracker.finish()
             yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
         finally:

@@ -24,7 +24,7 @@ os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 
 from ray import tune
 from ray.exceptions import OutOfMemoryError
-from ray.tune.schedulers import ASHAScheduler, TrialScheduler
+from ray.tune.schedulers import ASHAScheduler
 
 from actors.errors import ClusterError
 from actors.runtime.guard import Guard
@@ -228,11 +228,24 @@ def run_trials(
 def _tuner(
     trainable: Any, names: Sequence[str], storage: Path, settings: SweepSettings, steps: int, ends: Ends
 ) -> tune.Tuner:
+    # Asynchronous successive halving (Li et al. 2020): at `grace` training steps, and at each multiple of that by a
+    # power of `reduction`, only the best one in `reduction` of the trials that have come so far continues. A resumed
+    # trial is compared at the next such rung that it reaches.
+    scheduler = None
+    if settings.stop == "asha":
+        scheduler = ASHAScheduler(
+            time_attr="steps",
+            metric="utility",
+            mode="max",
+            max_t=steps + 1,  # never reached: what ends a trial is the end of its evaluation
+            grace_period=settings.grace,
+            reduction_factor=settings.reduction,
+        )
     return tune.Tuner(
         tune.with_resources(trainable, RESOURCES),
         param_space={"trial": tune.grid_search(list(names))},
         tune_config=tune.TuneConfig(
-            scheduler=asha(settings, steps) if settings.stop == "asha" else None,
+            scheduler=scheduler,
             max_concurrent_trials=settings.parallel,
             reuse_actors=True,
             # Tune's default name holds all values and can be too long for a file system.
@@ -247,20 +260,4 @@ def _tuner(
             callbacks=[ends],
             verbose=0,
         ),
-    )
-
-
-def asha(settings: SweepSettings, steps: int) -> TrialScheduler:
-    """Asynchronous successive halving by mean training utility (Li et al. 2020).
-
-    At `grace` training steps, and at each multiple of that by a power of `reduction`, only the best one in `reduction`
-    of the trials that have come so far continues. A resumed trial is compared at the next such rung that it reaches.
-    """
-    return ASHAScheduler(
-        time_attr="steps",
-        metric="utility",
-        mode="max",
-        max_t=steps + 1,  # never reached: what ends a trial is the end of its evaluation
-        grace_period=settings.grace,
-        reduction_factor=settings.reduction,
     )

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from actors.errors import UserError
 from actors.messages import derive_seed
-from actors.spawned import cores
 from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval
@@ -21,7 +20,7 @@ from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.run_files import write_atomically
 from experiments.records.tracking import Tracker
-from experiments.running.conclude import conclude, draws_figures
+from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.behaviour.measure import NOTHING, RELEVANT, Behaviour, conditions
@@ -57,8 +56,7 @@ class BehaviourJob(DiscussionJob):
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> None:
         config = plan.config
         about = run_facts(config, _settings(config), dataset, answering)
-        at_once = cores() if draws_figures(config) else 0
-        metrics, spent = conclude(plan, folder, about, tracker, at_once)
+        metrics, spent = conclude(plan, folder, about, tracker)
         found = behaviour(folder, metrics, about.seed)
         write_atomically(folder.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
         print()
