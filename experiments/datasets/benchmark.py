@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 from actors.errors import UserError
 from actors.messages import Source, derive_seed
 from experiments.datasets.folder import Folder
-from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.item import Item, Score, choice_score, text_score
 from experiments.datasets.kind import DataRequest, DataSettings
 from experiments.datasets.pictures import check_image
 from experiments.datasets.reading import once, placed
@@ -79,8 +79,8 @@ class Benchmark(ABC):
                 yield source
 
     def score(self, item: Item, answer: str | None) -> Score:
-        """M³Prune's EM (containment), and F1 of MultimodalQA's script."""
-        return text_score(item, answer)
+        """Accuracy of a choice; for free text M³Prune's EM (containment), and F1 of MultimodalQA's script."""
+        return choice_score(item, answer) if item.question.choices else text_score(item, answer)
 
     def limited(self, items: Iterable[T], id_of: Callable[[T], str], count: int | None) -> Iterator[T]:
         """`count` of the items by seed, or all, in their own order; memory for items is proportional to `count`.

@@ -19,7 +19,7 @@ from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Text
-from experiments.datasets.item import Item, Score, choice_score
+from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.reading import once, placed, read_table
 
@@ -35,24 +35,22 @@ QUESTIONS = {
     "humanitarian_merged": HELPFUL,
     "damage": "How severe is the damage that this post shows?",
 }
-CHOICES = {
-    "informative": {"informative": "informative", "not_informative": "not informative"},
-    "humanitarian": {
-        "affected_individuals": "affected individuals",
-        "infrastructure_and_utility_damage": "infrastructure and utility damage",
-        "injured_or_dead_people": "injured or dead people",
-        "missing_or_found_people": "missing or found people",
-        "not_humanitarian": "not humanitarian",
-        "other_relevant_information": "other relevant information",
-        "rescue_volunteering_or_donation_effort": "rescue, volunteering or donation effort",
-        "vehicle_damage": "vehicle damage",
-    },
-    "damage": {
-        "severe_damage": "severe damage",
-        "mild_damage": "mild damage",
-        "little_or_no_damage": "little or no damage",
-    },
+LABELS = {
+    "informative": ("informative", "not_informative"),
+    "humanitarian": (
+        "affected_individuals",
+        "infrastructure_and_utility_damage",
+        "injured_or_dead_people",
+        "missing_or_found_people",
+        "not_humanitarian",
+        "other_relevant_information",
+        "rescue_volunteering_or_donation_effort",
+        "vehicle_damage",
+    ),
+    "damage": ("severe_damage", "mild_damage", "little_or_no_damage"),
 }
+CHOICES = {task: {label: label.replace("_", " ") for label in labels} for task, labels in LABELS.items()}
+CHOICES["humanitarian"]["rescue_volunteering_or_donation_effort"] = "rescue, volunteering or donation effort"
 # Ofli et al. 2020 merge the rare classes; HM-RAG's table has the task as well.
 CHOICES["humanitarian_merged"] = CHOICES["humanitarian"] | {
     "injured_or_dead_people": "affected individuals",
@@ -107,10 +105,6 @@ class CrisisMmd(Benchmark):
         for split in (self.evaluated, "train") if trains else (self.evaluated,):
             for post in self._posts(split):
                 yield from self._sources_of(post)
-
-    def score(self, item: Item, answer: str | None) -> Score:
-        """Accuracy: the answer must name the right class by its words or letter, and no other."""
-        return choice_score(item, answer)
 
     def _item(self, post: CrisisMmdPost) -> Item:
         own = tuple(source.doc for source in self._sources_of(post))

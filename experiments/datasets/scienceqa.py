@@ -31,7 +31,7 @@ from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Stripped, Text, matching
-from experiments.datasets.item import Item, Score, choice_score
+from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.reading import placed, read_json, read_members
 
@@ -119,10 +119,6 @@ class ScienceQa(Benchmark):
             yield Source(id, id, Kind.TEXT, category, text)
         for pid in self._problems:
             yield from self._own_sources(pid)
-
-    def score(self, item: Item, answer: str | None) -> Score:
-        """Accuracy: the answer must name the right choice by its text or letter; there is no partial credit."""
-        return choice_score(item, answer)
 
     def _item(self, pid: str) -> Item:
         problem = self._problems[pid]

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import PlainValidator, StrictInt, TypeAdapter
@@ -15,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
-from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, answer_text
+from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, answer_text, inside
 from experiments.datasets.item import Item, Score, text_score
 from experiments.datasets.kind import DatasetKind
 from experiments.datasets.reading import once, placed, read_elements, row_cells
@@ -34,12 +33,6 @@ def _answers(value: Any) -> tuple[str, ...]:
     if not gold or not all(isinstance(text, str) for text in texts):
         raise PydanticCustomError("answers", "an answer (text, a number or a list of texts) that is not empty")
     return gold
-
-
-@dataclass(frozen=True, slots=True)
-class TatQaTable:
-    uid: Id
-    table: Many[Many[Text]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +59,8 @@ class TatQaQuestion:
 class TatQaReport:
     """An element of a file's list."""
 
-    table: TatQaTable
+    table: Annotated[Id, inside("table", "uid")]
+    rows: Annotated[Many[Many[Text]], inside("table", "table")]
     paragraphs: Many[TatQaParagraph]
     questions: Many[TatQaQuestion]
 
@@ -82,7 +76,7 @@ class TatQa(Benchmark):
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         items: list[Item] = []
-        for where, report in read_elements(self._file(name), REPORT, "report"):
+        for where, report in read_elements(self.folder.find(*FILES[name]), REPORT, "report"):
             with placed(where):
                 items += report_items(report)
         return self.limited(items, lambda item: item.question.id, count)
@@ -91,7 +85,7 @@ class TatQa(Benchmark):
         """Paragraphs and table rows of the dev file and, where there is one, of the training file."""
         seen: set[str] = set()
         for name in ("dev", "train") if self.folder.file(*FILES["train"]) else ("dev",):
-            for where, report in read_elements(self._file(name), REPORT, "report"):
+            for where, report in read_elements(self.folder.find(*FILES[name]), REPORT, "report"):
                 with placed(where):
                     found = sources_of(report)
                     for source in found:
@@ -109,17 +103,13 @@ class TatQa(Benchmark):
             return Score(equal, equal, equal)
         return text_score(item, answer)
 
-    def _file(self, split: str) -> Path:
-        return self.folder.find(*FILES[split])
-
 
 def report_items(report: TatQaReport) -> Iterator[Item]:
     """The questions of a report. The named paragraphs and, where used, the whole table are supporting."""
-    table = report.table.uid
     paragraphs = {str(paragraph.order): paragraph.uid for paragraph in report.paragraphs}
     pool = tuple(dict.fromkeys(source.doc for source in sources_of(report)))
     if not pool:
-        raise UserError(f"its questions have no sources: report {table} needs paragraphs or a table with values")
+        raise UserError(f"its questions have no sources: report {report.table} needs paragraphs or a table with values")
     for question in report.questions:
         if missing := [order for order in question.rel_paragraphs if order not in paragraphs]:
             raise UserError(f"question {question.uid} needs a paragraph that is not there: no {missing[0]!r}")
@@ -127,17 +117,13 @@ def report_items(report: TatQaReport) -> Iterator[Item]:
             raise UserError(f"question {question.uid} is {question.answer_type}, and {question.answer[0]!r} no number")
         supporting = [paragraphs[order] for order in question.rel_paragraphs]
         if "table" in question.answer_from:
-            supporting.append(table)
+            supporting.append(report.table)
         yield Item(
             question=Question(question.uid, question.question),
             gold=question.answer,
             pool=pool,
             supporting=tuple(supporting),
-            tags={
-                "answer_type": question.answer_type,
-                "answer_from": question.answer_from,
-                "scale": question.scale,
-            },
+            tags={name: getattr(question, name) for name in ("answer_type", "answer_from", "scale")},
         )
 
 
@@ -145,7 +131,7 @@ def sources_of(report: TatQaReport) -> list[Source]:
     """Paragraphs in order, then table rows "Label; header = value; header = value"."""
     ordered = sorted(report.paragraphs, key=lambda paragraph: paragraph.order)
     texts = [Source(part.uid, part.uid, Kind.TEXT, "Paragraph", part.text) for part in ordered]
-    return [*texts, *row_sources(report.table.uid, report.table.table)]
+    return [*texts, *row_sources(report.table, report.rows)]
 
 
 def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:

@@ -31,10 +31,11 @@ def about_table(asker: Asker) -> Draft | None:
         return _named(asker, asker.of_row)
     if turn < 0.6:
         clue = asker.by_row()
-        draft = _composed(clue, asker.of_row)
+        finding = asker.of_row(clue.entity, clue.text)
         # A clue by the column that the question is about would hold the answer.
-        given = str(draft.answers[0]["answer"])
-        return None if f"[{given}]" in clue.pseudo else Draft(draft.text, draft.pseudo, draft.answers, draft.support)
+        if f"[{finding.answer['answer']}]" in clue.pseudo:
+            return None
+        return Draft(finding.text, f"{finding.pseudo} of {{{clue.pseudo}}}", (finding.answer,), asker.table)
     if turn < 0.75:
         return _compared(asker, _by_name(asker), _by_name(asker))
     return _group(asker) if turn < 0.9 else _sum(asker)
@@ -106,7 +107,9 @@ def _named(asker: Asker, about: Callable[[WorldEntity, str], Finding]) -> Draft:
     return Draft(finding.text, f"{finding.pseudo} of [{entity.title}]", (finding.answer,), finding.support)
 
 
-def _composed(clue: Clue, about: Callable[[WorldEntity, str], Finding]) -> Draft:
+def _composed(clue: Clue | None, about: Callable[[WorldEntity, str], Finding]) -> Draft | None:
+    if clue is None:
+        return None
     finding = about(clue.entity, clue.text)
     support = tuple(dict.fromkeys((*clue.support, *finding.support)))
     between = (clue.answers, *finding.between)
@@ -147,10 +150,6 @@ class QuestionType:
     draft: Callable[[Asker], Draft | None]
 
 
-def _then(clue: Clue | None, about: Callable[[WorldEntity, str], Finding]) -> Draft | None:
-    return None if clue is None else _composed(clue, about)
-
-
 # The official proportions, with more weight on questions that need several hops and sources of both kinds.
 # Clues are drawn in the order in which they stand here, which is part of what a seed gives.
 TYPES = {
@@ -158,14 +157,14 @@ TYPES = {
     "TableQ": QuestionType(7, ("table",), about_table),
     "ImageQ": QuestionType(7, ("image",), lambda a: _named(a, a.of_picture)),
     "ImageListQ": QuestionType(5, ("image",), about_pictures),
-    "Compose(TextQ,TableQ)": QuestionType(10, ("table", "text"), lambda a: _then(a.by_row(), a.of_passage)),
-    "Compose(TableQ,ImageListQ)": QuestionType(9, ("image", "table"), lambda a: _then(a.by_picture(), a.of_row)),
-    "Compose(ImageQ,TableQ)": QuestionType(8, ("table", "image"), lambda a: _then(a.by_row(), a.of_picture)),
-    "Compose(TableQ,TextQ)": QuestionType(5, ("text", "table"), lambda a: _then(a.by_fact(), a.of_row)),
+    "Compose(TextQ,TableQ)": QuestionType(10, ("table", "text"), lambda a: _composed(a.by_row(), a.of_passage)),
+    "Compose(TableQ,ImageListQ)": QuestionType(9, ("image", "table"), lambda a: _composed(a.by_picture(), a.of_row)),
+    "Compose(ImageQ,TableQ)": QuestionType(8, ("table", "image"), lambda a: _composed(a.by_row(), a.of_picture)),
+    "Compose(TableQ,TextQ)": QuestionType(5, ("text", "table"), lambda a: _composed(a.by_fact(), a.of_row)),
     "Compose(TextQ,ImageListQ)": QuestionType(
-        9, ("image", "text"), lambda a: _then(a.by_picture(placed=True), a.of_passage)
+        9, ("image", "text"), lambda a: _composed(a.by_picture(placed=True), a.of_passage)
     ),
-    "Compose(ImageQ,TextQ)": QuestionType(7, ("text", "image"), lambda a: _then(a.by_fact(), a.of_picture)),
+    "Compose(ImageQ,TextQ)": QuestionType(7, ("text", "image"), lambda a: _composed(a.by_fact(), a.of_picture)),
     "Compare(Compose(TableQ,ImageQ),TableQ)": QuestionType(
         6, ("image", "table"), lambda a: _compared(a, a.by_picture(), _by_name(a))
     ),
