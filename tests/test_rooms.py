@@ -17,7 +17,6 @@ MORE = {
     "experiments.conformance.methods": 20,
     "actors.runtime.cluster": 15,
     "experiments.analysis.tables.measured": 15,
-    "experiments.conformance.scripted": 15,
 }
 
 

@@ -14,7 +14,7 @@ from experiments.attacks.attack import Attack, attack_kind
 from experiments.attacks.kind import NONE, AttackSettings
 from experiments.conformance.methods import TEAM
 from experiments.conformance.parts import require
-from experiments.conformance.scripted import Script, ScriptedTeam, improvised
+from experiments.conformance.scripted import ScriptedTeam, improvised
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -58,7 +58,7 @@ def check_attack(name: str) -> None:
 def _turns(attack: Attack, item: Item, number: int) -> Mapping[str, Turn]:
     """Returns the turns of one discussion as they reach the agents, by id."""
     wiring = constant_wiring(complete(len(TEAM)), len(TEAM), ROUNDS)
-    team = ScriptedTeam({name: ROLES[name] for name in (*TEAM, DECISION.name)}, Script(improvised(1)))
+    team = ScriptedTeam([*(ROLES[name] for name in TEAM), DECISION], improvised(1))
     topology = Wired("full", TEAM, wiring)
     asyncio.run(attack.run_discussion(topology, item, item.question, team, SEED, phase="evaluate", number=number))
     return {turn.id: turn for turn in team.turns}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -21,7 +21,6 @@ from experiments.conformance.scripted import (
     ObservedLibrary,
     Reply,
     SampleWorld,
-    Script,
     ScriptedTeam,
     improvised,
     run_discussion,
@@ -89,15 +88,14 @@ class MethodInWorld:
             known["question"] = await evidence.question(item)
         random = None if delays is None else Random(delays)
         library = ObservedLibrary(LabelledLibrary(evidence, [item]), known, random)
-        model = self.world.reader if reply is None else Script(reply)
-        team = ScriptedTeam(self.roles, model, failing, babbling, random)
+        team = ScriptedTeam(self.roles, reply or self.world.reader, failing=failing, babbling=babbling, delays=random)
         return await run_discussion(await self.topology(library), known["question"], team, library)
 
     @property
-    def roles(self) -> Mapping[str, Role]:
-        """All agents that the method may ask, by name."""
+    def roles(self) -> tuple[Role, ...]:
+        """All agents that the method may ask."""
         team = [ROLES[agent] for agent in TEAM] if self.method.asks_team else []
-        return {role.name: role for role in (DECISION, SINGLE, *self.method.roles, *team)}
+        return (DECISION, SINGLE, *self.method.roles, *team)
 
     async def topology(self, library: ObservedLibrary) -> Topology:
         """Makes the method's topology, with an untrained graph and a few watched discussions if it needs them."""
@@ -111,7 +109,7 @@ class MethodInWorld:
         full = constant_wiring(complete(len(TEAM)), len(TEAM), self.config.topology.rounds)
         wired = Wired("calibrate", TEAM, full)
         question = await Evidence(self.world.store, self.config.retrieval).question(self.world.items[0])
-        team = ScriptedTeam({name: ROLES[name] for name in (*TEAM, DECISION.name)}, Script(improvised(20)))
+        team = ScriptedTeam([*(ROLES[name] for name in TEAM), DECISION], improvised(20))
         return (await wired.answer(question, team.ask, 7),)
 
 

@@ -4,14 +4,15 @@ and without a model."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self
 
 from actors.agents.role_agent import RoleAgent
+from actors.errors import ModelError
 from actors.messages import (
     Completion,
     Field,
@@ -22,7 +23,6 @@ from actors.messages import (
     Role,
     Search,
     Source,
-    Status,
     Trace,
     Triple,
     Turn,
@@ -32,37 +32,20 @@ from actors.messages import (
 )
 from actors.models import Model
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.config.config import Config
+from actors.settings import AgentSettings
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
-from experiments.planning.topologies import make_topology
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from topologies.catalogue import METHODS
-from topologies.learning.learned_topology import LearnedTopology
 from topologies.library import Library
 from topologies.topology import Topology
 
 # No line of it has the form of a field.
 NONSENSE = "I would rather not say anything about that."
 LONGEST_DELAY_S = 0.002  # enough to change which of two concurrent calls ends first
-BY_NAME = {method.name: method for method in METHODS}
-SYSTEMS = {method.name: method for method in METHODS if method.needs_library}
 
 Reply = Callable[[Turn], str]
-
-
-def topology(
-    name: str,
-    library: Library | None,
-    config: Config,
-    agents: Sequence[str] = (),
-    learned: LearnedTopology | None = None,
-    watched: Sequence[Trace] = (),
-) -> Topology:
-    """Makes a method's topology from what it needs and no more."""
-    return make_topology(BY_NAME[name], config, agents, {name: learned} if learned else {}, cast(Any, library), watched)
 
 
 class MemoisedModel:
@@ -78,68 +61,69 @@ class MemoisedModel:
         return self._known[request]
 
 
-class Script:
-    """Model that gives the reply of a function of the turn."""
-
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
-        self._texts: dict[str, str] = {}
-
-    def expect(self, turn: Turn) -> None:
-        self._texts[turn.id] = self._reply(turn)
-
-    async def complete(self, request: Request) -> Completion:
-        # The same reply again where an unreadable one is asked for once more.
-        id = request.id.removesuffix("/repair")
-        return Completion(request.id, self._texts[id], prompt_tokens=9, completion_tokens=9)
-
-
-@dataclass
 class ScriptedTeam:
-    """Agents by role, in this process. Those in `failing` fail every turn, those in `babbling` keep to no form.
+    """Agents by role in this process, over one model or with a function's reply to each turn.
 
-    `turns` are in the order of calls, `messages` in the order of answers.
+    `turns` and `requests` are in the order of calls, `messages` in the order of answers.
+
+    Args:
+        model: the model of all agents, or their replies; by default the embedded reader.
+        failing: agents whose model cannot be reached.
+        babbling: agents whose replies have no form.
+        delays: draws the duration of each turn.
     """
 
-    roles: Mapping[str, Role]
-    model: Model | Script
-    failing: Collection[str] = ()
-    babbling: Collection[str] = ()
-    delays: Random | None = None
-    turns: list[Turn] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
-    usage: dict[str, Usage] = field(default_factory=dict)
     recorded: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        self._agents: dict[str, RoleAgent] = {}
+    def __init__(
+        self,
+        roles: Iterable[Role],
+        model: Model | Reply | None = None,
+        agents: AgentSettings | None = None,
+        *,
+        failing: Collection[str] = (),
+        babbling: Collection[str] = (),
+        delays: Random | None = None,
+    ) -> None:
+        self.roles = tuple(roles)
+        self.turns: list[Turn] = []
+        self.requests: list[Request] = []
+        self.messages: list[Message] = []
+        self.usage: dict[str, Usage] = {}
+        self._model = model or Reader(ReaderSettings())
+        self._failing, self._babbling, self._delays = failing, babbling, delays
+        self._asked: dict[str, Turn] = {}
+        self._texts: dict[str, str] = {}
+        self._agents = {role.name: RoleAgent(role, self, agents) for role in self.roles}
+
+    def metered(self) -> Self:
+        """Returns itself: it does not count what is spent."""
+        return self
 
     async def ask(self, turn: Turn) -> Message:
         self.turns.append(turn)
-        if self.delays:
-            await asyncio.sleep(self.delays.random() * LONGEST_DELAY_S)
-        if turn.agent not in self._agents:
-            model = Script(lambda _: NONSENSE) if turn.agent in self.babbling else self.model
-            self._agents[turn.agent] = RoleAgent(self.roles[turn.agent], model)
-        agent = self._agents[turn.agent]
-        if turn.agent in self.failing:
-            message = Message(
-                f"{turn.round}/{turn.agent}",
-                turn.agent,
-                turn.round,
-                status=Status.FAILED,
-                error="out of order",
-                heard=tuple(heard.message.id for heard in turn.heard),
-                seed=turn.seed,
-            )
-            # A real agent remembers its failures too, and later turns of the discussion refer to them.
-            agent.memory.remember(turn, message)
-        else:
-            if isinstance(agent._model, Script):
-                agent._model.expect(turn)
-            message, _ = await agent.take(turn)
+        self._asked[turn.id] = turn
+        self._texts.pop(turn.id, None)
+        await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S if self._delays else 0)
+        message, _ = await self._agents[turn.agent].take(turn)
         self.messages.append(message)
         return message
+
+    async def complete(self, request: Request) -> Completion:
+        """Completes a request of one of the agents, of which each has the team as its model."""
+        self.requests.append(request)
+        id = request.id.removesuffix("/repair")
+        turn = self._asked[id]
+        if turn.agent in self._failing:
+            raise ModelError("the connection was refused")
+        if turn.agent in self._babbling:
+            return Completion(request.id, NONSENSE, prompt_tokens=9, completion_tokens=9)
+        if not callable(self._model):
+            return await self._model.complete(request)
+        # The same reply again where an unreadable one is asked for once more.
+        if id not in self._texts:
+            self._texts[id] = self._model(turn)
+        return Completion(request.id, self._texts[id], prompt_tokens=9, completion_tokens=9)
 
     def close(self, discussion: str) -> None:
         for agent in self._agents.values():

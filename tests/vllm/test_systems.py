@@ -14,7 +14,7 @@ from actors.backends.vllm_model import VllmModel
 from actors.messages import Completion, Question, Request, Status, Trace
 from actors.models import Model
 from experiments.config.loading import load
-from experiments.conformance.scripted import SYSTEMS, ObservedLibrary, ScriptedTeam, run_discussion, topology
+from experiments.conformance.scripted import ObservedLibrary, ScriptedTeam, run_discussion
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -23,6 +23,7 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.records.records import encode_trace
 from retrieval.embed import make_encoder
 from retrieval.store import Store
+from tests.support.topologies import SYSTEMS, topology
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
 
@@ -53,7 +54,7 @@ async def discussed(name: str, sample: tuple[Item, Store], model: Model) -> Trac
     config = load(["experiment=sp", f"retrieval.pictures={PICTURES}", "retrieval.texts=3"])
     library = ObservedLibrary(LabelledLibrary(Evidence(store, config.retrieval), [item]), {})
     question = Question(item.question.id, item.question.text)
-    team = ScriptedTeam({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Brief(model))
+    team = ScriptedTeam((SINGLE, *SYSTEMS[name].roles), Brief(model))
     return (await run_discussion(topology(name, library, config), question, team, library)).trace
 
 

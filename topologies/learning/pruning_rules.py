@@ -179,7 +179,7 @@ class Likely(PruningRule):
         return EndCut(int(_one(self.start(stage, block)).sum()), True)
 
 
-class Agents(Once):
+class AgentRule(Once):
     """AgentDropout's: agents go when the first stage ends; the second learns the others' edges afresh, and the least
     probable share of each matrix goes when it ends.
 
@@ -233,7 +233,7 @@ RULES: dict[Rule, type[PruningRule]] = {
     Rule.BY_SIGN: BySign,
     Rule.ONCE: Once,
     Rule.LIKELY: Likely,
-    Rule.AGENTS: Agents,
+    Rule.AGENTS: AgentRule,
 }
 
 

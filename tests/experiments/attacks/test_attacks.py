@@ -15,16 +15,16 @@ from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
 from actors.messages import FieldKind, Given, Heard, Kind, Message, Question, Source, Task, Trace, Turn
 from actors.prompting.prompt import INSTRUCTION
-from actors.reader.reader import ReaderSettings
+from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.attack import Attack, Phase, choose_attackers
 from experiments.attacks.attack_metrics import Harm
 from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings
 from experiments.attacks.outside_attacks import PLANTED
 from experiments.attacks.turn_attacks import Contagion
+from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Item, Score
 from experiments.metrics.answer_metrics import exact_match, list_f1
 from experiments.records.records import encode_trace
-from tests.support.team import ReaderTeam
 from topologies.baselines import Single, constant_wiring
 from topologies.graphs import complete
 from topologies.topology import Topology, Wired, run_discussion
@@ -69,11 +69,11 @@ class Films:
         return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
 
 
-class Office(ReaderTeam):
+class Office(ScriptedTeam):
     """The team with its decision agent and the one that works alone."""
 
     def __init__(self, settings: ReaderSettings | None = None) -> None:
-        super().__init__((*(ROLES[name] for name in TEAM), DECISION, SINGLE), settings)
+        super().__init__((*(ROLES[name] for name in TEAM), DECISION, SINGLE), Reader(settings or ReaderSettings()))
 
 
 def everybody(rounds: int = 2) -> Wired:

@@ -20,7 +20,6 @@ from actors.reader.reader import Reader
 from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.conformance import scripted
 from experiments.datasets.item import Dataset
 from experiments.dry_run.counts import PhaseCounts, Range, RunCounts, counts_table, hours, price
 from experiments.dry_run.dry_run import count
@@ -33,6 +32,7 @@ from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import open_dataset, watched_items
 from retrieval.embed import make_encoder
 from retrieval.store import Store
+from tests.support.topologies import topology as topology_of
 from topologies.baselines import Single
 from topologies.catalogue import find_methods
 from topologies.learning.learned_topology import LearnedTopology
@@ -116,7 +116,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
         await topology.freeze()
     first = next(iter(learned.values()), None)
     for method in methods:
-        made = scripted.topology(method.name, None, config, names, learned.get(method.name, first), watched)
+        made = topology_of(method.name, None, config, names, learned.get(method.name, first), watched)
         heard = turns.setdefault(f"evaluating {method.name}", [])
         for item in dataset.evaluate():
             heard += (await made.answer(await evidence.question(item), ask, config.seed)).turns

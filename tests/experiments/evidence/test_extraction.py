@@ -12,6 +12,7 @@ import pytest
 from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Triple, Turn, Usage
 from experiments.config.loading import load
+from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Item
 from experiments.dry_run.dry_run import count_run
 from experiments.evidence.evidence import Evidence
@@ -32,7 +33,6 @@ from retrieval.embed import LexicalEncoder
 from retrieval.graph import KnowledgeGraph
 from retrieval.graph_tables import BY_RULES
 from retrieval.store import SearchSpace, Store
-from tests.support.team import ReaderTeam
 
 SOURCES = (
     Source("p1", "p1", Kind.TEXT, "Amber Valley", "Amber Valley was directed by Fivan Jurn in 1971."),
@@ -61,7 +61,7 @@ class Corpus:
         return iter(())
 
 
-class Dying(ReaderTeam):
+class Dying(ScriptedTeam):
     """A team whose process ends after so many turns."""
 
     left = 2
@@ -89,7 +89,7 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
         yield recorder
 
 
-def log(recorder: Recorder, team: ReaderTeam) -> UsageLog:
+def log(recorder: Recorder, team: ScriptedTeam) -> UsageLog:
     def spent() -> dict[str, Usage]:
         return {EXTRACTOR.name: Usage(calls=len(team.turns))}
 
@@ -97,7 +97,7 @@ def log(recorder: Recorder, team: ReaderTeam) -> UsageLog:
 
 
 async def test_a_graph_is_built_of_what_the_model_says_of_each_source(tmp_path: Path, recorder: Recorder) -> None:
-    team, run = ReaderTeam(ROLES), context(tmp_path, recorder)
+    team, run = ScriptedTeam(ROLES), context(tmp_path, recorder)
     stated = await extract_graph(run, team, log(recorder, team))
     # Two passages are one, and a picture of which nothing is said has nothing to take apart.
     assert len(team.turns) == 4
@@ -112,15 +112,15 @@ async def test_a_graph_is_built_of_what_the_model_says_of_each_source(tmp_path: 
 
 
 async def test_nothing_is_asked_for_twice_and_a_kill_loses_no_source(tmp_path: Path, recorder: Recorder) -> None:
-    whole, run = ReaderTeam(ROLES), context(tmp_path / "whole", recorder)
+    whole, run = ScriptedTeam(ROLES), context(tmp_path / "whole", recorder)
     expected = await extract(GRAPH, run, SOURCES.__iter__, whole, log(recorder, whole))
     run, dying = context(tmp_path / "killed", recorder, "concurrency=1"), Dying(ROLES)
     with pytest.raises(RuntimeError):
         await extract(GRAPH, run, SOURCES.__iter__, dying, log(recorder, dying))
-    again = ReaderTeam(ROLES)
+    again = ScriptedTeam(ROLES)
     assert await extract(GRAPH, run, SOURCES.__iter__, again, log(recorder, again)) == expected
     assert len(dying.turns) + len(again.turns) <= len(whole.turns) + 1
-    silent = ReaderTeam(ROLES)
+    silent = ScriptedTeam(ROLES)
     await extract(GRAPH, run, SOURCES.__iter__, silent, log(recorder, silent))
     assert silent.turns == []
 
@@ -130,7 +130,7 @@ async def test_the_file_is_the_same_at_any_concurrency(tmp_path: Path, recorder:
     for name, concurrency in (("one", 1), ("many", 8)):
         run, team = (
             context(tmp_path / name, recorder, f"concurrency={concurrency}"),
-            ReaderTeam(ROLES, delays=Random(3)),
+            ScriptedTeam(ROLES, delays=Random(3)),
         )
         await extract(GRAPH, run, SOURCES.__iter__, team, log(recorder, team))
         (file,) = (tmp_path / name / "indexes").glob("triples-*.jsonl")
@@ -141,15 +141,15 @@ async def test_the_file_is_the_same_at_any_concurrency(tmp_path: Path, recorder:
 async def test_a_source_whose_turn_failed_is_asked_about_again_and_one_unreadable_is_not(
     tmp_path: Path, recorder: Recorder
 ) -> None:
-    run, unreachable = context(tmp_path, recorder), ReaderTeam(ROLES, failing=EXTRACTOR.name)
+    run, unreachable = context(tmp_path, recorder), ScriptedTeam(ROLES, failing=[EXTRACTOR.name])
     assert await extract(GRAPH, run, SOURCES.__iter__, unreachable, log(recorder, unreachable)) == {}
-    team = ReaderTeam(ROLES)
+    team = ScriptedTeam(ROLES)
     kept = await extract(GRAPH, run, SOURCES.__iter__, team, log(recorder, team))
     assert len(kept) == len(team.turns) == 4
     garbled = replace(next(iter(kept.values())), values=(), error="Triple: nothing there")
     (file,) = (tmp_path / "indexes").glob("triples-*.jsonl")
     file.write_text("".join(f"{one.encode()}\n" for one in [*list(kept.values())[1:], garbled]))
-    silent = ReaderTeam(ROLES)
+    silent = ScriptedTeam(ROLES)
     assert (await extract(GRAPH, run, SOURCES.__iter__, silent, log(recorder, silent)))[garbled.key] == garbled
     assert silent.turns == []
 
@@ -157,7 +157,7 @@ async def test_a_source_whose_turn_failed_is_asked_about_again_and_one_unreadabl
 async def test_captions_are_written_of_pictures_alone_and_found_by_their_words(
     tmp_path: Path, recorder: Recorder
 ) -> None:
-    run, team = context(tmp_path, recorder, "retrieval.captions=model"), ReaderTeam(ROLES)
+    run, team = context(tmp_path, recorder, "retrieval.captions=model"), ScriptedTeam(ROLES)
     store = await write_captions(run, team, log(recorder, team))
     assert {turn.agent for turn in team.turns} == {CAPTIONER.name}
     assert {turn.question.evidence[0].id for turn in team.turns} == {"i1", "i2"}
@@ -175,14 +175,17 @@ async def test_pictures_with_captions_of_the_model_are_searched_as_the_data_set_
 ) -> None:
     # The run's evidence has settled what the configuration leaves open: here, that the whole corpus is searched.
     run = context(tmp_path, recorder, "retrieval.captions=model", "retrieval.graph=rules")
-    job, item = Discussions(run, Launched(ReaderTeam(ROLES), None), {}), Item(Question("q", "What rings?"), ("a bell",))
+    job, item = (
+        Discussions(run, Launched(ScriptedTeam(ROLES), None), {}),
+        Item(Question("q", "What rings?"), ("a bell",)),
+    )
     await job.prepare()
     assert job.context.evidence.store.folder != run.evidence.store.folder
     assert job.context.evidence.spaces(item) == run.evidence.spaces(item) == [SearchSpace(None, item.withheld)]
 
 
 async def test_agents_that_extract_see_no_question(tmp_path: Path, recorder: Recorder) -> None:
-    run, team = context(tmp_path, recorder), ReaderTeam(ROLES)
+    run, team = context(tmp_path, recorder), ScriptedTeam(ROLES)
     await extract_graph(run, team, log(recorder, team))
     assert {request.shared.splitlines()[1] for request in team.requests} == {GRAPH.asks}
     assert all(request.images == () for request in team.requests)

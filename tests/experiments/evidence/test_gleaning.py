@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from actors.messages import FieldKind, Kind, Message, Source, Status, Turn
 from experiments.config.loading import load
+from experiments.conformance.scripted import ScriptedTeam
 from experiments.dry_run.dry_run import count_run
 from experiments.evidence import extraction
 from experiments.evidence.extraction import GRAPH, MISSED, Extracted, parts_of, statements
@@ -20,7 +21,6 @@ from experiments.records.recorder import Recorder
 from experiments.running.left_to_extract import identity
 from experiments.running.model_extraction import extract
 from tests.experiments.evidence.test_extraction import ROLES, WORDS, context, log, recorder
-from tests.support.team import ReaderTeam
 
 __all__ = ["recorder"]  # a fixture
 
@@ -29,7 +29,7 @@ FILMS = [f"Film {letter}{other} Harbour" for letter in "ABCDEF" for other in "gh
 LONG = Source("long", "long", Kind.TEXT, "Films", " ".join(f"{film} was directed by Paul Venn." for film in FILMS))
 
 
-class Saying(ReaderTeam):
+class Saying(ScriptedTeam):
     """An extractor that says these lists of triples in turn, and fails where there is none."""
 
     def __init__(self, *said: tuple[str, ...] | Status) -> None:
@@ -79,7 +79,7 @@ async def test_looks_end_at_their_number_and_where_nothing_was_found_or_a_turn_f
 async def test_the_embedded_reader_gives_on_a_further_look_what_it_has_not_given_before(
     looks: int, turns: int, found: int, tmp_path: Path, recorder: Recorder
 ) -> None:
-    team, run = ReaderTeam(ROLES), context(tmp_path, recorder, f"retrieval.gleaning={looks}")
+    team, run = ScriptedTeam(ROLES), context(tmp_path, recorder, f"retrieval.gleaning={looks}")
     (kept,) = (await extract(GRAPH, run, lambda: iter([LONG]), team, log(recorder, team))).values()
     assert len(team.turns) == turns
     assert kept.error == ""
@@ -93,7 +93,7 @@ async def test_a_long_source_is_asked_about_in_parts_whose_triples_are_joined_ea
         yield LONG
 
     monkeypatch.setattr(extraction, "PART_WORDS", 100)
-    team, run = ReaderTeam(ROLES), context(tmp_path, recorder)
+    team, run = ScriptedTeam(ROLES), context(tmp_path, recorder)
     kept = await extract(GRAPH, run, sources, team, log(recorder, team))
     read = [turn.question.evidence[0] for turn in team.turns]
     assert len(read) > 2

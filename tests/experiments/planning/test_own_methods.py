@@ -17,7 +17,7 @@ from actors.messages import Question, Status, Turn
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.saved import read, save
-from experiments.conformance.scripted import Script, ScriptedTeam, answered
+from experiments.conformance.scripted import ScriptedTeam, answered
 from experiments.dry_run.dry_run import count_run
 from experiments.jobs import plan_of
 from experiments.planning.topologies import compared_pairs, make_topology
@@ -129,7 +129,7 @@ def test_a_class_says_itself_what_a_method_of_it_needs() -> None:
 async def test_a_class_answers_questions_with_the_team_and_its_own_role() -> None:
     [method] = named("theirs.ways:OneAfterAnother")
     roles = {role.name: role for role in (*(ROLES[agent] for agent in TEAM), *method.roles)}
-    team = ScriptedTeam(roles, Script(lambda turn: answered(f"by {turn.agent}", 0.5)))
+    team = ScriptedTeam(roles.values(), lambda turn: answered(f"by {turn.agent}", 0.5))
     trace = await made(method).answer(QUESTION, team.ask, 7)
     assert (trace.method, trace.answer, trace.status) == ("one_after_another", "by umpire", Status.OK)
     assert [turn.agent for turn in trace.turns] == [*TEAM, "umpire"]
@@ -141,7 +141,7 @@ async def test_a_function_or_a_method_of_somebody_else_answers_too() -> None:
         return answered(f"by {turn.agent}", 0.5)
 
     for method, first in zip(named("theirs.ways:reversed_chain", "theirs.ways:ALSO"), TEAM[::-1], strict=True):
-        team = ScriptedTeam(ROLES, Script(reply))
+        team = ScriptedTeam(ROLES.values(), reply)
         trace = await made(method).answer(QUESTION, team.ask, 7)
         assert (trace.method, trace.answer) == (method.name, "by decision")
         assert team.turns[0].agent == first

@@ -10,10 +10,10 @@ from actors.messages import Modality, Question
 from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.conformance import scripted
 from experiments.jobs import plan_of
 from experiments.planning.models import find_models, models_named
 from experiments.running.launching import processes
+from tests.support.topologies import topology as topology_of
 from topologies.baselines import random_like
 from topologies.catalogue import METHODS, find_methods
 from topologies.learning.learned_topology import Inference, LearnedTopology, split
@@ -179,7 +179,7 @@ async def test_m3prune_answers_along_one_wiring_or_a_sampled_one() -> None:
         with pytest.raises(RuntimeError, match="freeze"):
             _ = topology.wiring
         await topology.freeze()
-        assert scripted.topology("m3prune", None, Config(), names, topology) is topology
+        assert topology_of("m3prune", None, Config(), names, topology) is topology
         traces = [await topology.answer(Question(f"q{n}", "?"), Recording().ask, seed=1) for n in range(2)]
         wirings.append([trace.spatial for trace in traces])
     assert wirings[0][0] == wirings[0][1]

@@ -23,6 +23,7 @@ from experiments.attacks.attack_metrics import (
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.saved import save
+from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Score
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
@@ -35,7 +36,6 @@ from experiments.running.inputs import RunContext, open_dataset, open_store
 from experiments.running.launching import Launched, MeteredTeam
 from experiments.running.recorded_team import RecordedTeam
 from tests.support.fake_run import item, trace
-from tests.support.team import ReaderTeam
 from topologies.learning.making import make_learner
 from topologies.wiring import Edges
 
@@ -43,7 +43,7 @@ SMALL = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2
 topology.text=[critic,scientist] topology.visual=[critic] methods=[single,full,m3prune]""".split()
 
 
-class Team(ReaderTeam):
+class Team(ScriptedTeam):
     """The roles of a configuration."""
 
     def __init__(self, config: Config) -> None:

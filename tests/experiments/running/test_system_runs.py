@@ -9,12 +9,12 @@ import pytest
 
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.conformance.scripted import SYSTEMS
 from experiments.dry_run.dry_run import count_run
 from experiments.jobs import plan_of
 from experiments.planning.topologies import compared_pairs
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
+from tests.support.topologies import SYSTEMS
 from topologies.catalogue import find_methods
 
 

@@ -18,6 +18,7 @@ from experiments.attacks.targets import Targets
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.study_settings import BehaviourSettings
+from experiments.conformance.scripted import ScriptedTeam
 from experiments.jobs import plan_of
 from experiments.records.recorder import RunFolder
 from experiments.running.discussions import Discussions
@@ -37,7 +38,6 @@ from experiments.studies.behaviour.measure import (
     with_evidence,
 )
 from run import main
-from tests.support.team import ReaderTeam
 
 SMALL = ["experiment=behaviour", "data.limit=12", "wandb.mode=disabled", "figures=false", "behaviour.irrelevant=[4]"]
 
@@ -90,7 +90,7 @@ def test_colleagues_give_one_wrong_answer_and_the_label_stays_behind(config: Con
     item = max(items, key=lambda item: min(map(len, item.gold)))
     target = Targets(dataset, seed=0).of(item)
     assert target is not None
-    team = ReaderTeam([SINGLE])
+    team = ScriptedTeam([SINGLE])
     trace = asyncio.run(MisledAgent("told_7", 7, target).answer(with_evidence(item, ()), team.ask, seed=3))
     assert not dataset.score(item, target).utility
     heard = team.turns[0].heard

@@ -14,13 +14,13 @@ from actors.errors import UserError
 from experiments.analysis.result_table import short_keys
 from experiments.config.config import Config, is_sweep
 from experiments.config.loading import experiments, load
-from experiments.conformance.scripted import SYSTEMS as PAPERS
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import RESULTS, Results, TrialResult, read_results
 from experiments.sweeps.sweep import run_sweep
 from experiments.sweeps.trials import Trial, expand, groups
+from tests.support.topologies import SYSTEMS as PAPERS
 
 pytestmark = pytest.mark.slow
 

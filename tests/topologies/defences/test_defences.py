@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.conformance import scripted
+from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
@@ -28,7 +28,7 @@ from experiments.running import evaluation
 from experiments.running.inputs import RunContext, open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.support.team import ReaderTeam
+from tests.support.topologies import topology as topology_of
 from topologies.answers import normalised
 from topologies.baselines import constant_wiring
 from topologies.catalogue import METHODS
@@ -59,10 +59,10 @@ FAILING = "text_data_analyst"
 QUESTION = Question("q1", "Where?")
 
 
-class Room(ReaderTeam):
+class Room(ScriptedTeam):
     """The roles of a configuration, who take a while, each time another."""
 
-    def __init__(self, config: Config, failing: str = "") -> None:
+    def __init__(self, config: Config, failing: Collection[str] = ()) -> None:
         roles = (*plan_of(config).roles.team, *plan_of(config).roles.others)
         super().__init__(roles, agents=config.agents, failing=failing, delays=random.Random(id(self)))
 
@@ -123,7 +123,7 @@ async def method(here: World, name: str, watched: Sequence[Trace]) -> Topology:
             learner.next_stage()
     learned = LearnedTopology(learned_method, here.agents, Local(learner), here.config.topology.inference)
     await learned.freeze()
-    return scripted.topology(name, None, here.config, here.agents, learned, watched)
+    return topology_of(name, None, here.config, here.agents, learned, watched)
 
 
 @pytest.mark.parametrize("name", [method.name for method in METHODS if not method.needs_library])
@@ -142,7 +142,7 @@ async def test_every_method_gives_the_same_traces_at_any_concurrency_and_survive
         assert len({turn.id for turn in trace.turns}) == len(trace.turns)
     if name not in ("closed_book", "single"):
         assert any(trace.answer for trace in traces)
-        for trace in await here.held(topology, Room(here.config, failing=FAILING)):
+        for trace in await here.held(topology, Room(here.config, failing=[FAILING])):
             assert trace.status is Status.OK
             turns = [turn for turn in trace.turns if turn.agent == FAILING]
             assert all(turn.status is Status.FAILED and "connection was refused" in turn.error for turn in turns)

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Turn
-from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
-from experiments.conformance.scripted import NONSENSE, Script, ScriptedTeam, topology
+from experiments.conformance.scripted import NONSENSE, ScriptedTeam
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
@@ -25,6 +24,7 @@ from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.jobs import plan_of
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
+from tests.support.topologies import topology
 from topologies.systems import bdog
 from topologies.systems.bdog import (
     CHALLENGE,
@@ -134,7 +134,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 Reply = Callable[[Turn], Sequence[str] | None]
 
 
-def debating(graphs: Reply, answer: Callable[[Turn], str | None] = lambda turn: "mushroom") -> Script:
+def debating(graphs: Reply, answer: Callable[[Turn], str | None] = lambda turn: "mushroom") -> Reply:
     """Agents that state the graph that a function of the turn gives, or babble where either function gives None."""
 
     def reply(turn: Turn) -> str:
@@ -148,14 +148,14 @@ def debating(graphs: Reply, answer: Callable[[Turn], str | None] = lambda turn: 
             lines += [f"Triple: {triple}" for triple in stated or ("none",)]
         return "\n".join([*lines, *([f"Answer: {said}"] if "Answer" in names else [])])
 
-    return Script(reply)
+    return reply
 
 
 async def held(
-    name: str, store: Store, script: Script, item: Item = ITEM, keys: Sequence[str] = ()
+    name: str, store: Store, script: Reply, item: Item = ITEM, keys: Sequence[str] = ()
 ) -> tuple[Trace, list[Turn]]:
     config = load(["experiment=bdog_table", *keys])
-    team = ScriptedTeam({role.name: role for role in (SOLO, *ROLES)}, script)
+    team = ScriptedTeam((SOLO, *ROLES), script)
     library = LabelledLibrary(Evidence(store, RetrievalSettings()), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 3)
     return trace, team.turns
@@ -384,7 +384,7 @@ async def test_on_scienceqa_readers_debate_on_a_graph_of_hint_and_picture(shared
     docs = set(item.pool)
     store = Store.open(tmp_path, lambda: (source for source in data.corpus() if source.doc in docs), LexicalEncoder())
     config = load(["experiment=bdog_table"])
-    team = ScriptedTeam({role.name: role for role in (SOLO, *ROLES)}, Reader(ReaderSettings()))
+    team = ScriptedTeam((SOLO, *ROLES))
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
     trace = await topology("bdog", library, config).answer(item.question, team.ask, 3)
     assert all(message.status is Status.OK for message in trace.turns)

@@ -16,8 +16,9 @@ from actors.prompting.form import AS_JSON, Form, as_json, key
 from actors.prompting.list_values import read_items
 from experiments.config.loading import load
 from experiments.conformance.methods import MethodInWorld
-from experiments.conformance.scripted import SYSTEMS, SampleWorld, improvised, sample_world, stubborn
+from experiments.conformance.scripted import SampleWorld, improvised, sample_world, stubborn
 from tests.actors.prompting.forms import FORMS
+from tests.support.topologies import SYSTEMS
 from tests.topologies.systems.test_systems import experiment_of
 from topologies import systems
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -14,24 +14,23 @@ from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics.bleu import BLEU
 
 from actors.agents.roles import SINGLE
-from actors.messages import Hit, Kind, Modality, Question, Role, Source, Turn
+from actors.messages import Hit, Kind, Modality, Question, Source, Turn
 from actors.prompting.prompt import shared_part
 from experiments.config.loading import load
 from experiments.conformance.scripted import (
     ObservedDiscussion,
     ObservedLibrary,
     Reply,
-    Script,
     ScriptedTeam,
     answered,
     run_discussion,
-    topology,
 )
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
+from tests.support.topologies import topology
 from topologies.systems import hm_rag_agreement
 from topologies.systems.hm_rag import AGENTS, CHOOSE, FROM_FOUND, ROLES
 from topologies.systems.hm_rag_agreement import agreement, least_agreement, rouge_l
@@ -87,12 +86,16 @@ def says(
 
 
 async def discussed(
-    evidence: Evidence, reply: Reply, name: str = "hm_rag", *words: str, item: Item = ITEM, **of_team: set[str]
+    evidence: Evidence,
+    reply: Reply,
+    name: str = "hm_rag",
+    *words: str,
+    item: Item = ITEM,
+    failing: Collection[str] = (),
 ) -> ObservedDiscussion:
     library = ObservedLibrary(LabelledLibrary(evidence, [ITEM, CHOOSING], Web()), {})
-    roles: dict[str, Role] = {role.name: role for role in (*ROLES, SINGLE)}
     method = topology(name, library, load(["experiment=hm_rag", *words]))
-    return await run_discussion(method, item.question, ScriptedTeam(roles, Script(reply), **of_team), library)
+    return await run_discussion(method, item.question, ScriptedTeam((*ROLES, SINGLE), reply, failing=failing), library)
 
 
 def read_by(seen: ObservedDiscussion, agent: str) -> set[str]:
@@ -268,7 +271,7 @@ async def test_entities_bring_no_more_sources_than_the_reach_has_texts(tmp_path:
     item = Item(ITEM.question, ITEM.gold, pool=tuple(source.doc for source in lectures))
     library = ObservedLibrary(LabelledLibrary(crowded, [item], Web()), {})
     method = topology("hm_rag_graph", library, load(["experiment=hm_rag", "retrieval.texts=4"]))
-    team = ScriptedTeam({role.name: role for role in ROLES}, Script(says()))
+    team = ScriptedTeam(ROLES, says())
     seen = await run_discussion(method, item.question, team, library)
     brought = [id for id in read_by(seen, AGENTS["graph"]) if "#" not in id]
     assert len(brought) == 4

@@ -14,18 +14,15 @@ from actors.agents.roles import SINGLE
 from actors.completions.cache import CachedModel, Reuse
 from actors.messages import Completion, Kind, Prompted, Request, Status, Task, Triple, Turn
 from actors.models import Model
-from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
 from experiments.conformance.scripted import (
     NONSENSE,
     ObservedDiscussion,
     ObservedLibrary,
     Reply,
-    Script,
     ScriptedTeam,
     answered,
     run_discussion,
-    topology,
 )
 from experiments.datasets.item import Item
 from experiments.datasets.mh import ADVICE, Mh
@@ -36,6 +33,7 @@ from experiments.metrics.graph_metrics import PATH_METRICS, path_metrics
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.mh_release import write_small
+from tests.support.topologies import topology
 from topologies.systems.mh_mmkg import ROLES, SETTINGS
 from topologies.systems.mh_mmkg_paths import GraphPath, Order, PathSearch
 
@@ -204,7 +202,7 @@ async def held(
     paths: int = 5,
     model: Model | None = None,
 ) -> ObservedDiscussion:
-    team = ScriptedTeam({role.name: role for role in (*ROLES, SINGLE)}, model or Script(reply), failing)
+    team = ScriptedTeam((*ROLES, SINGLE), model or reply, failing=failing)
     watched = ObservedLibrary(release.library, {})
     config = load(["experiment=mh_mmkg", "data=mh", f"systems.paths={paths}"])
     return await run_discussion(topology(setting, watched, config), release.items[question].question, team, watched)
@@ -406,7 +404,7 @@ async def test_an_agent_that_is_of_no_use_leaves_its_part_undone(release: Releas
 async def test_embedded_readers_go_through_every_setting(release: Release) -> None:
     for setting in SETTINGS:
         watched = ObservedLibrary(release.library, {})
-        team = ScriptedTeam({role.name: role for role in (*ROLES, SINGLE)}, Reader(ReaderSettings()))
+        team = ScriptedTeam((*ROLES, SINGLE))
         for item in release.items.values():
             method = topology(setting, watched, load(["experiment=mh_mmkg", "data=mh"]))
             seen = await run_discussion(method, item.question, team, watched)

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from actors.agents.roles import SINGLE
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Triple, Turn
-from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
-from experiments.conformance.scripted import NONSENSE, Script, ScriptedTeam, answered, improvised, topology
+from experiments.conformance.scripted import NONSENSE, Reply, ScriptedTeam, answered, improvised
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -26,6 +25,7 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
+from tests.support.topologies import topology
 from topologies.systems import mmapg
 from topologies.systems.mmapg import ROLES
 from topologies.systems.mmapg_plan import NOTHING, TYPES, NodeFault, PlanNode, content_of, placed, root
@@ -112,7 +112,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store.open(tmp_path_factory.mktemp("mmapg"), lambda: iter(SOURCES), LexicalEncoder())
 
 
-def carrying_out(plan: Plan, filled: Values | None = None, answer: Callable[[Turn], str] | None = None) -> Script:
+def carrying_out(plan: Plan, filled: Values | None = None, answer: Callable[[Turn], str] | None = None) -> Reply:
     """A planner that goes through a plan, one (type, parents, instruction) after another, None where it babbles; and
     agents that fill the fields of their tasks from `filled`."""
     steps = iter(plan)
@@ -144,19 +144,19 @@ def carrying_out(plan: Plan, filled: Values | None = None, answer: Callable[[Tur
             lines += [f"{field.name}: {value}" for value in ([values] if isinstance(values, str) else values)]
         return "\n".join(lines) or "Well."
 
-    return Script(reply)
+    return reply
 
 
 async def held(
     name: str,
     store: Store,
-    script: Script,
+    script: Reply,
     item: Item = ITEM,
     **kept: object,
 ) -> tuple[Trace, list[Turn]]:
     config = load(["experiment=mmapg"])
     config.retrieval = RetrievalSettings(texts=3, pictures=2, **kept)
-    team = ScriptedTeam({role.name: role for role in (SINGLE, *ROLES)}, script)
+    team = ScriptedTeam((SINGLE, *ROLES), script)
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 3)
     return trace, sorted(team.turns, key=lambda turn: turn.round)
@@ -415,7 +415,7 @@ async def test_triples_of_the_knowledge_graph_are_examined_together(store: Store
             return (Triple("t1", "Winstrup", "was born in", "Aarhus"), Triple("t2", "Red Bus", "drives to", "Odense"))
 
     script = carrying_out([RETRIEVE, ANSWER, STOP], {"Triple": ["Winstrup | was born in | Aarhus"]})
-    team = ScriptedTeam({role.name: role for role in ROLES}, script)
+    team = ScriptedTeam(ROLES, script)
     config = load(["experiment=mmapg"])
     config.retrieval = RetrievalSettings(texts=3, pictures=2, radius=None)
     library = WithGraph(Evidence(store, RetrievalSettings()), [ITEM])
@@ -465,7 +465,7 @@ async def test_plans_of_any_improvised_discussion_can_be_read_from_the_trace(sto
     kinds = set()
     for seed in range(6):
         script = improvised(seed)
-        trace, turns = await held("mmapg", store, Script(script))
+        trace, turns = await held("mmapg", store, script)
         graph = read_plan(QUESTION, trace.turns, PLANNER)
         shown = [
             given
@@ -489,7 +489,7 @@ async def test_readers_plan_look_up_and_answer_questions_of_the_sample(tmp_path:
     method = topology("mmapg", library, config)
     right = 0.0
     for item in Random(0).sample(items, 8):
-        team = ScriptedTeam({role.name: role for role in ROLES}, Reader(ReaderSettings()))
+        team = ScriptedTeam(ROLES)
         trace = await method.answer(item.question, team.ask, 3)
         graph = read_plan(item.question.text, trace.turns, PLANNER)
         assert [node.type for node in graph[:2]] == ["Question", "Retrieval"]

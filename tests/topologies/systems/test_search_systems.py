@@ -12,13 +12,14 @@ from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Message, Modality, Question, Source, Status, Trace, Turn
 from actors.prompting.prompt import shared_part
 from experiments.config.loading import load
-from experiments.conformance.scripted import NONSENSE, SYSTEMS, Script, ScriptedTeam, answered, topology
+from experiments.conformance.scripted import NONSENSE, ScriptedTeam, answered
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
+from tests.support.topologies import SYSTEMS, topology
 from topologies.systems import omnisearch, vidorag
 from topologies.systems.e_agent import planned
 from topologies.systems.omnisearch import SOLVE, UNFOUND
@@ -73,7 +74,7 @@ async def held(
 
     config = load([f"experiment={name}", f"retrieval.web={web}"])
     config.retrieval = RetrievalSettings(texts=texts, pictures=1, web=config.retrieval.web)
-    team = ScriptedTeam({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(reply))
+    team = ScriptedTeam((SINGLE, *SYSTEMS[name].roles), reply)
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 7)
     return trace, sorted(team.turns, key=lambda turn: turn.round)

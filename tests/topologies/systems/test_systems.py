@@ -16,11 +16,8 @@ from experiments.config.config import Config
 from experiments.config.loading import experiments, load
 from experiments.conformance.methods import MethodInWorld, check_all, check_discussion
 from experiments.conformance.scripted import (
-    BY_NAME,
-    SYSTEMS,
     ObservedDiscussion,
     SampleWorld,
-    Script,
     ScriptedTeam,
     improvised,
     sample_world,
@@ -28,6 +25,7 @@ from experiments.conformance.scripted import (
 )
 from experiments.datasets.scienceqa import ScienceQa
 from tests.support.paths import ROOT
+from tests.support.topologies import BY_NAME, SYSTEMS
 from topologies.catalogue import METHODS
 
 pytestmark = pytest.mark.slow
@@ -77,7 +75,7 @@ async def check_lost(subject: MethodInWorld) -> None:
     """Requires that a lost agent ends the discussion, at its start or at its end, so that it is held again."""
     whole = await subject.observe(improvised(1))
     for last in {1, len(whole.team.turns)}:
-        team = ScriptedTeam(whole.team.roles, Script(improvised(1)))
+        team = ScriptedTeam(whole.team.roles, improvised(1))
 
         async def ask(turn: Turn, team: ScriptedTeam = team, last: int = last) -> Message:
             if len(team.turns) + 1 == last:
