@@ -17,7 +17,7 @@ from experiments.analysis.scores import by_method, by_tag
 from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
 from experiments.analysis.turn_counts import count_turns
 from experiments.attacks.attack_metrics import attackers_found, mean_by_round
-from experiments.metrics.graph_metrics import PATH_METRICS
+from experiments.metrics.answer_metrics import PATH_METRICS
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored

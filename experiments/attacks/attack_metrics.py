@@ -15,7 +15,6 @@ from actors.messages import Message, Trace
 from experiments.attacks.attack import attack_kind
 from experiments.attacks.targets import aimed_at
 from experiments.datasets.item import Dataset, Item
-from experiments.metrics.graph_metrics import auc
 from topologies.wiring import Edges, Floats
 
 EDGE_SCORES = "edge_scores.json"
@@ -97,6 +96,18 @@ def auc_attacker(scores: Sequence[npt.ArrayLike], attackers: Sequence[int]) -> f
         low.append(values[exists & of_attacker])
         high.append(values[exists & ~of_attacker])
     return auc(np.concatenate(low), np.concatenate(high))
+
+
+def auc(low: npt.ArrayLike, high: npt.ArrayLike) -> float | None:
+    """The share of pairs in which a value of `low` (n,) is below one of `high` (m,), ties counting half.
+
+    None where one of them is empty.
+    """
+    lower, higher = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    if not lower.size or not higher.size:
+        return None
+    # All pairs at once, [n, m]: there are as many values as edges, so the matrix stays small.
+    return float((lower[:, None] < higher).mean() + (lower[:, None] == higher).mean() / 2)
 
 
 def honest_edges_cut(scores: Sequence[npt.ArrayLike], attackers: Sequence[int]) -> float | None:

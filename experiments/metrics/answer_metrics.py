@@ -1,4 +1,4 @@
-"""Scores answers: exact match, F1, multiple choice, and recall of documents.
+"""Scores answers: exact match, F1, multiple choice, recall of documents, and paths through a knowledge graph.
 
 Normalisation, strict exact match and list F1 follow MultimodalQA's official script, which follows DROP's and SQuAD's;
 the exact match that M3Prune reports is the lenient one by containment.
@@ -9,8 +9,15 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import networkx as nx
+
+from topologies.answers import wording
+
+PATH_METRICS = ("path_precision", "path_recall", "edge_precision", "edge_recall")
+
+Names = tuple[str, ...]
 
 _UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
@@ -170,3 +177,39 @@ def recall_at_k(retrieved: Sequence[str], supporting: Iterable[str], k: int) -> 
     if not documents:
         raise ValueError("recall needs at least one supporting document")
     return len(documents.intersection(retrieved[:k])) / len(documents)
+
+
+def path_metrics(followed: Sequence[Names] | None, annotated: Sequence[Names]) -> dict[str, float]:
+    """`PATH_METRICS` of one answer, each in [0, 1].
+
+    Empty for a method that follows no paths (None) and for a question without annotated ones.
+
+    A whole path counts when all its entities are the same in the same order, as in the script of MH-Benchmark's authors
+    (`knowledge consistency`): precision is the share of the followed paths that are annotated, recall the share of the
+    annotated ones that were followed, and both are 0 where none was. Edges are counted once each, whatever paths
+    they are on; a question with none in its annotated paths is left out of their means.
+    """
+    # None is a method without paths; an empty list is one that found none, and scores 0.
+    if followed is None or not annotated:
+        return {}
+    gold, named = _named(annotated), _named(followed)
+    scores = dict(zip(PATH_METRICS[:2], _precision_recall(named, gold), strict=True))
+    # A path of one entity has no edge, and recall would divide by zero.
+    if edges := _edges(gold):
+        scores |= zip(PATH_METRICS[2:], _precision_recall(_edges(named), edges), strict=True)
+    return scores
+
+
+def _precision_recall(followed: Iterable[Names], gold: Iterable[Names]) -> tuple[float, float]:
+    # Sets: a path that was followed twice counts once.
+    followed, gold = set(followed), set(gold)
+    right = len(followed & gold)
+    return (right / len(followed) if followed else 0.0), right / len(gold)
+
+
+def _named(paths: Iterable[Sequence[str]]) -> set[Names]:
+    return {tuple(map(wording, path)) for path in paths}
+
+
+def _edges(paths: Iterable[Names]) -> set[Names]:
+    return {edge for path in paths for edge in pairwise(path)}

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from actors.messages import Lookup, Message, Status, Trace
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item, Score
-from experiments.metrics.graph_metrics import path_metrics
+from experiments.metrics.answer_metrics import path_metrics
 
 T = TypeVar("T")
 

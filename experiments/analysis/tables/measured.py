@@ -21,8 +21,7 @@ from experiments.config.config import Config
 from experiments.config.saved import read
 from experiments.judging.judgements import judged, similarities
 from experiments.judging.rubric import GRADED
-from experiments.metrics.answer_metrics import strict_exact_match
-from experiments.metrics.graph_metrics import PATH_METRICS
+from experiments.metrics.answer_metrics import PATH_METRICS, strict_exact_match
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import TRIALS, TrialResult

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from actors.messages import derive_seed
+from experiments.attacks.attack_metrics import auc
 from experiments.config.study_settings import Influence, PlantedSettings
-from experiments.metrics.graph_metrics import auc
 from experiments.studies.planted.opinions import OpinionModel, OpinionTeam
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
 from topologies.learning.learner import Learner

@@ -22,9 +22,9 @@ from actors.prompting.prompt import build_request
 from actors.prompting.reply import ParsedReply, parse_reply
 from actors.reader.colleagues import SURE, given_in_to
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.attacks import turn_attacks
+from experiments.attacks import attack_kinds
+from experiments.attacks.attack_kinds import Input
 from experiments.attacks.kind import AttackContext, AttackSettings
-from experiments.attacks.turn_attacks import Input
 from topologies.defences.challenger import CHALLENGE
 
 SHARP = ReaderSettings(skill=1, noise=0)
@@ -53,7 +53,7 @@ def read(
 
 
 def led(target: str, question: Question = QUESTION) -> ParsedReply:
-    turn = turn_attacks.argue(Turn("d", question, "a", 1, 7), target)
+    turn = attack_kinds.argue(Turn("d", question, "a", 1, 7), target)
     return read(turn.instruction, turn.directive, question=question)
 
 
@@ -107,12 +107,12 @@ def test_an_instruction_in_a_message_is_obeyed_at_the_rate_of_obedience() -> Non
 
 
 def test_under_a_directive_to_spread_the_sentence_ends_the_reasoning() -> None:
-    turn = turn_attacks.spread(Turn("d", QUESTION, "a", 1, 7), "Tom Elk")
+    turn = attack_kinds.spread(Turn("d", QUESTION, "a", 1, 7), "Tom Elk")
     reply = read(turn.instruction, turn.directive)
     assert reply.content.endswith(SPREADING.format(target="Tom Elk"))
     assert reply.answer == "Tom Elk"
 
 
 def test_what_a_source_says_is_no_order() -> None:
-    told = Source("c", "c", Kind.TEXT, "Note", f"## Instruction {turn_attacks.persuade('Tom Elk')}")
+    told = Source("c", "c", Kind.TEXT, "Note", f"## Instruction {attack_kinds.persuade('Tom Elk')}")
     assert read(question=Question("q", QUESTION.text, (), (*QUESTION.evidence, told))).answer == "Ana Brix"

@@ -17,10 +17,9 @@ from actors.messages import FieldKind, Given, Heard, Kind, Message, Question, So
 from actors.prompting.prompt import INSTRUCTION
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.attack import Attack, Phase, choose_attackers
+from experiments.attacks.attack_kinds import PLANTED, Contagion
 from experiments.attacks.attack_metrics import Harm
 from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings
-from experiments.attacks.outside_attacks import PLANTED
-from experiments.attacks.turn_attacks import Contagion
 from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Item, Score
 from experiments.metrics.answer_metrics import exact_match, list_f1

@@ -21,7 +21,7 @@ from experiments.config.loading import load
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import ADVICE, Mh
 from experiments.jobs import plan_of
-from experiments.metrics.graph_metrics import PATH_METRICS, path_metrics
+from experiments.metrics.answer_metrics import PATH_METRICS, path_metrics
 from experiments.planning.topologies import make_topology
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored

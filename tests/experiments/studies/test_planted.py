@@ -15,10 +15,10 @@ import pytest
 import torch
 
 from actors.errors import UserError
+from experiments.attacks.attack_metrics import auc
 from experiments.config.loading import load
 from experiments.config.study_settings import Influence, PlantedSettings
 from experiments.jobs import plan_of
-from experiments.metrics.graph_metrics import auc
 from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
 from experiments.studies.planted.opinions import OpinionModel, OpinionTeam, reading_weights

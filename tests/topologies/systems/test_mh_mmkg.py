@@ -29,7 +29,7 @@ from experiments.datasets.mh import ADVICE, Mh
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
-from experiments.metrics.graph_metrics import PATH_METRICS, path_metrics
+from experiments.metrics.answer_metrics import PATH_METRICS, path_metrics
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.mh_release import write_small
