@@ -390,14 +390,7 @@ class Usage:
     reused_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.calls + other.calls,
-            self.prompt_tokens + other.prompt_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.reused + other.reused,
-            self.reused_tokens + other.reused_tokens,
-        )
+        return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
     @staticmethod
     def of(completion: Completion) -> Usage:

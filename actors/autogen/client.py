@@ -15,13 +15,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from autogen_core import CancellationToken, Component, FunctionCall
-from autogen_core.models import (
-    ChatCompletionClient,
-    CreateResult,
-    LLMMessage,
-    ModelInfo,
-    RequestUsage,
-)
+from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, ModelInfo, RequestUsage
 from autogen_core.tools import Tool, ToolSchema
 from pydantic import BaseModel, ValidationError
 
@@ -131,8 +125,8 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
             finish_reason="function_calls" if calls else "length" if completion.stop == "length" else "stop",
             content=[
                 # Equal conversations get equal ids.
-                FunctionCall(f"{request.seed:x}-{i}", json.dumps(call.arguments, ensure_ascii=False), call.tool)
-                for i, call in enumerate(calls)
+                FunctionCall(f"{request.seed:x}-{i}", json.dumps(arguments, ensure_ascii=False), tool)
+                for i, (tool, arguments) in enumerate(calls)
             ]
             or text,
             usage=RequestUsage(completion.prompt_tokens, completion.completion_tokens),

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from actors.backends.chat import SEEDS, chat, data_url, pictures_in_words
 from actors.backends.model_settings import ModelSettings
 from actors.backends.openai_probes import READY, Ask, follows_schemas, reads_pictures, returns_likelihoods
-from actors.backends.openai_reply import EndpointClosed, EndpointFault, counted, read_reply
+from actors.backends.openai_reply import EndpointFault, counted, read_reply
 from actors.backends.rate_limit import RateLimit
 from actors.backends.redaction import Redaction
 from actors.errors import ModelError, ModelGone
@@ -198,7 +198,7 @@ class OpenAIModel:
             outcome = await self._attempt(request, body)
             if isinstance(outcome, Completion):
                 return outcome
-            if isinstance(outcome, EndpointClosed):
+            if outcome.closed:
                 raise ModelGone(self._line(f"{self._base}: {outcome.reason}"))
             if outcome.limited:
                 pause_s = outcome.wait_s or growing(FIRST_WAIT_S, waits, request)
@@ -219,7 +219,7 @@ class OpenAIModel:
             else:
                 await asyncio.sleep(pause_s)
 
-    async def _attempt(self, request: Request, body: bytes) -> Completion | EndpointFault | EndpointClosed:
+    async def _attempt(self, request: Request, body: bytes) -> Completion | EndpointFault:
         admission = await self._limit.admit(estimated_tokens(request))
         client = self._client
         if client is None:

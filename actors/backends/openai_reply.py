@@ -43,29 +43,23 @@ PROMPT_TOKENS = re.compile(
     r"|request \((\d+) tokens\)|too long: (\d+) tokens|token count \((\d+)\)|given: (\d+)",
     re.IGNORECASE,
 )
-OF_RATE = "rate_limit_exceeded"
 CUT_OFF = ("length", "model_length")  # the second is Mistral's, where prompt and reply fill the context
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointFault:
-    """The reason for a missing reply; the same request may be answered when it is sent again.
+    """The reason for a missing reply; unless `closed`, the same request may be answered when it is sent again.
 
     limited: the endpoint gets too many requests, and may have asked for a pause of `wait_s` seconds.
     unreachable: nothing listens at the address.
+    closed: the endpoint accepts no more requests from this account (a wrong key, or no credit).
     """
 
     reason: str
     limited: bool = False
     wait_s: float | None = None
     unreachable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointClosed:
-    """The reason why the endpoint accepts no more requests from this account: a wrong key, or no credit."""
-
-    reason: str
+    closed: bool = False
 
 
 Redact = Callable[[str], str]
@@ -73,7 +67,7 @@ Redact = Callable[[str], str]
 
 def read_reply(
     request: Request, status: int, headers: Mapping[str, str], body: bytes, now: float, redact: Redact = str
-) -> Completion | EndpointFault | EndpointClosed:
+) -> Completion | EndpointFault:
     """Reads one HTTP response.
 
     Args:
@@ -94,15 +88,19 @@ def read_reply(
         code = counted(fault.get("code"))  # from a gateway that had already begun to answer
         status = code if 400 <= code < 600 else 500
     text = shortened(redact(_message(data))) or _beginning(body, redact)
-    if _is_too_long(status, fault, text):
+    # Messages about keys, missing models and rate limits may mention a context length, too.
+    worded = TOO_LONG.search(f"{fault.get('type')} {fault.get('code')} {text}")
+    # Except Groq's 413 for an account's limit of tokens per minute: truncation must not depend on it.
+    too_large = status == 413 and fault.get("code") != "rate_limit_exceeded"
+    if too_large or (worded and status not in (401, 403, 404, 429)):
         return _too_long(request, fault, text)
     reason = f"HTTP {status}: {text}"
     if NO_CREDIT in (fault.get("code"), fault.get("type")) or status in (401, 402):
-        return EndpointClosed(f"{reason}{_remedy(status, fault, headers)}")
+        return EndpointFault(f"{reason}{_remedy(status, fault, headers)}", closed=True)
     if status in PASSING or status >= 500:
         wait_s = _wait_s(headers, now)
         return EndpointFault(reason, status == 429 or bool(wait_s), wait_s)
-    return _refused(request, f"{reason}{_remedy(status, fault, headers)}")
+    return Completion(request.id, "", stop="error", error=f"{reason}{_remedy(status, fault, headers)}")
 
 
 def _completion(
@@ -166,32 +164,19 @@ def _usage(usage: Any) -> tuple[int, int, int]:
     # The second name is DeepSeek's.
     cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
     counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
-    prompt, completion, hits = (counted(count) for count in counts)
+    prompt, completion, hits = map(counted, counts)
     return prompt, completion, hits
-
-
-def _is_too_long(status: int, fault: Mapping[str, Any], text: str) -> bool:
-    """Tests whether a shorter prompt would have been accepted."""
-    # Except Groq's 413 for an account's limit of tokens per minute: truncation must not depend on it.
-    if status == 413 and fault.get("code") != OF_RATE:
-        return True
-    # Messages about keys, missing models and rate limits may mention a context length, too.
-    worded = TOO_LONG.search(f"{fault.get('type')} {fault.get('code')} {text}")
-    return worded is not None and status not in (401, 403, 404, 429)
 
 
 def _too_long(request: Request, fault: Mapping[str, Any], text: str) -> Completion:
     """A completion whose `limit_tokens` is the context minus the longest reply."""
     context = _number(CONTEXT_TOKENS, text) or counted(fault.get("n_ctx"))
     if context and context <= request.max_tokens:
-        return _refused(request, f"{text}; a reply of {request.max_tokens} tokens leaves no room: lower max_tokens")
+        reason = f"{text}; a reply of {request.max_tokens} tokens leaves no room: lower max_tokens"
+        return Completion(request.id, "", stop="error", error=reason)
     limit = _number(INPUT_TOKENS, text) or (context - request.max_tokens if context else 0)
     prompt = _number(PROMPT_TOKENS, text) or counted(fault.get("n_prompt_tokens"))
     return Completion(request.id, "", prompt, stop="too_long", error=text, limit_tokens=limit)
-
-
-def _refused(request: Request, error: str) -> Completion:
-    return Completion(request.id, "", stop="error", error=error)
 
 
 def _remedy(status: int, fault: Mapping[str, Any], headers: Mapping[str, str]) -> str:

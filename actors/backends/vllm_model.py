@@ -176,8 +176,11 @@ class VllmModel:
         except OSError as error:
             return refused(request, str(error))
         messages = turns(request, pictures, self._system_turn[bool(pictures)])
+        renderer = self._engine.renderer
         for _ in range(2):
-            prompt = await self._render(messages)
+            # Of any length: vLLM's limit would count a picture as one token and end there.
+            tokenization = replace(renderer.default_chat_tok_params, max_total_tokens=None)
+            _, (prompt,) = await renderer.render_chat_async([messages], template_parameters(), tokenization)
             unfit = too_long(request, len(prompt["prompt_token_ids"]), self._engine.model_config.max_model_len)
             if unfit is not None:
                 return unfit
@@ -210,13 +213,6 @@ class VllmModel:
         decode = partial(tokenizer.decode, skip_special_tokens=True)
         parts = pieces(decode, list(reply.token_ids), reply.text)
         return tuple((part, token.logprob) for part, token in zip(parts, chosen, strict=True))
-
-    async def _render(self, messages: list[dict[str, Any]]) -> Any:
-        """The engine's input, of any length. vLLM's limit would count a picture as one token and end there."""
-        renderer = self._engine.renderer
-        tokenization = replace(renderer.default_chat_tok_params, max_total_tokens=None)
-        _, (prompt,) = await renderer.render_chat_async([messages], template_parameters(), tokenization)
-        return prompt
 
     async def _run(self, prompt: Any, request: Request) -> Any:
         from vllm import SamplingParams

@@ -70,20 +70,10 @@ class CachedModel:
             await asyncio.wait([computing])  # awaiting the future itself, a cancelled waiter would cancel it for all
             if (shared := computing.result()) is not None:
                 return _reused(shared, request.id)
-        if (cached := self._cached(key)) is not None:
+        if (cached := self._memory.get(key)) is None and (cached := self._disk.get(key)) is not None:
+            self._memory.put(key, cached)
+        if cached is not None:
             return _reused(cached, request.id)
-        return await self._compute(key, request)
-
-    async def abilities(self) -> Abilities:
-        """Returns the abilities of the model behind the cache."""
-        return await abilities_of(self._model)
-
-    def _cached(self, key: bytes) -> Completion | None:
-        if (completion := self._memory.get(key)) is None and (completion := self._disk.get(key)) is not None:
-            self._memory.put(key, completion)
-        return completion
-
-    async def _compute(self, key: bytes, request: Request) -> Completion:
         self._computing[key] = future = asyncio.get_running_loop().create_future()
         completion = None
         try:
@@ -95,6 +85,10 @@ class CachedModel:
         finally:
             del self._computing[key]
             future.set_result(completion)  # None where the model raised
+
+    async def abilities(self) -> Abilities:
+        """Returns the abilities of the model behind the cache."""
+        return await abilities_of(self._model)
 
     def close(self) -> None:
         """Writes what was computed to disk. Later calls work, but write nothing."""
@@ -121,7 +115,7 @@ def completion_key(request: Request, model: str, files: Sequence[bytes | None]) 
 
 @lru_cache(maxsize=1024)
 def _digest(text: str) -> bytes:
-    """Cached, as all requests on a question have the same long string as shared part."""
+    # Cached, as all requests on a question have the same long string as shared part.
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 

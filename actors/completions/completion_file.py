@@ -24,8 +24,6 @@ import psutil
 
 from actors.messages import Completion
 
-Tokens = tuple[tuple[str, float], ...]
-
 # Raise VERSION whenever the table or the content of its keys changes: older files then start anew.
 APPLICATION, VERSION = 0x41474F52, 2
 SCHEMA = (
@@ -118,7 +116,7 @@ def find(db: sqlite3.Connection, key: bytes) -> Completion | None:
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         stop=stop,
-        tokens=_unpacked(tokens) if tokens else (),
+        tokens=tuple(map(tuple, json.loads(zlib.decompress(tokens)))) if tokens else (),
     )
 
 
@@ -137,7 +135,9 @@ def write(
     used = [(now + i, key) for i, key in enumerate(sorted(used_ns, key=used_ns.__getitem__))]
     rows = []
     for i, (key, c) in enumerate(new.items()):
-        text, tokens = c.text.encode("utf-8", "surrogatepass"), _packed(c.tokens) if c.tokens else b""
+        text = c.text.encode("utf-8", "surrogatepass")
+        # JSON preserves all digits of numbers; compressed, a token takes about ten bytes.
+        tokens = zlib.compress(json.dumps(c.tokens, separators=(",", ":")).encode(), level=1) if c.tokens else b""
         values = c.stop, c.prompt_tokens, c.completion_tokens, text, tokens
         rows.append((key, now + i, *values, _sum(key, *values)))
     with _transaction(db):
@@ -172,15 +172,6 @@ def _sum(key: bytes, stop: str, prompt_tokens: int, completion_tokens: int, text
     """Returns a checksum of a completion and its key, since SQLite does not notice every damage."""
     about = f"{stop} {prompt_tokens} {completion_tokens} {len(text)} ".encode() + key
     return zlib.crc32(tokens, zlib.crc32(text, zlib.crc32(about)))
-
-
-def _packed(tokens: Tokens) -> bytes:
-    # JSON preserves all digits of numbers; compressed, a token takes about ten bytes.
-    return zlib.compress(json.dumps(tokens, separators=(",", ":")).encode(), level=1)
-
-
-def _unpacked(packed: bytes) -> Tokens:
-    return tuple((text, log_probability) for text, log_probability in json.loads(zlib.decompress(packed)))
 
 
 @contextmanager

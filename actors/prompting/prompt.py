@@ -153,8 +153,7 @@ def own_part(
         mark = [YOU] if remark.own else []
         marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))
     # An agent that works alone may have no role.
-    role_line, role_text = _role_shown(role)
-    lines = [ROLE, role_line] if role else []
+    lines = [ROLE, line_of_its_own(role)] if role else []
     if discussion:
         # The discussion comes before the role: agents that read the same messages share it as a prefix.
         counts = _alike(remarks) if settings.weights == "brief" else ""
@@ -166,13 +165,7 @@ def own_part(
         lines += [TASK, line_of_its_own(turn.task.instruction), *_input_lines(turn.task.given)]
     else:
         lines += [TASK, _to_answer(turn, modality)]
-    return "\n".join(lines), Prompted(role_text, tuple(remarks), turn.directive, turn.task, turn.given)
-
-
-@lru_cache(maxsize=256)
-def _role_shown(role: str) -> tuple[str, str]:
-    """Returns a role's instruction as a line of the prompt, and as a value."""
-    return line_of_its_own(role), safe_line(role)
+    return "\n".join(lines), Prompted(safe_line(role), tuple(remarks), turn.directive, turn.task, turn.given)
 
 
 def _alike(remarks: Sequence[Remark]) -> str:
@@ -219,7 +212,9 @@ def _remark(message: Message, weight: float | None, own: bool, words: int | None
     The value's numbers are rounded as in the text, so that no model reads more than another. It is cached for all
     requests of a process that show the message alike: a batch pickles it once.
     """
-    content = _shown(message, words)
+    content = safe_line(message.content)
+    if words is not None:
+        content = " ".join(content.split()[:words])
     remark = Remark(
         speaker=f"{safe_line(message.agent)}, round {message.round}",
         content=content,
@@ -230,12 +225,6 @@ def _remark(message: Message, weight: float | None, own: bool, words: int | None
         fields=_shown_fields(message, content),
     )
     return remark, f"[{remark.speaker}] {_with_answer(message, content)}"
-
-
-def _shown(message: Message, words: int | None) -> str:
-    """Returns the message's content on one line, cut after so many words."""
-    content = safe_line(message.content)
-    return content if words is None else " ".join(content.split()[:words])
 
 
 def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]:
@@ -257,7 +246,7 @@ def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]
 
 def message_text(message: Message) -> str:
     """Returns a message as others read it."""
-    return _with_answer(message, _shown(message, None))
+    return _with_answer(message, safe_line(message.content))
 
 
 def _with_answer(message: Message, content: str) -> str:

@@ -34,14 +34,6 @@ class ToolText:
     parameters: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A parsed call of a tool."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-
-
 def tools_part(tools: Sequence[ToolText], required: bool = False) -> str:
     """Writes the section of tools, one a line: `[name] description`, a space, the schema as JSON."""
     lines = [TOOLS, _MUST if required else _HOW]
@@ -58,8 +50,8 @@ def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
     return f"{CALL} {json.dumps({'tool': tool, 'arguments': arguments}, ensure_ascii=False)}"
 
 
-def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[ToolCall, ...]]:
-    """Returns the text before the calls, and the calls; no calls where anything about them is wrong.
+def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[tuple[str, Mapping[str, Any]], ...]]:
+    """Returns the text before the calls, and (tool, arguments) of each; no calls where anything about them is wrong.
 
     A reply that names an unknown tool, has broken JSON, or goes on after its calls is plain text: no call is made up
     from half of one.
@@ -81,18 +73,11 @@ def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[ToolCall,
             parsed, end = decoder.raw_decode(rest)
         except (ValueError, RecursionError):  # the latter for brackets that are nested too deeply
             return text, ()
-        call = _checked(parsed, names)
-        if call is None:
+        if not isinstance(parsed, dict) or parsed.keys() != {"tool", "arguments"}:
             return text, ()
-        calls.append(call)
+        tool, arguments = parsed["tool"], parsed["arguments"]
+        if not isinstance(tool, str) or tool not in names or not isinstance(arguments, dict):
+            return text, ()
+        calls.append((tool, arguments))
         rest = rest[end:].lstrip()
     return "\n".join(lines[:first]).strip(), tuple(calls)
-
-
-def _checked(parsed: object, names: Collection[str]) -> ToolCall | None:
-    if not isinstance(parsed, dict) or parsed.keys() != {"tool", "arguments"}:
-        return None
-    tool, arguments = parsed["tool"], parsed["arguments"]
-    if not isinstance(tool, str) or tool not in names or not isinstance(arguments, dict):
-        return None
-    return ToolCall(tool, arguments)

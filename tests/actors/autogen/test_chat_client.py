@@ -125,7 +125,7 @@ def test_a_malformed_call_is_plain_text(reply: str) -> None:
 def test_several_calls_and_fences_are_read() -> None:
     one = '{"tool": "a", "arguments": {"x": 1}}'
     _, calls = parse_calls(f"```json\nCall: {one}\nCall:\n{one}\n```", ["a"])
-    assert [(call.tool, call.arguments) for call in calls] == [("a", {"x": 1})] * 2
+    assert list(calls) == [("a", {"x": 1})] * 2
 
 
 async def test_without_tools_or_with_none_to_choose_nothing_is_called() -> None:
