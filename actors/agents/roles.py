@@ -32,12 +32,13 @@ _VISUAL = {
 }
 
 
-def _instruction(modality: str, name: str, task: str) -> str:
-    return f"You are the {modality} {name.replace('_', ' ')} of the team. {task}"
-
-
-TEXTUAL = tuple(Role(f"text_{n}", Modality.TEXT, _instruction("text", n, task)) for n, task in _TEXTUAL.items())
-VISUAL = tuple(Role(f"visual_{n}", Modality.VISUAL, _instruction("visual", n, task)) for n, task in _VISUAL.items())
+TEXTUAL, VISUAL = (
+    tuple(
+        Role(f"{modality}_{name}", modality, f"You are the {modality} {name.replace('_', ' ')} of the team. {task}")
+        for name, task in tasks.items()
+    )
+    for modality, tasks in ((Modality.TEXT, _TEXTUAL), (Modality.VISUAL, _VISUAL))
+)
 DECISION = Role(
     "decision",
     Modality.BOTH,

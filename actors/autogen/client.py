@@ -235,7 +235,6 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
 
 
 def _listed(tools: Sequence[Tool | ToolSchema], choice: Tool | Literal["auto", "required", "none"]) -> list[ToolText]:
-    """The tools that the model may call."""
     if choice == "none":
         return []
     schemas = [tool if isinstance(tool, dict) else tool.schema for tool in tools]

@@ -223,7 +223,6 @@ def _seconds(date: str) -> float | None:
 
 
 def _error(data: Any) -> Mapping[str, Any]:
-    """The error object, which most endpoints put under `error`."""
     error = data.get("error", data) if isinstance(data, dict) else None
     return error if isinstance(error, dict) else {}
 

@@ -42,13 +42,6 @@ def template_parameters() -> Any:
     return ChatParams(chat_template_kwargs={"add_generation_prompt": True})
 
 
-def takes_pictures(renderer: Any) -> bool:
-    """Tests whether the model reads pictures, and the engine is configured to take them."""
-    # A text model has no processor.
-    processor = renderer.mm_processor
-    return processor is not None and processor.info.allowed_mm_limits.get("image", 0) > 0
-
-
 async def system_turns(renderer: Any) -> dict[bool, bool]:
     """Tests whether the chat template renders a system turn, without pictures (False) and with pictures (True).
 

@@ -21,7 +21,7 @@ import psutil
 from actors.backends.chat import SEEDS, pictures_in_words
 from actors.backends.model_settings import ModelSettings
 from actors.backends.vllm_arguments import check_engine_arguments, cpu_arguments
-from actors.backends.vllm_chat import open_pictures, system_turns, takes_pictures, template_parameters, turns
+from actors.backends.vllm_chat import open_pictures, system_turns, template_parameters, turns
 from actors.errors import ModelError, ModelLost
 from actors.memory import kills
 from actors.messages import Abilities, Completion, Request
@@ -94,9 +94,10 @@ class VllmModel:
         declared = self.settings.abilities
         if declared.system_turn is not None:
             self._system_turn = dict.fromkeys(self._system_turn, declared.system_turn)
+        processor = self._engine.renderer.mm_processor  # a model that reads no pictures has none
         self._abilities = declared.over(
             Abilities(
-                pictures=takes_pictures(self._engine.renderer),
+                pictures=processor is not None and processor.info.allowed_mm_limits.get("image", 0) > 0,
                 schema=True,
                 likelihoods=True,
                 system_turn=self._system_turn[False],
@@ -253,7 +254,6 @@ class VllmModel:
             await asyncio.sleep(BEAT_S)
 
     def _death(self) -> str:
-        """The reason for which the engine is gone."""
         return f"vLLM's engine {'was killed because memory ran out' if kills() > self._kills else 'died'}"
 
     def _lose(self, reason: str) -> None:

@@ -80,7 +80,6 @@ def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFau
 def _of_text(
     field: Field, lines: tuple[str, ...], several: bool, choices: tuple[str, ...], closed: bool
 ) -> Values | FieldFault | None:
-    """Reads lines, which may hold JSON."""
     value = None if field.kind in PROSE else _json_in(lines)
     return _of_lines(field, lines, several, choices, closed) if value is None else _of_json(field, value, choices)
 
@@ -247,7 +246,6 @@ def _names_another(rest: str, value: str, values: Sequence[str]) -> bool:
 
 
 def _numbers(field: Field, lines: Sequence[str]) -> Values | FieldFault:
-    """Reads the numbers of sources, as `1, 3`."""
     if len(lines) > 1 and all(map(_NUMBERS_ALONE.fullmatch, lines)):
         lines = [", ".join(line.strip(" ,;.") for line in lines)]
     text = in_digits(" ".join(lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -42,10 +42,6 @@ class Form:
     fields: tuple[Field, ...]
     choices: tuple[str, ...] = ()
     shown: int | None = None
-
-    def only(self, names: Collection[str]) -> Form:
-        """Keeps the fields with these names."""
-        return replace(self, fields=tuple(field for field in self.fields if field.name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +86,8 @@ class Twice:
 
 def still_asked(form: Form, faults: Sequence[FieldFault]) -> Form:
     """Returns the part of a form that has to be asked for again."""
-    return form.only([fault.field.name for fault in faults])
+    names = {fault.field.name for fault in faults}
+    return replace(form, fields=tuple(field for field in form.fields if field.name in names))
 
 
 def quoted(item: Any) -> str:
@@ -204,7 +201,6 @@ def _in_brackets(field: Field, choices: Sequence[str]) -> str:
 
 
 def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) -> str:
-    """Describes what belongs into a field."""
     parts = [field.asks] if field.asks else []
     if field.values:
         parts.append(_either(field.values))

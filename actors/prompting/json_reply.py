@@ -79,7 +79,6 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
 
 
 def _with_after(found: Sequence[RawField], text: str, form: Form, names: Labels, cut_off: bool) -> list[RawField]:
-    """Adds the fields on lines after an object."""
     if cut_off or not text.strip():
         return [*found]
     between, later = fields_in_lines(untagged(text, names), form, names)
@@ -122,7 +121,6 @@ def decode(text: str, start: int = 0) -> tuple[Any, int]:
 
 
 def _doubled(text: str) -> str:
-    """Doubles backslashes that escape nothing."""
     return _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else "\\\\", text)
 
 

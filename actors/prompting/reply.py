@@ -81,11 +81,7 @@ class ParsedReply:
 
 def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -> ParsedReply | None:
     """Parses the reply to a question; None where it states no answer."""
-    return read_reply(Turn("", Question("", "", tuple(choices)), "", 1, 0), text, cut_off)
-
-
-def read_reply(turn: Turn, text: str, cut_off: bool = False) -> ParsedReply | None:
-    """Parses the reply to a turn in the form that it asked for; None where that cannot be read."""
+    turn = Turn("", Question("", "", tuple(choices)), "", 1, 0)
     return reply_of(turn, read(form_of(turn), text, cut_off))
 
 

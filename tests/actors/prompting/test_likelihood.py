@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.messages import Completion, Field, FieldKind, Question, Task, Turn
 from actors.prompting.form import form_of
 from actors.prompting.likelihood import likelihoods
-from actors.prompting.reply import read_reply
+from actors.prompting.reply import read, reply_of
 
 TURN = Turn("d", Question("q", "Who built it?"), "single", 1, 7)
 CHOSEN = replace(TURN, question=Question("q", "Which?", ("rain", "snow")))
@@ -23,7 +23,7 @@ JUDGED = replace(TURN, task=Task("Judge.", (RELEVANT,)))
 def probable(turn: Turn, *tokens: tuple[str, float], text: str | None = None) -> dict[str, float]:
     """The likelihoods of a reply in these tokens, each with its probability."""
     text = "".join(token for token, _ in tokens) if text is None else text
-    reply = read_reply(turn, text)
+    reply = reply_of(turn, read(form_of(turn), text))
     assert reply is not None
     told = tuple((token, log(probability)) for token, probability in tokens)
     return dict(likelihoods(form_of(turn), reply, Completion("", text, tokens=told)))
@@ -81,7 +81,7 @@ def test_tokens_may_split_anywhere(
     cuts = sorted(data.draw(st.sets(st.integers(1, len(text) - 1))))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     logs = data.draw(st.lists(st.floats(-5, 0), min_size=len(pieces), max_size=len(pieces)))
-    reply = read_reply(turn, text)
+    reply = reply_of(turn, read(form_of(turn), text))
     assert reply is not None
     found = likelihoods(form_of(turn), reply, Completion("", text, tokens=tuple(zip(pieces, logs, strict=True))))
     start = text.rindex(value) if turn is not CHOSEN else text.index("B", text.index("Answer"))

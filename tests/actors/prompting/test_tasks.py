@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from actors.messages import Field, FieldKind, Given, Heard, Message, Modality, Question, Role, Task, Turn
 from actors.prompting.form import form_of
 from actors.prompting.prompt import build_request
-from actors.prompting.reply import read, read_reply
+from actors.prompting.reply import read, reply_of
 
 ENOUGH = Field(FieldKind.ENOUGH, "whether that suffices", ("yes", "no"))
 SUB = Field(FieldKind.SUB_QUESTION, "a smaller question", many=True)
@@ -56,13 +56,13 @@ def test_the_fields_are_read_whatever_models_add_to_them(text: str) -> None:
 )
 def test_what_must_be_there_and_is_not_is_a_fault(text: str, unread: list[str]) -> None:
     assert [fault.field.name for fault in read(FORM, text).faults] == unread
-    assert read_reply(TURN, text) is None
+    assert reply_of(TURN, read(form_of(TURN), text)) is None
 
 
 @settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_is_read_as_what_was_asked_for_or_not_at_all(text: str) -> None:
-    reply = read_reply(TURN, text)
+    reply = reply_of(TURN, read(form_of(TURN), text))
     if reply is not None:
         names = [name for name, _ in reply.fields]
         assert {"Enough", "Sub-question"} <= {*names} <= {"Enough", "Sub-question", "Thought"}
@@ -71,7 +71,7 @@ def test_any_text_is_read_as_what_was_asked_for_or_not_at_all(text: str) -> None
 
 
 def test_what_was_thought_is_not_said() -> None:
-    reply = read_reply(TURN, "<think>Enough: yes</think>Enough: no\nSub-question: Who?")
+    reply = reply_of(TURN, read(form_of(TURN), "<think>Enough: yes</think>Enough: no\nSub-question: Who?"))
     assert reply is not None
     assert reply.fields == (("Enough", "no"), ("Sub-question", "Who?"))
     assert reply.answer is None

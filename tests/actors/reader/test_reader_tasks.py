@@ -31,8 +31,10 @@ from actors.messages import (
     Value,
     derive_seed,
 )
+from actors.prompting.form import form_of
 from actors.prompting.prompt import build_request
-from actors.prompting.reply import read_reply
+from actors.prompting.reply import read
+from actors.prompting.reply import reply_of as parsed
 from actors.reader.grading import agree
 from actors.reader.question import described, parts
 from actors.reader.reader import Reader, ReaderSettings
@@ -443,7 +445,7 @@ def test_no_wording_breaks_a_task(names: list[str], given_lines: list[str], text
     turn = Turn("d", Question("q", text, (), EVIDENCE), "decision", 1, derive_seed(text), task=task)
     request = build_request(turn, Modality.BOTH, DECISION.instruction)
     completion = Reader(EXACT).read(request)
-    reply = read_reply(turn, completion.text)
+    reply = parsed(turn, read(form_of(turn), completion.text))
     assert completion.prompt_tokens > 0
     assert reply is None or {name for name, _ in reply.fields} <= set(names)
 
