@@ -144,8 +144,9 @@ def load_team(path: Path, trusted: Collection[str] = ()) -> GraphFlow:
             if speaker["role"].get("agent") is not None:
                 raise ValueError("a role is played by an agent of somebody's own")
             client = _config(speaker["model_client"], ModelClient.component_provider_override)
-            named = _names(ModelChoice.model_validate(client))
-            if unknown := [name for name in named if name not in trusted]:
+            choice = ModelChoice.model_validate(client)
+            named = choice.settings.get("base_url"), choice.key_env
+            if unknown := [str(name) for name in named if name and str(name) not in trusted]:
                 raise ValueError(f"it names {', '.join(unknown)}; pass trusted={unknown} if you trust the file")
         return GraphFlow.load_component(component)
     # RuntimeError: nested too deep, or of another version of AutoGen.
@@ -159,8 +160,3 @@ def _config(component: Any, provider: str | None) -> dict[str, Any]:
         raise ValueError(f"expected {provider}, and not {str(component['provider'])[:100]}")
     config: dict[str, Any] = component["config"]
     return config
-
-
-def _names(choice: ModelChoice) -> list[str]:
-    """The address and the key's variable that a model's choice names."""
-    return [str(name) for name in (choice.settings.get("base_url"), choice.key_env) if name]

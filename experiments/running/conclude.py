@@ -36,11 +36,6 @@ def timed(config: Config) -> bool:
     return config.concurrency == 1 and not config.completions.reuse
 
 
-def draws_figures(config: Config) -> bool:
-    """True if a run that is no trial of a sweep draws figures."""
-    return config.figures is not False
-
-
 def conclude(
     plan: Plan, folder: RunFolder, about: summary.RunFacts, tracker: Tracker, trial: bool = False
 ) -> tuple[summary.Metrics, Usage]:
@@ -58,7 +53,7 @@ def conclude(
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
     drawn = []
-    if config.figures if trial else draws_figures(config):
+    if config.figures or (config.figures is None and not trial):
         from experiments.analysis.figures.draw import draw_run  # imports matplotlib
 
         drawn = draw_run(folder, metrics, about.metric, timed(config), at_once=1 if trial else cores())

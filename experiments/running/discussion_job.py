@@ -15,7 +15,6 @@ from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import inputs, launching, model_record, replayed_run, runtime_start
-from experiments.running.conclude import draws_figures
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import RunContext
 from experiments.running.left_to_extract import check_extraction
@@ -36,7 +35,7 @@ class DiscussionJob(Job):
 
     def draws(self, config: Config) -> bool:
         """True if figures are drawn at the end."""
-        return draws_figures(config)
+        return config.figures is not False
 
     def run(self, plan: Plan, folder: RunFolder) -> None:
         config = plan.config

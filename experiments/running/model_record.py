@@ -15,7 +15,6 @@ from actors.prompting.prompt import is_enforced
 from actors.runtime.runtime import Runtime
 from actors.settings import AgentSettings
 from experiments.config.config import Config
-from experiments.planning.models import RunModels
 from experiments.planning.plan import Plan
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
@@ -48,20 +47,15 @@ async def check_models(plan: Plan, runtime: Runtime, folders: Iterable[RunFolder
     Raises:
         UserError: like `check_abilities`.
     """
-    models = await able_models(plan.models, runtime)
+    # The run's own model comes first.
+    models = [AbleModel(plan.models.main, (), await runtime.abilities())]
+    for key, backend in plan.models.of_roles_by_key.items():
+        roles = tuple(role for role, other in plan.models.of_roles.items() if other is backend)
+        models.append(AbleModel(backend, roles, await runtime.abilities(key)))
     for folder in folders:
         check_abilities(plan.config.agents, models, folder)
     for line in describe(plan.config, models):
         progress.print(line)
-
-
-async def able_models(models: RunModels, runtime: Runtime) -> list[AbleModel]:
-    """Asks for the abilities of the agents' models, the run's own first. Called once they are up."""
-    able = [AbleModel(models.main, (), await runtime.abilities())]
-    for key, backend in models.of_roles_by_key.items():
-        roles = tuple(role for role, other in models.of_roles.items() if other is backend)
-        able.append(AbleModel(backend, roles, await runtime.abilities(key)))
-    return able
 
 
 def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: RunFolder) -> None:

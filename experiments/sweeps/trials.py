@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from random import Random
@@ -19,6 +19,7 @@ from actors.visible import visible
 from experiments.analysis.result_table import plain, short_keys
 from experiments.config.config import MOST_SEED, Config
 from experiments.config.loading import Overrides, varying
+from experiments.config.references import flat
 from experiments.config.setting_groups import MOST_TRIALS, SweepSettings
 from experiments.config.values import check_key
 from experiments.jobs import plan_of
@@ -93,8 +94,8 @@ def expand(config: Config) -> list[Trial]:
 
 def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
     """Every point with every combination of the axes' values, the last axis fastest; or a random sample of them."""
-    points = [_flat(point, "sweep.points") for point in sweep.points] or [{}]
-    axes = _flat(sweep.axes, "sweep.axes")
+    points = [_by_key(point, "sweep.points") for point in sweep.points] or [{}]
+    axes = _by_key(sweep.axes, "sweep.axes")
     for key, choices in axes.items():
         if not isinstance(choices, list) or not choices:
             raise UserError(f"sweep.axes.{key}={shown(choices)}: expected a list of values to try, such as [1,2]")
@@ -121,25 +122,16 @@ def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
     return [grid[number] for number in sorted(drawn)]
 
 
-def _flat(tree: Mapping[str, Any], where: str) -> Values:
-    """Nested groups as dotted keys."""
-    flat = dict(_leaves(tree, ""))
-    for key in flat:
+def _by_key(tree: Mapping[str, Any], where: str) -> Values:
+    """The values by dotted key, each a key that may be varied."""
+    values = dict(flat(tree))
+    for key in values:
         check_key(key, where)
         if key.partition(".")[0] == "seed":
             raise UserError(f"{where}: seed is not an axis; say sweep.seeds=<how many>, from seed= on")
         if key.partition(".")[0] in FIXED:
-            raise UserError(f"{where}: {key} is the same for the whole sweep; set it beside sweep")
-    return flat
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        # An empty dict is a value of its own: it has no keys to go down to.
-        if isinstance(value, dict) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield prefix + str(key), value
+            raise UserError(f"{where}: {key} is the same for the whole sweep; set it outside of sweep")
+    return values
 
 
 def trial_name(number: int, values: Mapping[str, Any], seed: int) -> str:

@@ -152,9 +152,10 @@ class Ends(tune.Callback):
             raise self._error
 
     def has_got_on(self, name: str) -> bool:
-        """Whether a trial has recorded anything since this was last asked."""
-        before = self._recorded.get(name, 0)
-        self._recorded[name] = max(before, _recorded_bytes(RunFolder(self._trials / name)))
+        """True if a trial has recorded steps, scores or judgements since the last call."""
+        run, before = RunFolder(self._trials / name), self._recorded.get(name, 0)
+        files = [run.path / SCORES, run.path / JUDGEMENTS, *(graph.path / LEARNING for graph in run.all_learned())]
+        self._recorded[name] = max(before, sum(path.stat().st_size for path in files if path.exists()))
         return self._recorded[name] > before
 
     def _end(self, trial: Any, report: Report, warm_s: float | None) -> None:
@@ -167,12 +168,6 @@ class Ends(tune.Callback):
         # Tune would take it for the trial's failure, and try that again.
         except Exception as error:
             self._error = error
-
-
-def _recorded_bytes(run: RunFolder) -> int:
-    """The size of all steps, scores and judgements so far, which grows with each of them."""
-    files = [run.path / SCORES, run.path / JUDGEMENTS, *(graph.path / LEARNING for graph in run.all_learned())]
-    return sum(path.stat().st_size for path in files if path.exists())
 
 
 def run_trials(
