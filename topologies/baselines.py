@@ -57,6 +57,11 @@ def constant_wiring(edges: Edges[Ints], agents: int, rounds: int, decision: Bool
     return Wiring(rounds, in_rounds(spatial, range(rounds)), in_rounds(temporal, range(1, rounds)), readers)
 
 
+def complete_wiring(agents: int, rounds: int) -> Wiring:
+    """Makes the wiring in which everybody hears all that speak before, and everybody's previous round."""
+    return constant_wiring(graphs.complete(agents), agents, rounds)
+
+
 def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], Wiring]:
     """Draws for every question as many edges of each kind, and as many agents to read, as `wiring` has.
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
+
+import numpy as np
 
 from actors.agents.role_agent import AgentMemory
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.messages import Message, Question, Request, Role, Trace, Turn, Value
 from actors.prompting.prompt import build_request, in_own_form
 from actors.settings import AgentSettings
+from experiments.datasets.item import Item
 from experiments.dry_run.counts import PhaseCounts
 from experiments.dry_run.token_count import TokenCounter
-from topologies.topology import Topology
-
-MAIN = "model"  # the key of the run's own model
+from experiments.judging.judge import grading_request
+from experiments.judging.rubric import GRADED, Rubric
+from experiments.planning.models import MAIN
+from topologies.baselines import complete_wiring
+from topologies.topology import Topology, Wired
+from topologies.wiring import Wiring
 
 # Of a usual length: its tokens stand for every reply's where none were measured.
 REPLY = (
@@ -165,3 +171,39 @@ class SimulatedTeam:
         cache.requests.add(digest)
         cache.prefixes.add((model, request.prefix))
         return text.format(key=digest[:KEY_DIGITS])
+
+
+class Extremes:
+    """The extremes of what learning may leave of a graph: nobody is heard, or everybody."""
+
+    def __init__(self, team: SimulatedTeam, agents: Sequence[str], rounds: int) -> None:
+        self._team, self._agents, number = team, agents, len(agents)
+        empty = np.zeros((0, 3), dtype=np.int64)
+        self._wirings = (
+            Wiring(rounds, empty, empty, np.zeros(number, dtype=bool)),
+            complete_wiring(number, rounds),
+        )
+
+    async def discuss(self, question: Question, seed: int, counts: Sequence[PhaseCounts], every_turn: bool) -> None:
+        """Adds a discussion along each wiring to its counts; none of their requests repeats another's."""
+        for wiring, of_wiring in zip(self._wirings, counts, strict=True):
+            topology = Wired("bound", self._agents, wiring, every_turn)
+            await self._team.run_discussion(topology, question, seed, 0, of_wiring, SimulatedCache())
+
+
+def judge_calls(items: Sequence[Item], answers: int, rubric: Rubric, counter: TokenCounter) -> PhaseCounts:
+    """An upper bound: equal answers of several methods to a question are judged once, missing ones not at all.
+
+    items: a sample of the judged questions. answers: the number of answers to all of them.
+    """
+    requests = [grading_request(item, ANSWER, rubric=rubric) for item in items]
+    # A judge's reason is assumed to have a third of the length of an agent's reply.
+    verdict = f"Reasoning: {REPLY[: len(REPLY) // 3]}\nGrade: 5" if rubric is GRADED else "Same: yes"
+    counts = PhaseCounts(
+        discussions=len(items),
+        calls=len(items),
+        prompt=sum(counter.shared(request) + counter.own(request) for request in requests),
+        completion=len(items) * counter.text(verdict),
+        made=len(items),
+    )
+    return counts.scaled("judging, at most", answers)

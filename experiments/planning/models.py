@@ -33,14 +33,31 @@ class RunModels:
         return {backend.key: backend for backend in self.of_roles.values()}
 
     @property
+    def of_agents(self) -> dict[str, Backend]:
+        """The different models that agents ask, by key, the run's own first."""
+        return {MAIN: self.main, **self.of_roles_by_key}
+
+    @property
+    def phrases(self) -> dict[str, str]:
+        """A phrase for each model that agents ask, by key, with the roles that have it."""
+        phrases = {key: f"model {model_name(backend.settings)}" for key, backend in self.of_agents.items()}
+        for key, backend in self.of_roles_by_key.items():
+            phrases[key] += f" of {', '.join(self.roles_of(backend))}"
+        return phrases
+
+    @property
     def all(self) -> tuple[Backend, ...]:
         """Every model once, the agents' first."""
-        return (self.main, *self.of_roles_by_key.values(), *((self.judge,) if self.judge else ()))
+        return (*self.of_agents.values(), *((self.judge,) if self.judge else ()))
 
     @property
     def replicas(self) -> int:
         """Replicas of all models together."""
         return sum(backend.replicas for backend in self.all)
+
+    def roles_of(self, backend: Backend) -> tuple[str, ...]:
+        """The roles that have this model instead of the run's own."""
+        return tuple(role for role, other in self.of_roles.items() if other is backend)
 
     def of_role(self, role: str) -> Backend:
         """The model that a role asks."""

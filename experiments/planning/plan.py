@@ -106,7 +106,12 @@ class Plan:
     @property
     def all_ours(self) -> bool:
         """True if every method is one of the project's. Which settings another one reads is unknown."""
-        return all(method in METHODS for method in self.methods)
+        return all(map(self.is_ours, self.methods))
+
+    @staticmethod
+    def is_ours(method: Method) -> bool:
+        """True for a method of the project."""
+        return method in METHODS
 
     @property
     def has_library(self) -> bool:

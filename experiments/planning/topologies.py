@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from actors.errors import UserError
 from actors.messages import Trace
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
+from topologies.learning.learned_topology import LearnedTopology
 from topologies.library import Library, TopK
 from topologies.method import LearnedGraph, Method, MethodContext
 from topologies.topology import Topology
@@ -47,6 +49,14 @@ def make_topology(
     if (name := getattr(topology, "method", None)) != method.name:
         raise UserError(f"methods: the topology of {method.name} has method={name!r}; give it that of its context")
     return topology
+
+
+def learned_topologies(
+    config: Config, agents: Sequence[str], learners: Mapping[str, Any]
+) -> dict[str, LearnedTopology]:
+    """The learned topology of each method, over its learner, whose methods are coroutines."""
+    inference = config.topology.inference
+    return {method: LearnedTopology(method, agents, learner, inference) for method, learner in learners.items()}
 
 
 def compared_pairs(methods: Sequence[Method]) -> tuple[tuple[str, str], ...]:

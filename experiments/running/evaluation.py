@@ -18,8 +18,7 @@ from experiments.records.usage import EVALUATING, UsageLog
 from experiments.running.discussion_slots import CountedTeam, Slots
 from experiments.running.inputs import RunContext, watched_items
 from experiments.running.launching import MeteredTeam
-from topologies.baselines import constant_wiring
-from topologies.graphs import complete
+from topologies.baselines import complete_wiring
 from topologies.topology import Team, Topology, Wired
 
 CALIBRATION = "calibrate"
@@ -27,7 +26,7 @@ CALIBRATION = "calibrate"
 
 def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
     """The complete graph, in which every agent hears all others."""
-    return Wired(CALIBRATION, agents, constant_wiring(complete(len(agents)), len(agents), rounds))
+    return Wired(CALIBRATION, agents, complete_wiring(len(agents), rounds))
 
 
 async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence[Trace]:

@@ -14,6 +14,7 @@ import networkx as nx
 
 from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import write_edge_scores
+from experiments.planning.topologies import learned_topologies
 from experiments.records.recorder import LearningRecorder
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import Slots
@@ -45,10 +46,7 @@ class GraphLearning:
         self._context, self._agents, self._attack = context, agents, attack
         self._slots, self._usage = slots, usage
         self.learners = learners
-        inference = context.config.topology.inference
-        self.graphs = {
-            method: LearnedTopology(method, context.agents, learner, inference) for method, learner in learners.items()
-        }
+        self.graphs = learned_topologies(context.config, context.agents, learners)
 
     async def begin(self, group: asyncio.TaskGroup, side_by_side: bool = True) -> dict[str, asyncio.Task[None]]:
         """Starts a task for each method; methods that learn from the same discussions have one task.

@@ -50,8 +50,7 @@ async def check_models(plan: Plan, runtime: Runtime, folders: Iterable[RunFolder
     # The run's own model comes first.
     models = [AbleModel(plan.models.main, (), await runtime.abilities())]
     for key, backend in plan.models.of_roles_by_key.items():
-        roles = tuple(role for role, other in plan.models.of_roles.items() if other is backend)
-        models.append(AbleModel(backend, roles, await runtime.abilities(key)))
+        models.append(AbleModel(backend, plan.models.roles_of(backend), await runtime.abilities(key)))
     for folder in folders:
         check_abilities(plan.config.agents, models, folder)
     for line in describe(plan.config, models):

@@ -50,6 +50,11 @@ class LearnerSpec:
         """Agents that the decision agent reads."""
         return Decision(self.settings.decision or self.variant.decision)
 
+    @property
+    def reads_everyone(self) -> bool:
+        """True if the decision agent reads all agents, so that none of its edges can be cut."""
+        return self.decision is Decision.ALL
+
     def check(self) -> None:
         """Raises UserError for settings out of their bounds, or that do not go together."""
         unknown = sorted({str(modality) for modality in self.modalities} - {"text", "visual"})

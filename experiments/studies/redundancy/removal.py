@@ -23,7 +23,6 @@ from experiments.running.discussion_slots import CountedTeam
 from experiments.running.discussions import Discussions
 from topologies.baselines import constant_wiring
 from topologies.graphs import complete
-from topologies.learning.learner_settings import Decision
 from topologies.topology import DECISION_AGENT, Wired
 from topologies.wiring import KINDS, Bools, Floats, Ints, Wiring, into, needed_turns
 
@@ -208,7 +207,7 @@ class Redundancy:
         spatial, temporal = await learner.edge_scores()
         decision = await learner.decision_probabilities()
         # This decision agent reads everyone: none of its edges could be cut, and none has a score.
-        if self._context.plan.learners[method].decision is Decision.ALL:
+        if self._context.plan.learners[method].reads_everyone:
             decision = np.full(len(self._agents), np.nan)
         ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
         scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self._edges])

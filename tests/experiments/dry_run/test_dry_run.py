@@ -21,8 +21,9 @@ from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.datasets.item import Dataset
+from experiments.dry_run import dry_run
 from experiments.dry_run.counts import PhaseCounts, Range, RunCounts, counts_table, hours, price
-from experiments.dry_run.dry_run import count
+from experiments.dry_run.dry_run import count_run
 from experiments.dry_run.dry_sweep import dry_run_sweep
 from experiments.dry_run.simulated_team import SimulatedCache, SimulatedTeam
 from experiments.dry_run.token_count import TokenCounter, counter_of, tokens_of_size
@@ -63,8 +64,7 @@ def world(cache: Path, *words: str) -> tuple[Config, Dataset, Evidence]:
 
 
 def planned(cache: Path, *words: str) -> RunCounts:
-    config, dataset, evidence = world(cache, *words)
-    return count(plan_of(config), dataset, evidence, counter_of(plan_of(config).models.main))
+    return count_run(plan_of(load([*WORDS, f"cache={cache}", *words])))
 
 
 async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
@@ -209,11 +209,13 @@ def test_a_judge_is_asked_once_at_most_for_each_answer(cache: Path) -> None:
     assert judged.calls == 6 * 6
 
 
-def test_too_few_training_questions_are_found_out_before_anything_is_spent(cache: Path) -> None:
-    config, dataset, evidence = world(cache)
-    config.pruning.steps = 300
+def test_too_few_training_questions_are_found_out_before_anything_is_spent(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = open_dataset(plan_of(load(WORDS)), cache)
+    monkeypatch.setattr(dry_run, "open_dataset", lambda plan, cache: opened)
     with pytest.raises(UserError, match="stage 1 needs 300 training questions"):
-        count(plan_of(config), dataset, evidence, counter_of(plan_of(config).models.main))
+        planned(cache, "pruning.steps=300")
 
 
 def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
