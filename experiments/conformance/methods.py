@@ -69,18 +69,8 @@ class MethodInWorld:
         """Observes the discussion of one question, by embedded readers or by agents with the replies of `reply`."""
         item = item or self.world.items[0]
         key = (reply, repr(item), delays, *sorted(failing), "/", *sorted(babbling))
-        if key not in self.seen:
-            self.seen[key] = await self._observe(reply, item, delays, failing, babbling)
-        return self.seen[key]
-
-    async def _observe(
-        self,
-        reply: Reply | None,
-        item: Item,
-        delays: int | None,
-        failing: Collection[str],
-        babbling: Collection[str],
-    ) -> ObservedDiscussion:
+        if key in self.seen:
+            return self.seen[key]
         evidence = Evidence(self.world.store, self.config.retrieval)
         # By repr: items hold mappings and cannot be hashed. A relabelled item shares nothing with the original.
         known = self.world.known.setdefault(repr((self.config.retrieval, item)), {})
@@ -89,7 +79,8 @@ class MethodInWorld:
         random = None if delays is None else Random(delays)
         library = ObservedLibrary(LabelledLibrary(evidence, [item]), known, random)
         team = ScriptedTeam(self.roles, reply or self.world.reader, failing=failing, babbling=babbling, delays=random)
-        return await run_discussion(await self.topology(library), known["question"], team, library)
+        self.seen[key] = await run_discussion(await self.topology(library), known["question"], team, library)
+        return self.seen[key]
 
     @property
     def roles(self) -> tuple[Role, ...]:

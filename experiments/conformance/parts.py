@@ -76,7 +76,11 @@ def _check_item(dataset: Dataset, item: Item, documents: set[str]) -> None:
 
 def check_model(model: Model, name: str) -> None:
     """Checks that several requests at once get each its own completion. Raises NotConforming with the first fault."""
-    requests = [_request(number) for number in range(4)]
+    requests = []
+    for number in range(4):
+        question = Question(f"q{number}", "When was the mill in Mill Lane built?", evidence=SOURCES[:1])
+        turn = Turn("conformance", question, SINGLE.name, 1, seed=number)
+        requests.append(build_request(turn, Modality.BOTH, SINGLE.instruction))
     for request, completion in zip(requests, asyncio.run(_complete(model, requests)), strict=True):
         if isinstance(completion, ModelError):
             continue  # a call that fails is retried, and then a failed turn
@@ -99,12 +103,6 @@ async def _complete(model: Model, requests: list[Request]) -> list[Completion | 
         await start()
     # All at once: a model that mixes up concurrent requests would pass one by one.
     return await asyncio.gather(*map(model.complete, requests), return_exceptions=True)
-
-
-def _request(number: int) -> Request:
-    question = Question(f"q{number}", "When was the mill in Mill Lane built?", evidence=SOURCES[:1])
-    turn = Turn("conformance", question, SINGLE.name, 1, seed=number)
-    return build_request(turn, Modality.BOTH, SINGLE.instruction)
 
 
 def check_encoder(encoder: Encoder, name: str) -> None:

@@ -187,6 +187,21 @@ class HmRag(System):
         replies: dict[str, list[Message]] = {base: [] for base in self._bases}
         # It only grows, so that references by number stay true for agents that hear them later.
         order = tuple(own)
+
+        async def all_answer(part: Question, found: Mapping[str, tuple[Source, ...]]) -> list[Message]:
+            # An agent always picks one of the choices: its reply's form has no other answer.
+            instruction = CHOOSE if part.choices else FROM_FOUND
+            turns = [
+                session.ask(
+                    AGENTS[base],
+                    question=about(part, together(own, found[base])),
+                    heard=tuple(replies[base]),
+                    instruction=instruction,
+                )
+                for base in self._bases
+            ]
+            return list(await gather(*turns))
+
         # One after the other, as later sub-questions follow from earlier ones; None is the whole question.
         for text in sub_questions or (None,):
             part = about(session.question, own, text) if text else about(session.question, own)
@@ -194,36 +209,11 @@ class HmRag(System):
             read = {base: together(read[base], retrieved[base]) for base in self._bases}
             order = together(order, *retrieved.values())
             part = in_order(part, order)
-            messages = await gather(
-                *(
-                    session.ask(
-                        AGENTS[base],
-                        question=about(part, together(own, retrieved[base])),
-                        heard=tuple(replies[base]),
-                        instruction=_instruction(part),
-                    )
-                    for base in self._bases
-                )
-            )
-            for base, message in zip(self._bases, messages, strict=True):
+            for base, message in zip(self._bases, await all_answer(part, retrieved), strict=True):
                 replies[base].append(message)
         if not sub_questions:
             return [replies[base][0] for base in self._bases], read, order
-        whole = in_order(session.question, order)
-        answers = list(
-            await gather(
-                *(
-                    session.ask(
-                        AGENTS[base],
-                        question=about(whole, together(own, read[base])),
-                        heard=replies[base],
-                        instruction=_instruction(whole),
-                    )
-                    for base in self._bases
-                )
-            )
-        )
-        return answers, read, order
+        return await all_answer(in_order(session.question, order), read), read, order
 
     async def _retrieve(self, session: Session, part: Question) -> dict[str, tuple[Source, ...]]:
         """Searches each base for a part of the question, all bases searched at once."""
@@ -291,11 +281,6 @@ def in_words(group: Sequence[Source]) -> tuple[Source, ...]:
         for source in group
         if source.kind is not Kind.IMAGE or source.text or source.title
     )
-
-
-def _instruction(question: Question) -> str:
-    """Instruction to answer. An agent always picks one of the choices: its reply's form has no other answer."""
-    return CHOOSE if question.choices else FROM_FOUND
 
 
 def stated(triple: Triple) -> Source:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Status, Task, Trace
 from topologies.method import system
 from topologies.systems.helpers import ANSWER, in_view
-from topologies.systems.session import Session, System, answer_of
+from topologies.systems.session import System, answer_of
 from topologies.topology import Ask
 
 ROUNDS = 3
@@ -96,12 +96,9 @@ class Debate(System):
         if not any(message.status is Status.OK for message in first):
             # There is no answer to judge.
             return session.trace(None)
-        return session.trace(await self._judged(session, shown, first))
-
-    async def _judged(self, session: Session, shown: Question, first: list[Message]) -> Message:
-        """Has the judge decide, from the answers of the first round and its own list of them."""
+        # The judge decides from the answers of the first round and its own list of them.
         await session.ask(JUDGE.name, question=shown, task=LIST, heard=first)
-        return await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True)
+        return session.trace(await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True))
 
 
 METHOD = system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES, ("context",))

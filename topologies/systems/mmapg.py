@@ -38,7 +38,7 @@ nearest sources are condensed unexamined.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -61,7 +61,7 @@ from actors.messages import (
 )
 from topologies.answers import wording
 from topologies.library import PICTURES
-from topologies.method import Method, MethodContext, system
+from topologies.method import MethodContext, system
 from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed, root
 from topologies.systems.session import Session, System, about, sources
 from topologies.topology import Ask
@@ -372,12 +372,10 @@ def _fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
     return tuple(source_by_id[id] for id in sorted(scores, key=lambda id: -scores[id])[:k])
 
 
-def _variant(name: str, description: str, make: Callable[[MethodContext], Mmapg]) -> Method:
-    return system(name, description, make, ROLES)
-
-
 METHODS = (
-    _variant("mmapg_no_planning", "retrieval and reasoning alternate, examined", partial(Mmapg, planning=False)),
-    _variant("mmapg_no_retrieval", "adaptive planning, nearest sources unexamined", partial(Mmapg, retrieval=False)),
-    _variant("mmapg", "adaptive planning graph over texts and pictures, examined", Mmapg),
+    system("mmapg_no_planning", "retrieval and reasoning alternate, examined", partial(Mmapg, planning=False), ROLES),
+    system(
+        "mmapg_no_retrieval", "adaptive planning, nearest sources unexamined", partial(Mmapg, retrieval=False), ROLES
+    ),
+    system("mmapg", "adaptive planning graph over texts and pictures, examined", Mmapg, ROLES),
 )

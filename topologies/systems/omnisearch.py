@@ -17,9 +17,7 @@ Follows the authors' GPT version, except:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Source, Task, Trace, Value
+from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Task, Trace, Value
 from topologies.method import system
 from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
 from topologies.systems.session import System, about, in_order, sources
@@ -92,13 +90,15 @@ class OmniSearch(System):
             order = together(order, results)
             if where in ("pictures", SIMILAR):
                 read = together(read, results)
-                found = _titles(results)
+                titles = "; ".join(picture.title for picture in results)
+                found = f"pictures, shown to you: {titles}" if results else "no picture"
             else:
                 shown = in_order(about(question, together(own, results), sub_question), order)
-                solved.append(
-                    await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE if results else UNFOUND)
-                )
-                found = _solution(solved[-1])
+                instruction = SOLVE if results else UNFOUND
+                solution = await session.ask(SINGLE_AGENT, question=shown, instruction=instruction)
+                solved.append(solution)
+                known = solution.answer is not None
+                found = f"{solution.content} Answer: {solution.answer}" if known else "nothing that answers it"
             given += [Given(FieldKind.SUB_QUESTION, sub_question)] if sub_question else []
             given.append(Given(FieldKind.FOUND, found))
         shown = in_order(about(question, read), order)
@@ -115,16 +115,6 @@ def step(plan: Message) -> tuple[str, str, str]:
     sub_question = plan.said(FieldKind.SUB_QUESTION) or query
     where = "" if action in ((), (FINISH,)) else action[0]
     return where, " ".join(sub_question), " ".join(query or sub_question)
-
-
-def _solution(message: Message) -> str:
-    """Returns the solver's reply to a sub-question, as the planner reads it."""
-    return "nothing that answers it" if message.answer is None else f"{message.content} Answer: {message.answer}"
-
-
-def _titles(pictures: Sequence[Source]) -> str:
-    """Returns the result of a search among pictures, as the planner reads it with them."""
-    return f"pictures, shown to you: {'; '.join(picture.title for picture in pictures)}" if pictures else "no picture"
 
 
 METHOD = system(

@@ -49,7 +49,9 @@ class RoraVlm(System):
         retrieved = sources((await found_by_picture(session, own, self.top_k.pictures))[: self.top_k.pictures])
         # Rounded up, so that every picture has a passage.
         each = -(-self.top_k.texts // (len(retrieved) or 1))
-        found = await asyncio.gather(*(session.search(_extended(words, picture), each) for picture in retrieved))
+        # The question with a picture's title and description.
+        extended = [" ".join([words, p.title, *p.text.split()[:DESCRIBED]]) for p in retrieved]
+        found = await asyncio.gather(*(session.search(text, each) for text in extended))
         kept = await self._kept(session, query, retrieved)
         snippets = [
             (picture, *sources(hits)) for picture, hits in zip(retrieved, found, strict=True) if picture in kept
@@ -70,11 +72,6 @@ class RoraVlm(System):
         if named := numbered(chosen, FieldKind.SELECTED, pictures):
             return named
         return () if chosen.said(FieldKind.RELEVANT) == ("no",) else retrieved
-
-
-def _extended(words: str, picture: Source) -> str:
-    """Returns the question with a picture's title and description."""
-    return " ".join([words, picture.title, *picture.text.split()[:DESCRIBED]])
 
 
 METHOD = system("rora_vlm", "pictures found extend the query and bring passages; foreign ones go", RoraVlm)

@@ -8,7 +8,7 @@ picture, nothing retrieved.
 
 from __future__ import annotations
 
-from actors.messages import Field, FieldKind, Given, Message, Question, Status, Task, Trace
+from actors.messages import Field, FieldKind, Given, Question, Status, Task, Trace
 from topologies.answers import wording
 from topologies.method import system
 from topologies.systems.helpers import SOLO, in_view
@@ -42,14 +42,10 @@ class SelfCorrection(System):
                 break
             revised = await session.ask(SOLO.name, question=shown, instruction=REVISE, remembers=True)
             # The same answer again, or none: the last one counts.
-            if revised.status is not Status.OK or _same(revised, answer):
+            if revised.status is not Status.OK or wording(revised.answer or "") == wording(answer.answer or ""):
                 break
             answer = revised
         return session.trace(answer)
-
-
-def _same(first: Message, second: Message) -> bool:
-    return wording(first.answer or "") == wording(second.answer or "")
 
 
 METHOD = system(
