@@ -1,21 +1,40 @@
-"""Runs one agent: recalls its turns, builds the prompt, asks its model, parses the reply, and remembers it."""
+"""Runs one agent: recalls its turns, builds the prompt, asks its model, parses the reply, and remembers it.
+
+From a prompt that does not fit the model's context, it cuts the least relevant evidence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.errors import MemoryLost, ModelError
-from actors.messages import Abilities, Completion, FieldKind, Message, Request, Role, Status, Turn, Usage
+from actors.messages import (
+    Abilities,
+    Completion,
+    FieldKind,
+    Kind,
+    Message,
+    Modality,
+    Question,
+    Request,
+    Role,
+    Source,
+    Status,
+    Turn,
+    Usage,
+)
 from actors.models import Model, abilities_of
 from actors.prompting.form import Form, form_of, still_asked
 from actors.prompting.likelihood import likelihoods
-from actors.prompting.prompt import build_request, in_own_form, repair_request
+from actors.prompting.prompt import build_request, evidence_for, in_own_form, repair_request
 from actors.prompting.reply import Reading, read, reply_of
 from actors.prompting.safe_text import one_line
-from actors.prompting.truncation import cut_more
 from actors.settings import AgentSettings
+
+SHARE = 0.25  # of the remaining sources, cut at a time where the model does not report the size of the excess
 
 
 class AgentMemory:
@@ -211,3 +230,44 @@ def _does_not_fit(completion: Completion) -> str:
         f"the prompt does not fit the model's context{f' ({known})' if known else ''} and no evidence is left to cut: "
         "lower agents.budget_words, agents.max_tokens or topology.rounds, or raise model.max_model_len"
     )
+
+
+def least_relevant(question: Question, reads: Modality, cut: Collection[str]) -> list[Source]:
+    """Returns the sources that can still be cut, worst rank first; passages and pictures have ranks of their own.
+
+    At equal rank the passage goes before the picture: pictures come first in the prompt, and the prefix cache still
+    serves those that stay.
+    """
+    left = [source for source in evidence_for(question, reads) if source.id not in cut]
+    pictures = [source for source in left if source.kind is Kind.IMAGE]
+    texts = [source for source in left if source.kind is not Kind.IMAGE]
+    # Sorted in reverse, 1 puts a passage before the picture of the same rank.
+    ranked = [*((rank, 1, text) for rank, text in enumerate(texts)), *((rank, 0, p) for rank, p in enumerate(pictures))]
+    return [source for _, _, source in sorted(ranked, key=lambda r: r[:2], reverse=True)]
+
+
+def cut_more(
+    question: Question, reads: Modality, cut: Collection[str], request: Request, completion: Completion
+) -> list[str]:
+    """Returns the ids of the sources to cut next from a request that was too long; none when no source is left.
+
+    As many as the excess is estimated to need: the next attempt shows whether that was enough.
+    """
+    order = least_relevant(question, reads, cut)
+    excess = completion.prompt_tokens - completion.limit_tokens if completion.limit_tokens > 0 else 0
+    if excess <= 0:
+        # `ceil` takes at least one while any is left, so that attempts end.
+        return [source.id for source in order[: ceil(SHARE * len(order))]]
+    characters = max(1, len(request.system) + len(request.shared) + len(request.own))
+    # Both estimates are high rather than low, so that no more is cut than necessary.
+    per_character = 1.25 * completion.prompt_tokens / characters
+    # Four characters make about one token; further tokens belong to the pictures.
+    per_picture = max(1.0, completion.prompt_tokens - characters / 4) / max(1, len(request.images))
+    ids: list[str] = []
+    for source in order:
+        if excess <= 0:
+            break
+        ids.append(source.id)
+        picture = source.kind is Kind.IMAGE
+        excess -= ceil(per_picture if picture else per_character * (len(source.title) + len(source.text)))
+    return ids

@@ -16,7 +16,7 @@ from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextM
 from autogen_core import CancellationToken, Image
 from autogen_core.models import ChatCompletionClient, RequestUsage
 
-from actors.agents.role_agent import RoleAgent
+from actors.agents.role_agent import RoleAgent, cut_more
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import SourceImage, task_text
 from actors.errors import ModelGone, UserError
@@ -27,7 +27,6 @@ from actors.prompting.form import form_of, still_asked
 from actors.prompting.prompt import build_request, correction
 from actors.prompting.reply import ParsedReply, read, reply_of
 from actors.prompting.safe_text import clean, one_line
-from actors.prompting.truncation import cut_more
 from actors.settings import AgentSettings
 
 Factory = Callable[[Role, ChatCompletionClient], ChatAgent]

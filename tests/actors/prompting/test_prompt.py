@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.agents.role_agent import cut_more, least_relevant
 from actors.agents.roles import TEXTUAL
 from actors.messages import (
     Abilities,
@@ -27,7 +28,6 @@ from actors.messages import (
 from actors.prompting import prompt
 from actors.prompting.form import AS_JSON, form_of, in_lines
 from actors.prompting.prompt import build_request
-from actors.prompting.truncation import cut_more, least_relevant
 from actors.settings import AgentSettings
 
 SOURCES = (
