@@ -134,7 +134,11 @@ class _GraphBatches:
         docs: dict[str, str] = {}
         for source in self._store.everything():
             stated = [] if self._given else list(self._extraction.of(source))
-            self._title(source, stated)
+            # A source's entity: the title of a passage or picture, the subject of a row.
+            name = source.title if source.kind is not Kind.TABLE else next((triple.head for triple in stated), "")
+            if key := entity_key(name):
+                self._names.setdefault(key, name)
+                self._titled.setdefault(key, []).append(source.id)
             yield from ((triple, source.doc) for triple in stated)
             if self._given:
                 docs[source.id] = source.doc
@@ -144,14 +148,6 @@ class _GraphBatches:
                 raise ValueError(f"two triples have the id {triple.id!r}: ids of a data set's triples must differ")
             seen.add(triple.id)
             yield triple, docs.get(triple.source, "")
-
-    def _title(self, source: Source, stated: list[Triple]) -> None:
-        """Records the entity of a source: the title of a passage or picture, the subject of a row."""
-        name = source.title if source.kind is not Kind.TABLE else next((triple.head for triple in stated), "")
-        key = entity_key(name)
-        if key:
-            self._names.setdefault(key, name)
-            self._titled.setdefault(key, []).append(source.id)
 
 
 def _vectors(encoder: Encoder, texts: list[str]) -> pa.Array:

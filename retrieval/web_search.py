@@ -23,6 +23,7 @@ from actors.messages import Hit, Kind, Source
 RESULTS = 10  # most results for one credit
 LANGUAGE = "en"  # of the benchmarks and prompts
 TIMEOUT_S, CONNECT_S = 20.0, 10.0
+AT_ONCE = 8  # searches that run at a time
 RETRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 QUOTED_CHARACTERS = 200
@@ -41,7 +42,7 @@ class Web(Protocol):
 
 
 class Serper:
-    """Searches with serper.dev. Safe for any number of concurrent calls, `at_once` of which run at a time.
+    """Searches with serper.dev. Safe for any number of concurrent calls, `AT_ONCE` of which run at a time.
 
     Args:
         url: the service's address, such as https://google.serper.dev/search.
@@ -49,12 +50,12 @@ class Serper:
         pause_s: seconds before the first retry after a fault; doubles every time. Retry-After takes precedence.
     """
 
-    def __init__(self, url: str, key: str, key_env: str = "", pause_s: float = FIRST_PAUSE_S, at_once: int = 8) -> None:
+    def __init__(self, url: str, key: str, key_env: str = "", pause_s: float = FIRST_PAUSE_S) -> None:
         self._url = url
         self._key = key.strip()
         self._key_env = key_env
         self._pause_s = pause_s
-        self._free = asyncio.Semaphore(at_once)
+        self._free = asyncio.Semaphore(AT_ONCE)
 
     async def results(self, query: str) -> Results:
         """Returns title, text and link of each result: Google's answer, its knowledge graph's entry, then pages.
@@ -190,23 +191,18 @@ class RecordedWeb:
             return ()
         async with self._searching.setdefault(query, asyncio.Lock()):
             if query not in self._recorded:
-                self._recorded[query] = await self._search_live(query)
+                if self._live is None:
+                    asked = repr(query[:QUOTED_CHARACTERS])
+                    raise WebError(f"{self._path} holds no results for {asked}: record it with retrieval.web=serper")
+                results = await self._live.results(query)
+                try:
+                    with self._path.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps({"query": query, "results": results}) + "\n")
+                except OSError as error:
+                    raise WebError(f"cannot write {self._path}: {error}; make room and resume the run") from error
+                self._recorded[query] = results
         self._searching.pop(query, None)  # waiting searches keep the lock, and then find the results
         return as_hits(self._recorded[query], k)
-
-    async def _search_live(self, query: str) -> Results:
-        if self._live is None:
-            raise WebError(
-                f"{self._path} holds no results for {query[:QUOTED_CHARACTERS]!r}: record it with retrieval.web=serper"
-            )
-        results = await self._live.results(query)
-        line = json.dumps({"query": query, "results": results}) + "\n"
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(line)
-        except OSError as error:
-            raise WebError(f"cannot write {self._path}: {error}; make room and resume the run") from error
-        return results
 
 
 def read_recording(path: Path) -> dict[str, Results]:

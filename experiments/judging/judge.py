@@ -21,6 +21,7 @@ from experiments.judging.rubric import CORRECT, GRADED, Rubric
 
 REFERENCE = "## Reference answer"
 GIVEN = "## Answer to grade"
+RETRIES = 2  # of a failed call, before the judgement has failed
 MAX_TOKENS = 512  # the form needs a tenth of it; some judges reason before they grade
 
 
@@ -60,15 +61,13 @@ class Judge:
         model: the judge's own; in a run a `CachedModel`, so that one answer of several methods is judged once.
         name: of the judge, in records.
         replies: how they keep to the form; the model's decoder enforces JSON only where it can.
-        retries: repetitions of a failed call before the judgement has failed.
     """
 
-    def __init__(self, model: Model, name: str, replies: Replies = "auto", retries: int = 2) -> None:
+    def __init__(self, model: Model, name: str, replies: Replies = "auto") -> None:
         self.name = name
         self.usage = Usage()
         self._model = model
         self._replies = replies
-        self._retries = retries
         self._abilities: Abilities | None = None
         self._requests = 0
 
@@ -113,7 +112,7 @@ class Judge:
         self._requests += 1
         request = replace(request, id=f"{request.id}/{self._requests}")
         reason = ""
-        for _ in range(self._retries + 1):
+        for _ in range(RETRIES + 1):
             try:
                 completion = await self._model.complete(request)
             except ModelError as error:
