@@ -44,8 +44,7 @@ def write_run_report(
     Args:
         metric: the name of the data set's utility.
         shown: the method whose discussions are listed at first.
-        drawn: figures; the PNG and SVG files among them are shown.
-        limit_turns: discussions with about so many turns are embedded, and the page names those that are left out.
+        limit_turns: most turns that are embedded; the page names what is left out.
         facts: further lines of the summary, each a name and a value.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
@@ -119,9 +118,7 @@ def write_sweep_report(
     """Writes the report of a sweep's trials, each with a link to its own report.
 
     Args:
-        folder: the sweep's folder, with its trials' folders below `trials/`.
         metric: the name of the data set's utility.
-        drawn: figures; the PNG and SVG files among them are shown.
         settings: the sweep's table, a row per setting and method.
         compared: the sweep's comparisons in words.
         papers: tables in the form of the papers.

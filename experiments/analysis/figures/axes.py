@@ -10,24 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.analysis.compare import Arm, is_number, merge, methods_in
-from experiments.analysis.figures.style import (
-    ABSENT,
-    COLOURS,
-    COLUMN,
-    FAINT,
-    LINES,
-    PAGE,
-    SMALL,
-    ink,
-    legend_above,
-    nth,
-    offset,
-    plain,
-    points,
-    probabilities,
-    styled,
-    trials,
-)
+from experiments.analysis.figures import style
 
 MANY = 12  # more values than this on one axis are drawn as points, not as cells
 FEW = 5  # values that are all written at an axis
@@ -74,11 +57,11 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
     return heat_map(panels, rows, columns, (down, across), metric, note)
 
 
-@styled
+@style.styled
 def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> Figure:
     """Draws utility over the values of one key, with intervals and a faint point per trial."""
     numeric = all(map(is_number, values))
-    figure = Figure(figsize=(PAGE, 2.8), layout="constrained")
+    figure = Figure(figsize=(style.PAGE, 2.8), layout="constrained")
     axes = figure.add_subplot()
     methods = methods_in(arms)
     places = np.array(values, dtype=float) if numeric else np.arange(len(values), dtype=float)
@@ -89,22 +72,22 @@ def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> 
         group = sorted(
             (arm for arm in arms if arm.method == method), key=lambda arm: float(places[values.index(arm.values[key])])
         )
-        xs = [places[values.index(arm.values[key])] + offset(i, len(methods), 0.3 * step) for arm in group]
+        xs = [places[values.index(arm.values[key])] + style.offset(i, len(methods), 0.3 * step) for arm in group]
         for x, arm in zip(xs, group, strict=True):
-            trials(axes, x + 0.03 * step, arm.trial_means, nth(COLOURS, i))
+            style.trials(axes, x + 0.03 * step, arm.trial_means, style.nth(style.COLOURS, i))
         # No line between values that have no order.
-        line = nth(LINES, i) if numeric else ""
-        points(axes, i, xs, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, line=line)
+        line = style.nth(style.LINES, i) if numeric else ""
+        style.points(axes, i, xs, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, line=line)
     names = [shown(value) for value in values]
     axes.set_xticks(places, names, rotation=0 if max(map(len, names)) < 14 else 20)
     axes.set_xlabel(key)
     axes.set_ylabel(f"{metric} (bars: 95% interval)")
-    plain(axes, grid="y")
+    style.plain(axes, grid="y")
     figure.legend(loc="outside right upper")
     return figure
 
 
-@styled
+@style.styled
 def heat_map(
     panels: Mapping[str, Mapping[tuple[str, str], Arm]],
     down: Sequence[str],
@@ -121,11 +104,11 @@ def heat_map(
     """
     # Sizes below are in inches, fitted to the text of a cell at SMALL.
     wide = max(0.5 * len(across), 1.4)
-    columns = max(1, min(len(panels), int((PAGE - 0.8) / (wide + 0.6))))
+    columns = max(1, min(len(panels), int((style.PAGE - 0.8) / (wide + 0.6))))
     # Integer division rounded up.
     rows = -(-len(panels) // columns)
     labels = 0.06 * max(map(len, down))
-    width = COLUMN if columns == 1 and wide + labels + 1 < COLUMN else PAGE
+    width = style.COLUMN if columns == 1 and wide + labels + 1 < style.COLUMN else style.PAGE
     figure = Figure(figsize=(width, 0.5 + rows * (0.34 * len(down) + 0.55)), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     means = [arm.mean for arms in panels.values() for arm in arms.values()]
@@ -138,34 +121,35 @@ def heat_map(
         values = np.ma.masked_invalid(np.full((len(down), len(across)), np.nan))
         for (row, column), arm in arms.items():
             values[down.index(row), across.index(column)] = arm.mean
-        axes.patch.set(**ABSENT)
-        image = axes.pcolormesh(values, cmap=probabilities(), vmin=low, vmax=high, edgecolors="white", linewidth=0.8)
+        axes.patch.set(**style.ABSENT)
+        scale: Any = {"cmap": style.probabilities(), "vmin": low, "vmax": high}
+        image = axes.pcolormesh(values, edgecolors="white", linewidth=0.8, **scale)
         for (row, column), arm in arms.items():
             # All means may be equal, and then there is no scale to place a value on.
-            colour = ink(probabilities(), (arm.mean - low) / (high - low) if high > low else 0)
+            colour = style.ink(style.probabilities(), (arm.mean - low) / (high - low) if high > low else 0)
             place = (across.index(column) + 0.5, down.index(row) + 0.5)
-            look: Any = {"ha": "center", "va": "center", "fontsize": SMALL, "color": colour, "linespacing": 1.1}
+            look: Any = {"ha": "center", "va": "center", "fontsize": style.SMALL, "color": colour, "linespacing": 1.1}
             axes.text(*place, f"{arm.mean:.3f}\n±{(arm.ci95[1] - arm.ci95[0]) / 2:.3f}", **look)
-        axes.set_title(title, fontsize=SMALL)
+        axes.set_title(title, fontsize=style.SMALL)
         axes.set_xticks(np.arange(len(across)) + 0.5, across)
         axes.set_yticks(np.arange(len(down)) + 0.5, down)
         axes.tick_params(length=0)
     # The first row on top, as in a table; the panels share their axes, so one call turns all.
     grid[0, 0].invert_yaxis()
     if note:
-        figure.suptitle(note, fontsize=SMALL)
+        figure.suptitle(note, fontsize=style.SMALL)
     figure.supylabel(names[0])
     figure.supxlabel(names[1])
     figure.colorbar(image, ax=grid, shrink=0.8, aspect=25, label=f"{metric} (±: half the 95% interval)")
     return figure
 
 
-@styled
+@style.styled
 def search_points(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
     """Draws every arm of a search as a point, over each key in its own panel."""
     columns = min(3, len(keys))
     rows = -(-len(keys) // columns)
-    figure = Figure(figsize=(PAGE, 0.5 + 1.9 * rows), layout="constrained")
+    figure = Figure(figsize=(style.PAGE, 0.5 + 1.9 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
     for axes in grid.flat[len(keys) :]:
         axes.set_visible(False)
@@ -174,16 +158,17 @@ def search_points(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric
         for i, method in enumerate(methods_in(arms)):
             group = [arm for arm in arms if arm.method == method]
             xs = [arm.values[key] if numeric else values.index(arm.values[key]) for arm in group]
-            points(axes, i, xs, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, faint=FAINT)
+            means, intervals = [arm.mean for arm in group], [arm.ci95 for arm in group]
+            style.points(axes, i, xs, means, intervals, label=method, faint=style.FAINT)
         # With many numbers matplotlib chooses the ticks.
         if len(values) <= FEW or not numeric:
             axes.set_xticks(values if numeric else range(len(values)), [shown(value) for value in values])
             axes.margins(x=0.2)
         axes.set_xlabel(key)
-        plain(axes)
+        style.plain(axes)
     for axes in grid[:, 0]:
         axes.set_ylabel(f"{metric} (95% interval)")
-    legend_above(figure, grid[0, 0])
+    style.legend_above(figure, grid[0, 0])
     return figure
 
 

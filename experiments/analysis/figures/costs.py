@@ -11,24 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from experiments.analysis.compare import Arm, methods_in
+from experiments.analysis.figures import style
 from experiments.analysis.figures.axes import shown
-from experiments.analysis.figures.style import (
-    COLOURS,
-    COLUMN,
-    GREY,
-    HATCHES,
-    MARKERS,
-    PAGE,
-    SMALL,
-    error_bar,
-    legend_above,
-    nth,
-    offset,
-    plain,
-    points,
-    styled,
-    trials,
-)
 from experiments.analysis.result_table import short_keys
 from experiments.analysis.summary import Metrics
 
@@ -40,40 +24,41 @@ GAP = 6  # between a point and its name, in points
 _Box = tuple[float, float, float, float]  # left, right, bottom, top, in points
 
 
-@styled
+@style.styled
 def utility_against_tokens(metrics: Metrics, metric: str) -> Figure:
     """Draws each method's utility, with its 95% interval, against its tokens per question."""
     methods = metrics["methods"]
-    figure = Figure(figsize=(COLUMN, 2.6) if len(methods) <= CROWD else (PAGE, 3.6), layout="constrained")
+    figure = Figure(figsize=(style.COLUMN, 2.6) if len(methods) <= CROWD else (style.PAGE, 3.6), layout="constrained")
     axes = figure.add_subplot()
     xs = [float(row["prompt_tokens"] + row["completion_tokens"]) for row in methods.values()]
     for i, (x, row) in enumerate(zip(xs, methods.values(), strict=True)):
-        error_bar(axes, x, row["utility"], row["ci95"], fmt=nth(MARKERS, i), color=nth(COLOURS, i), markersize=5)
+        look = {"fmt": style.nth(style.MARKERS, i), "color": style.nth(style.COLOURS, i), "markersize": 5}
+        style.error_bar(axes, x, row["utility"], row["ci95"], **look)
     _token_axis(axes, xs)
     axes.set_ylabel(f"{metric} (bars: 95% interval)")
     # Room for names of the outer points.
     axes.margins(x=0.15, y=0.08)
-    plain(axes)
+    style.plain(axes)
     figure.draw_without_rendering()  # names are fitted into the finished layout
     label(axes, list(methods), xs, [(row["ci95"][0], row["utility"], row["ci95"][1]) for row in methods.values()])
     return figure
 
 
-@styled
+@style.styled
 def sweep_costs(arms: Sequence[Arm], metric: str) -> Figure:
     """Draws utility against tokens: a marker per method and setting, a faint one per trial."""
-    figure = Figure(figsize=(PAGE, 3.2), layout="constrained")
+    figure = Figure(figsize=(style.PAGE, 3.2), layout="constrained")
     axes = figure.add_subplot()
     for i, method in enumerate(methods_in(arms)):
         group = [arm for arm in arms if arm.method == method]
         for arm in group:
-            trials(axes, arm.tokens, arm.trial_means, nth(COLOURS, i))
+            style.trials(axes, arm.tokens, arm.trial_means, style.nth(style.COLOURS, i))
         tokens = [float(np.mean(arm.tokens)) for arm in group]
         # Pale intervals: one per setting soon covers the points.
-        points(axes, i, tokens, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, faint=0.6)
+        style.points(axes, i, tokens, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, faint=0.6)
     _token_axis(axes, [tokens for arm in arms for tokens in arm.tokens])
     axes.set_ylabel(f"{metric} (bars: 95% interval)")
-    plain(axes)
+    style.plain(axes)
     figure.legend(loc="outside right upper")
     return figure
 
@@ -103,7 +88,7 @@ def label(axes: Axes, names: Sequence[str], xs: Sequence[float], ys: Sequence[tu
         taken += [(across - 2, across + 2, low, high), (across - 4, across + 4, up - 4, up + 4)]
         places.append((across, up))
     for name, x, bar, (across, up) in zip(names, xs, ys, places, strict=True):
-        text = axes.annotate(name, (x, bar[1]), (0, 0), textcoords="offset points", va="center", fontsize=SMALL)
+        text = axes.annotate(name, (x, bar[1]), (0, 0), textcoords="offset points", va="center", fontsize=style.SMALL)
         size = text.get_window_extent()
         width, height = size.width * to_points, size.height * to_points
         candidates: list[tuple[float, _Box, float, int]] = []
@@ -123,7 +108,7 @@ def label(axes: Axes, names: Sequence[str], xs: Sequence[float], ys: Sequence[tu
         if abs(shift) > height:
             # The line ends at the name's edge that faces the point.
             end = (left_by + (0 if left_by > 0 else width if left_by < -width / 2 else width / 2), shift)
-            line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
+            line = {"arrowstyle": "-", "color": style.GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
             axes.annotate("", (x, bar[1]), end, textcoords="offset points", arrowprops=line)
 
 
@@ -144,27 +129,27 @@ class Timed:
         return Timed(arm.method, setting, arm.seconds, arm.mean, arm.ci95)
 
 
-@styled
+@style.styled
 def utility_and_seconds(timed: Sequence[Timed], metric: str) -> Figure:
     """Draws seconds and utility as bars, grouped by setting, with a faint point per trial."""
-    figure = Figure(figsize=(PAGE, 2.6), layout="constrained")
+    figure = Figure(figsize=(style.PAGE, 2.6), layout="constrained")
     time, utility = figure.subplots(1, 2)
     methods = list(dict.fromkeys(one.method for one in timed))
     settings = list(dict.fromkeys(one.setting for one in timed))
     for m, method in enumerate(methods):
         own = [one for one in timed if one.method == method]
-        xs = [settings.index(one.setting) + offset(m, len(methods), 0.8) for one in own]
+        xs = [settings.index(one.setting) + style.offset(m, len(methods), 0.8) for one in own]
         means = [float(np.nanmean(one.seconds)) if np.isfinite(one.seconds).any() else np.nan for one in own]
         for axes, heights in ((time, means), (utility, [one.utility for one in own])):
-            look = {"color": "white", "edgecolor": nth(COLOURS, m), "hatch": nth(HATCHES, m)}
+            look = {"color": "white", "edgecolor": style.nth(style.COLOURS, m), "hatch": style.nth(style.HATCHES, m)}
             axes.bar(xs, heights, 0.8 / len(methods), label=method, **look)
         for x, one in zip(xs, own, strict=True):
-            trials(time, x, one.seconds)
-            error_bar(utility, x, one.utility, one.ci95)
+            style.trials(time, x, one.seconds)
+            style.error_bar(utility, x, one.utility, one.ci95)
     time.set_ylabel("seconds per question")
     utility.set_ylabel(f"{metric} (95% interval)")
     for axes in (time, utility):
         axes.set_xticks(range(len(settings)), settings)
-        plain(axes)
-    legend_above(figure, time)
+        style.plain(axes)
+    style.legend_above(figure, time)
     return figure

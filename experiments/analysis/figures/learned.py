@@ -16,18 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from experiments.analysis.figures.style import (
-    ABSENT,
-    COLOURS,
-    GREY,
-    LINES,
-    PAGE,
-    SMALL,
-    nth,
-    plain,
-    probabilities,
-    styled,
-)
+from experiments.analysis.figures import style
 from experiments.records.recorder import RunFolder
 from experiments.records.records import LearningStep
 from topologies.wiring import Bools, Floats
@@ -40,7 +29,7 @@ LEFT = "edges left"
 _Curve = dict[int, list[tuple[int, float]]]  # by stage: (training step, value)
 
 
-@styled
+@style.styled
 def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
     """Draws a grid of snapshots for each kind of edge, a row per stage.
 
@@ -97,8 +86,8 @@ def _grid(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence
         names = [agent.removeprefix(f"{modality}_").replace("_", " ") for agent, modality in pairs]
     # Inches that the longest name takes, at 0.06 a letter.
     room = 0.06 * max(map(len, names), default=0)
-    side = (PAGE - 1.1 - room) / MOMENTS
-    figure = Figure(figsize=(PAGE, 0.65 + room + (side + 0.3) * len(stages)), layout="compressed")
+    side = (style.PAGE - 1.1 - room) / MOMENTS
+    figure = Figure(figsize=(style.PAGE, 0.65 + room + (side + 0.3) * len(stages)), layout="compressed")
     panels = figure.subplots(len(stages), MOMENTS, squeeze=False)
     for n, (row, steps, before) in enumerate(zip(panels, stages, existed, strict=True)):
         last = n == len(stages) - 1
@@ -112,8 +101,8 @@ def _grid(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence
             panel.set_xlabel("receiver" if last else "")
         row[0].set_ylabel(f"stage {steps[0].stage}: sender")
     figure.colorbar(image, ax=panels, shrink=0.7, aspect=28, pad=0.02, label=f"probability of the edge ({kind})")
-    cross = Line2D([], [], linestyle="", marker="x", color=GREY, markersize=4)
-    figure.legend([cross, Patch(**ABSENT)], ["pruned", "no such edge"], loc="outside upper right", ncols=2)
+    cross = Line2D([], [], linestyle="", marker="x", color=style.GREY, markersize=4)
+    figure.legend([cross, Patch(**style.ABSENT)], ["pruned", "no such edge"], loc="outside upper right", ncols=2)
     return figure
 
 
@@ -126,7 +115,7 @@ def _name(axis: Axis, step: LearningStep, names: list[str], room: float, rotatio
     blocks = [step.modalities[start] for start in borders[:-1]]
     axis.set_ticks(middles, blocks, minor=True, rotation=90 - rotation, va="center" if not rotation else "top")
     # 72 points to the inch: beyond the names that `room` is for.
-    axis.set_tick_params(which="minor", length=0, pad=4 + 72 * room, labelsize=SMALL)
+    axis.set_tick_params(which="minor", length=0, pad=4 + 72 * room, labelsize=style.SMALL)
     axis.set_tick_params(which="major", length=0, pad=2)
 
 
@@ -139,24 +128,24 @@ def _panel(panel: Axes, step: LearningStep, kind: str, existed: Bools) -> QuadMe
     n = len(values)
     pruned = existed & np.ma.getmaskarray(values)
     # Three layers: hatching for no edge at all, white over it for a pruned edge, colour for one that is left.
-    panel.patch.set(**ABSENT)
+    panel.patch.set(**style.ABSENT)
     panel.pcolormesh(np.ma.masked_where(~pruned, pruned), cmap=ListedColormap(["white"]))
     # Between the tiny cells of a large team, white lines would hide the colours.
     line = 0.5 if n <= NAMED_AGENTS else 0
-    image = panel.pcolormesh(values, cmap=probabilities(), vmin=0, vmax=1, edgecolors="white", linewidth=line)
+    image = panel.pcolormesh(values, cmap=style.probabilities(), vmin=0, vmax=1, edgecolors="white", linewidth=line)
     rows, columns = np.nonzero(pruned)
-    panel.scatter(columns + 0.5, rows + 0.5, marker="x", s=(40 / n) ** 2, color=GREY, linewidth=min(0.7, 9 / n))
+    panel.scatter(columns + 0.5, rows + 0.5, marker="x", s=(40 / n) ** 2, color=style.GREY, linewidth=min(0.7, 9 / n))
     panel.set_aspect("equal")
     # The first sender on top, as in a printed matrix.
     panel.invert_yaxis()
     for border in _borders(step):
         panel.axhline(border, color="black", linewidth=1)
         panel.axvline(border, color="black", linewidth=1)
-    panel.set_title(f"step {step.step}: {values.count()} edges", fontsize=SMALL)
+    panel.set_title(f"step {step.step}: {values.count()} edges", fontsize=style.SMALL)
     return image
 
 
-@styled
+@style.styled
 def learning_curves(run: RunFolder) -> Figure | None:
     """Draws a panel per term of the objective and one for the edges left; None where nothing was learned."""
     panels: dict[str, dict[str, _Curve]] = {}
@@ -173,18 +162,18 @@ def learning_curves(run: RunFolder) -> Figure | None:
         return None
     # One more place than panels: the legend of the edges takes the last one.
     rows = -(-(len(panels) + 1) // CURVE_COLUMNS)
-    figure = Figure(figsize=(PAGE, 0.5 + 1.3 * rows), layout="constrained")
+    figure = Figure(figsize=(style.PAGE, 0.5 + 1.3 * rows), layout="constrained")
     grid = figure.subplots(rows, CURVE_COLUMNS, squeeze=False, sharex=True)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     for axes, (title, curves) in zip(grid.flat, panels.items(), strict=False):
         for i, (name, curve) in enumerate(curves.items()):
-            style: Any = {"color": nth(COLOURS, i), "linestyle": nth(LINES, i), "linewidth": 1, "label": name}
+            look: Any = {"color": style.nth(style.COLOURS, i), "linestyle": style.nth(style.LINES, i), "label": name}
             # One line per stage: a new stage starts from other edges, and a joined line would show that as progress.
             for points in curve.values():
-                axes.plot(*zip(*points, strict=True), **style)
+                axes.plot(*zip(*points, strict=True), linewidth=1, **look)
                 # The legend names a curve once, not once per stage.
-                style.pop("label", None)
+                look.pop("label", None)
         for start in list(starts.values())[1:]:
             # Between the last step of one stage and the first of the next.
             axes.axvline(start - 0.5, color="#888888", linewidth=0.8, linestyle=":")
@@ -192,7 +181,7 @@ def learning_curves(run: RunFolder) -> Figure | None:
         # Shared axes label the lowest row only, and that row may end before this column.
         axes.tick_params(labelbottom=True)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        plain(axes)
+        style.plain(axes)
         if title == LEFT:
             grid.flat[-1].legend(*axes.get_legend_handles_labels(), loc="upper left", title=LEFT, alignment="left")
     figure.supxlabel("training step (dotted line: the next stage begins)")

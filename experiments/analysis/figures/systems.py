@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from actors.messages import FieldKind, Message, Trace, derive_seed
-from experiments.analysis.figures.style import (
-    COLOURS,
-    COLUMN,
-    GREY,
-    HATCHES,
-    LINES,
-    legend_above,
-    nth,
-    offset,
-    plain,
-    points,
-    styled,
-)
+from experiments.analysis.figures import style
 from experiments.analysis.scores import as_matrix, by_method
 from experiments.analysis.statistics import ScoreGroup, crossed_interval, mean_interval
 from experiments.judging.judgements import judged
@@ -39,7 +28,7 @@ SUPPORTING = "supporting"  # the tag of questions whose data set names the docum
 Changes = dict[int, list[Change]]  # of all discussions, by round
 
 
-@styled
+@style.styled
 def condensation(run: RunFolder) -> Figure | None:
     """Draws changes of debates' blueprint graphs, within a round and between rounds.
 
@@ -49,7 +38,7 @@ def condensation(run: RunFolder) -> Figure | None:
     within, between = changes(run.traces(f"evaluate-{DEBATE}"))
     if not within:
         return None
-    figure = Figure(figsize=(2 * COLUMN, 2.6), layout="constrained")
+    figure = Figure(figsize=(2 * style.COLUMN, 2.6), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     titles = ("from the proponent's graph to the opponent's", "from the round before")
     names = {"updated": "attributes updated", "pruned": "pruned", "added": "added"}
@@ -57,13 +46,14 @@ def condensation(run: RunFolder) -> Figure | None:
         for i, (name, label) in enumerate(names.items()):
             means = [float(np.mean([getattr(one, name) for one in rounds[number]])) for number in sorted(rounds)]
             x = np.array(sorted(rounds)) + 0.26 * (i - 1)
-            axes.bar(x, means, 0.24, label=label, color=nth(COLOURS, i), hatch=nth(HATCHES, i), edgecolor="white")
+            look: Any = {"color": style.nth(style.COLOURS, i), "hatch": style.nth(style.HATCHES, i)}
+            axes.bar(x, means, 0.24, label=label, edgecolor="white", **look)
         axes.set_title(title)
         axes.set_xlabel("round")
         axes.set_xticks(sorted(rounds))
-        plain(axes)
+        style.plain(axes)
     panels[0].set_ylabel("changes per discussion")
-    legend_above(figure, panels[0], 3)
+    style.legend_above(figure, panels[0], 3)
     return figure
 
 
@@ -126,7 +116,7 @@ def path_answers(folder: Path, results: Sequence[TrialResult]) -> list[PathAnswe
     return found
 
 
-@styled
+@style.styled
 def by_paths(answers: Sequence[PathAnswers], metric: str) -> Figure:
     """Draws accuracy and questions by the most paths that an answer may rest on.
 
@@ -134,7 +124,7 @@ def by_paths(answers: Sequence[PathAnswers], metric: str) -> Figure:
     """
     numbers = sorted({answered.most for answered in answers})
     methods = list(dict.fromkeys(answered.method for answered in answers))
-    figure = Figure(figsize=(COLUMN, 2.6), layout="constrained")
+    figure = Figure(figsize=(style.COLUMN, 2.6), layout="constrained")
     axes = figure.add_subplot()
     bars = axes.twinx()
     for i, method in enumerate(methods):
@@ -144,9 +134,10 @@ def by_paths(answers: Sequence[PathAnswers], metric: str) -> Figure:
             group = ScoreGroup("", as_matrix([answered.scores for answered in own]))
             means.append(group.mean)
             intervals.append(mean_interval([group], derive_seed("paths", method, number)))
-            place, height = number + offset(i, len(methods), 0.6), float(np.mean([one.reached for one in own]))
-            bars.bar(place, height, 0.6 / len(methods), color="none", edgecolor=GREY, hatch=nth(HATCHES, i))
-        points(axes, i, numbers, means, intervals, label=method, line=nth(LINES, i))
+            place, height = number + style.offset(i, len(methods), 0.6), float(np.mean([one.reached for one in own]))
+            hatch = style.nth(style.HATCHES, i)
+            bars.bar(place, height, 0.6 / len(methods), color="none", edgecolor=style.GREY, hatch=hatch)
+        style.points(axes, i, numbers, means, intervals, label=method, line=style.nth(style.LINES, i))
     # The lines in front of the bars, which belong to the other axis.
     axes.set_zorder(bars.get_zorder() + 1)
     axes.patch.set_visible(False)
@@ -155,13 +146,13 @@ def by_paths(answers: Sequence[PathAnswers], metric: str) -> Figure:
     what = "judged accuracy" if all(answered.judged for answered in answers) else metric
     axes.set_ylabel(f"{what} (lines, 95% interval)")
     bars.set_ylabel("questions with so many paths (bars)")
-    plain(axes, "y")
+    style.plain(axes, "y")
     bars.spines["top"].set_visible(False)
     axes.legend(loc="best")
     return figure
 
 
-@styled
+@style.styled
 def f1_by_supporting(trials: Sequence[Mapping[str, Mapping[str, Scored]]]) -> Figure | None:
     """Draws each method's mean F1 by the number of documents that a question rests on.
 
@@ -180,7 +171,7 @@ def f1_by_supporting(trials: Sequence[Mapping[str, Mapping[str, Scored]]]) -> Fi
     numbers = sorted(set(tagged.values()))
     if len(numbers) < 2:
         return None
-    figure = Figure(figsize=(COLUMN, 2.6), layout="constrained")
+    figure = Figure(figsize=(style.COLUMN, 2.6), layout="constrained")
     axes = figure.add_subplot()
     methods = list(dict.fromkeys(method for trial in trials for method in trial))
     for i, method in enumerate(methods):
@@ -191,14 +182,14 @@ def f1_by_supporting(trials: Sequence[Mapping[str, Mapping[str, Scored]]]) -> Fi
             if asked := [f1 for f1 in of_number if f1]:
                 matrix = as_matrix(asked)
                 interval = crossed_interval(matrix, derive_seed(0, "interval", SUPPORTING, method, number))
-                x = place + offset(i, len(methods), 0.08 * len(methods))
+                x = place + style.offset(i, len(methods), 0.08 * len(methods))
                 drawn.append((x, float(np.nanmean(matrix)), interval))
         if drawn:
             xs, means, intervals = zip(*drawn, strict=True)
-            points(axes, i, xs, means, intervals, label=method, line=nth(LINES, i))
+            style.points(axes, i, xs, means, intervals, label=method, line=style.nth(style.LINES, i))
     axes.set_xticks(range(len(numbers)), numbers)
     axes.set_xlabel("supporting documents of a question")
     axes.set_ylabel("F1 (bars: 95% interval)")
-    plain(axes)
+    style.plain(axes)
     figure.legend(loc="outside upper center", ncols=2)
     return figure

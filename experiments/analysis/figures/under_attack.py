@@ -11,29 +11,14 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, compare_pairs, methods_in
+from experiments.analysis.figures import style
 from experiments.analysis.figures.axes import heat_map, shown
-from experiments.analysis.figures.style import (
-    COLOURS,
-    GREY,
-    HATCHES,
-    MARKERS,
-    SMALL,
-    error_bar,
-    legend_above,
-    nth,
-    offset,
-    plain,
-    points,
-    stacked,
-    styled,
-    trials,
-)
 from experiments.analysis.summary import SIGNIFICANT
 
 BARS = 40  # bars on one panel; more are too thin
 
 
-@styled
+@style.styled
 def by_kind(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
     """Draws a bar per method and kind of attack, the clean one first.
 
@@ -48,12 +33,12 @@ def by_kind(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
             title: {(arm.method, _name(arm.values[KIND])): arm for arm in group} for title, group in panels.items()
         }
         return heat_map(cells, methods, [_name(kind) for kind in kinds], ("", "attack"), metric)
-    figure, grid = stacked(len(panels))
+    figure, grid = style.stacked(len(panels))
     for axes, (title, group) in zip(grid, panels.items(), strict=True):
         axes.set_title(title, loc="left")
         _bars(axes, group, methods, kinds)
         axes.set_ylabel(f"{metric} (95% interval)")
-    legend_above(figure, grid[0], 5)
+    style.legend_above(figure, grid[0], 5)
     return figure
 
 
@@ -61,29 +46,29 @@ def _bars(axes: Axes, arms: Sequence[Arm], methods: Sequence[str], kinds: Sequen
     width = 0.8 / len(kinds)
     for k, kind in enumerate(kinds):
         group = [arm for arm in arms if arm.values[KIND] == kind]
-        xs = [methods.index(arm.method) + offset(k, len(kinds), 0.8) for arm in group]
+        xs = [methods.index(arm.method) + style.offset(k, len(kinds), 0.8) for arm in group]
         # A pale fill with an edge and hatching: kinds differ in print without colour, and points on top stay visible.
         axes.bar(
             xs,
             [arm.mean for arm in group],
             0.92 * width,
-            color=tuple(0.55 + 0.45 * part for part in to_rgb(nth(COLOURS, k))),
-            edgecolor=nth(COLOURS, k),
-            hatch=nth(HATCHES, k),
+            color=tuple(0.55 + 0.45 * part for part in to_rgb(style.nth(style.COLOURS, k))),
+            edgecolor=style.nth(style.COLOURS, k),
+            hatch=style.nth(style.HATCHES, k),
             linewidth=0.6,
             label=_name(kind),
         )
         for x, arm in zip(xs, group, strict=True):
             # Spread sideways, so that equal trials do not cover each other.
-            trials(axes, x + np.linspace(-0.3, 0.3, len(arm.seeds)) * width, arm.trial_means)
-            error_bar(axes, x, arm.mean, arm.ci95)
+            style.trials(axes, x + np.linspace(-0.3, 0.3, len(arm.seeds)) * width, arm.trial_means)
+            style.error_bar(axes, x, arm.mean, arm.ci95)
     axes.set_xticks(range(len(methods)), methods)
     # A bar's length shows its value only from zero.
     axes.set_ylim(bottom=0)
-    plain(axes, grid="y")
+    style.plain(axes, grid="y")
 
 
-@styled
+@style.styled
 def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
     """Draws the change by each attack, on the same questions and seeds, with 95% intervals.
 
@@ -91,7 +76,7 @@ def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Fig
     """
     kinds = [kind for kind in kinds if kind not in UNATTACKED]
     methods, panels = methods_in(arms), _by_other_settings(arms)
-    figure, grid = stacked(len(panels))
+    figure, grid = style.stacked(len(panels))
     for axes, (title, group) in zip(grid, panels.items(), strict=True):
         axes.set_title(title, loc="left")
         clean = {arm.method: arm for arm in group if arm.values[KIND] in UNATTACKED}
@@ -99,27 +84,28 @@ def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Fig
         # One call per panel, because Holm's correction is for all that the reader sees together.
         for comparison in compare_pairs(pairs):
             k = kinds.index(comparison.arm.values[KIND])
-            x = methods.index(comparison.arm.method) + offset(k, len(kinds), 0.7)
+            x = methods.index(comparison.arm.method) + style.offset(k, len(kinds), 0.7)
             # From 1 on: index 0 is the clean bar's in `by_kind`, and a kind has one colour in both figures.
-            colour = nth(COLOURS, k + 1)
+            colour = style.nth(style.COLOURS, k + 1)
             axes.vlines(x, *comparison.ci95, color=colour, linewidth=0.8)
             fill = colour if comparison.p_holm < SIGNIFICANT else "white"
             look: Any = {"markeredgecolor": colour, "markerfacecolor": fill, "markersize": 4.5}
-            axes.plot(x, comparison.difference, nth(MARKERS, k + 1), **look)
+            axes.plot(x, comparison.difference, style.nth(style.MARKERS, k + 1), **look)
         axes.axhline(0, color="black", linewidth=0.6)
         axes.set_xticks(range(len(methods)), methods)
         axes.set_ylabel(f"{metric}, attacked minus clean")
-        plain(axes, grid="y")
+        style.plain(axes, grid="y")
     # Empty plots fill the legend: points above are drawn one at a time and without labels.
     for k, kind in enumerate(kinds, start=1):
-        grid[0].plot([], [], nth(MARKERS, k), color=nth(COLOURS, k), markersize=4.5, label=_name(kind))
-    look = {"color": GREY, "markerfacecolor": "white", "markersize": 4.5}
+        colour = style.nth(style.COLOURS, k)
+        grid[0].plot([], [], style.nth(style.MARKERS, k), color=colour, markersize=4.5, label=_name(kind))
+    look = {"color": style.GREY, "markerfacecolor": "white", "markersize": 4.5}
     grid[0].plot([], [], "o", label=f"p (Holm) not below {SIGNIFICANT}", **look)
-    legend_above(figure, grid[0], 5)
+    style.legend_above(figure, grid[0], 5)
     return figure
 
 
-@styled
+@style.styled
 def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
     """Draws each method's utility by the compromised agent, with 95% intervals; a panel per kind of attack.
 
@@ -128,25 +114,25 @@ def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: 
     kinds = [kind for kind in keys[KIND] if kind not in UNATTACKED]
     methods = methods_in(arms)
     positions = [position for position in keys[POSITION] if position is not None]
-    figure, grid = stacked(len(kinds), share_y=True)
+    figure, grid = style.stacked(len(kinds), share_y=True)
     for axes, kind in zip(grid, kinds, strict=True):
         axes.set_title(f"{_name(kind)} attack", loc="left")
         for i, method in enumerate(methods):
             of_method = [arm for arm in arms if arm.method == method]
             hit = [arm for arm in of_method if arm.values[KIND] == kind and arm.values[POSITION] in positions]
             if hit:
-                xs = [positions.index(arm.values[POSITION]) + offset(i, len(methods), 0.6) for arm in hit]
-                points(axes, i, xs, [arm.mean for arm in hit], [arm.ci95 for arm in hit], label=method)
+                xs = [positions.index(arm.values[POSITION]) + style.offset(i, len(methods), 0.6) for arm in hit]
+                style.points(axes, i, xs, [arm.mean for arm in hit], [arm.ci95 for arm in hit], label=method)
             # Without an attack there is no position: one line for all clean arms.
             clean = [arm.mean for arm in of_method if arm.values[KIND] in UNATTACKED]
             if clean:
-                axes.axhline(float(np.mean(clean)), color=nth(COLOURS, i), linewidth=0.7, linestyle=":")
+                axes.axhline(float(np.mean(clean)), color=style.nth(style.COLOURS, i), linewidth=0.7, linestyle=":")
         axes.set_ylabel(metric)
-        plain(axes, grid="y")
+        style.plain(axes, grid="y")
     names = [shown(position) for position in positions]
-    grid[-1].set_xticks(range(len(names)), names, rotation=90 if max(map(len, names)) > 6 else 0, fontsize=SMALL)
+    grid[-1].set_xticks(range(len(names)), names, rotation=90 if max(map(len, names)) > 6 else 0, fontsize=style.SMALL)
     grid[-1].set_xlabel("compromised agent (dotted: without an attack)")
-    legend_above(figure, grid[0])
+    style.legend_above(figure, grid[0])
     return figure
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from html import escape as html_text
 from pathlib import Path
@@ -26,10 +27,7 @@ CSV_HEADER = (
 def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed: int) -> list[Layout]:
     """Writes `tables/<name>.md`, `.tex` and `.csv` for each table of an experiment whose data the runs evaluated.
 
-    Args:
-        folder: the folder of the run or the sweep.
-        runs: finished runs.
-        seed: of the draws of intervals and tests.
+    folder: of the run or the sweep. seed: of the draws of intervals and tests.
     """
     written, tables = [], tables_of(experiment)
     # A method in one table of the experiment must not turn up as unknown in another.
@@ -48,7 +46,6 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed:
 
 
 def print_paths(folder: Path, written: Sequence[Layout]) -> None:
-    """Prints the paths of the tables."""
     for layout in written:
         print(f"In the form of the paper: {visible(str(folder / TABLES / layout.name))}.md, .tex and .csv")
 
@@ -78,10 +75,7 @@ def _headers(layout: Layout) -> list[str]:
 
 def _plain(text: str) -> str:
     """Text with Markdown's special characters escaped, also for use inside a table."""
-    # The backslash first, or it would escape the ones that were just added.
-    for mark in ("\\", "|", "*", "_", "<", "`", "["):
-        text = text.replace(mark, f"\\{mark}")
-    return text
+    return re.sub(r"[\\|*_<`\[]", r"\\\g<0>", text)
 
 
 def latex(layout: Layout) -> str:
@@ -124,7 +118,6 @@ def latex(layout: Layout) -> str:
     return "\n".join([*lines, "\\end{table*}", ""])
 
 
-# Replaced letter by letter in one pass, so that no escape is escaped again.
 ESCAPED = {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
@@ -142,7 +135,7 @@ ESCAPED = {
 
 def escape(text: str) -> str:
     """Text with LaTeX's special characters escaped."""
-    return "".join(ESCAPED.get(letter, letter) for letter in text)
+    return text.translate(str.maketrans(ESCAPED))
 
 
 def table_csv(table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure]) -> str:

@@ -98,10 +98,12 @@ def best_reachable(team: OpinionTeam, truth: Truth, evaluated: int) -> tuple[Wir
         candidates += [(effects, float(level)) for level in np.quantile(known, np.linspace(0, 0.95, LEVELS))]
 
     def graph(effects: Edges[Floats], level: float, number: int) -> Wirings:
-        kept = Edges(acyclic(off_diagonal(effects.spatial >= level), effects.spatial), effects.temporal >= level)
+        # A spatial graph has no self-loops.
+        spatial = (effects.spatial >= level) & ~np.eye(team.agents, dtype=bool)
+        left = Edges(acyclic(spatial, effects.spatial), effects.temporal >= level)
         read = np.zeros(team.agents, dtype=bool)
         read[readers[:number]] = True
-        return as_wirings(kept, team.model.rounds, decision=read)
+        return as_wirings(left, team.model.rounds, decision=read)
 
     def tried(effects: Edges[Floats], level: float, number: int) -> float:
         # Not the final questions: a maximum over many graphs is too high on the questions that chose it.
@@ -114,11 +116,6 @@ def best_reachable(team: OpinionTeam, truth: Truth, evaluated: int) -> tuple[Wir
     effects, level = max(candidates, key=lambda candidate: tried(candidate[0], candidate[1], number))
     best = graph(effects, level, number)
     return best, utility(team, best, None, evaluated)
-
-
-def off_diagonal(present: np.ndarray) -> np.ndarray:
-    """Removes self-loops, which a spatial graph cannot have."""
-    return present & ~np.eye(len(present), dtype=bool)
 
 
 def utility(
@@ -138,12 +135,8 @@ def repeat(wirings: Wirings, k: int) -> Wirings:
         return np.broadcast_to(array[:1], (k, *array.shape[1:]))
 
     allowed = Edges(*map(times, wirings.allowed))
+    speaks = None if wirings.speaks is None else times(wirings.speaks)
+    fixed = times(wirings.decision), times(wirings.decision_allowed)
     return Wirings(
-        times(wirings.spatial),
-        times(wirings.temporal),
-        allowed,
-        times(wirings.order),
-        times(wirings.decision),
-        times(wirings.decision_allowed),
-        speaks=None if wirings.speaks is None else times(wirings.speaks),
+        times(wirings.spatial), times(wirings.temporal), allowed, times(wirings.order), *fixed, speaks=speaks
     )

@@ -144,7 +144,7 @@ def least_questions(edges: int) -> int:
 
     By a two-sided sign test, p = 2 / 2^n, after correction for this many edges.
     """
-    # Solved for n: 2 / 2^n < LEVEL / edges.
+    # 2 / 2^n < LEVEL / edges, solved for n.
     return ceil(1 + log2(max(edges, 1) / LEVEL))
 
 
