@@ -94,17 +94,6 @@ class Comparison:
     seeds: int
 
 
-@dataclass(frozen=True, slots=True)
-class TrialAnswers:
-    """A method's answers in one trial: utilities by question, tokens and seconds per question."""
-
-    trial: TrialResult
-    method: str
-    utilities: Mapping[str, float]
-    tokens: float
-    seconds: float
-
-
 def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
     """Returns the varied keys of a sweep with their values.
 
@@ -127,13 +116,13 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
     return axes
 
 
-def read_answers(folder: Path, results: Sequence[TrialResult]) -> list[TrialAnswers]:
-    """Reads the recorded answers of a sweep's trials, in the order of `results` and of their methods.
+def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
+    """Reads an arm for each trial of a sweep and each of its methods, with all of the trial's values.
 
     A trial that was stopped before its evaluation has none. Raises UserError when the records of a trial are
     missing or damaged.
     """
-    read = []
+    arms, utilities = [], []
     for result in results:
         run = RunFolder(folder / TRIALS / result.name)
         recorded = by_method(run)
@@ -145,24 +134,19 @@ def read_answers(folder: Path, results: Sequence[TrialResult]) -> list[TrialAnsw
                     f"{folder / TRIALS / result.name} has no scores of {method}: restore its scores.jsonl, or delete "
                     "its line from trials.jsonl and resume the sweep"
                 )
-            utilities = {id: scored.utility for id, scored in answers.items()}
+            utilities.append({id: scored.utility for id, scored in answers.items()})
             # From the records rather than metrics.json, which rounds and has no value per question.
             tokens = sum(scored.prompt_tokens + scored.completion_tokens for scored in answers.values())
-            read.append(TrialAnswers(result, method, utilities, tokens / len(answers), seconds[method]))
-    return read
-
-
-def arms_of(answers: Sequence[TrialAnswers], results: Sequence[TrialResult]) -> list[Arm]:
-    """Returns the arms of a sweep, whose settings are what varies among `results`."""
-    keys = varied(results)
+            costs = (tokens / len(answers),), (seconds[method],)
+            arms.append((method, result.values, (result.seed,), *costs))
     # One matrix for all, so that columns are the same questions in every arm.
-    matrix = as_matrix([one.utilities for one in answers])
-    arms = []
-    for one, row in zip(answers, matrix, strict=True):
-        values = {key: one.trial.values.get(key) for key in keys}
-        # One trial is one row; `merge` stacks the rows of a setting.
-        arms.append(Arm(one.method, values, (one.trial.seed,), (one.tokens,), (one.seconds,), row[None]))
-    return merge(arms)
+    return [Arm(*arm, row[None]) for arm, row in zip(arms, as_matrix(utilities), strict=True)]
+
+
+def arms_of(trials: Sequence[Arm], results: Sequence[TrialResult]) -> list[Arm]:
+    """Merges the arms of trials into those of a sweep, whose settings are what varies among `results`."""
+    keys = varied(results)
+    return merge([replace(arm, values={key: arm.values.get(key) for key in keys}) for arm in trials])
 
 
 def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:

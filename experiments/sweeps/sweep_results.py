@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_words, merge, natural_pairs, read_answers
+from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_words, merge, natural_pairs, read_trials
 from experiments.analysis.figures.draw import draw_sweep
 from experiments.analysis.reports import write_sweep_report
 from experiments.analysis.run_table import shared_notes
@@ -27,7 +27,7 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
         return
     finished = [result for result in results if not result.stopped]
     # First, since it says which trial's records are not there.
-    read_once = read_answers(folder, finished)
+    read_once = read_trials(folder, finished)
     metric = open_dataset(first, open_cache(first.config)).metric
     rows = sweep_rows(folder, results, config.seed)
     write(folder, rows, failed, config.experiment)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import Arm, arms_of, read_answers
+from experiments.analysis.compare import Arm, arms_of, read_trials
 from experiments.analysis.figures.draw import draw_sweep
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS, TrialResult
@@ -18,11 +18,11 @@ Ability = Callable[[str, Mapping[str, Any], int], float]  # of method, values an
 
 
 def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
-    return arms_of(read_answers(folder, results), results)
+    return arms_of(read_trials(folder, results), results)
 
 
 def draw(folder: Path, results: Sequence[TrialResult], metric: str, timed: bool = False) -> list[Path]:
-    return draw_sweep(folder, results, read_answers(folder, results), metric, timed)
+    return draw_sweep(folder, results, read_trials(folder, results), metric, timed)
 
 
 def make_sweep(

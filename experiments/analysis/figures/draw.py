@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from actors.spawned import cores
-from experiments.analysis.compare import KIND, POSITION, TrialAnswers, arms_of, merge, varied
+from experiments.analysis.compare import KIND, POSITION, Arm, arms_of, merge, varied
 from experiments.analysis.figures.axes import by_setting
 from experiments.analysis.figures.costs import Timed, sweep_costs, utility_against_tokens, utility_and_seconds
 from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
@@ -46,7 +46,7 @@ def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False,
 
 
 def draw_sweep(
-    folder: Path, results: Sequence[TrialResult], answers: Sequence[TrialAnswers], metric: str, timed: bool = False
+    folder: Path, results: Sequence[TrialResult], trials: Sequence[Arm], metric: str, timed: bool = False
 ) -> list[Path]:
     """Draws every figure that a sweep has results for, below `figures/`. Returns the PNGs' paths.
 
@@ -58,12 +58,9 @@ def draw_sweep(
 
     Intervals are over questions and trials; each trial is a faint point. Trials without an evaluation are left out.
 
-    Args:
-        answers: what the trials recorded (`read_answers`).
-
-    Raises UserError when the records of a trial are missing.
+    trials: what they recorded (`read_trials`). Raises UserError when the records of a trial are missing.
     """
-    arms = arms_of(answers, results)
+    arms = arms_of(trials, results)
     if not arms:
         return []
     keys = varied(results)
@@ -79,8 +76,8 @@ def draw_sweep(
     elif keys:
         figures["settings"] = by_setting(arms, keys, metric)
     if all(key.partition(".")[0] == "data" for key in keys):
-        trials = [by_method(RunFolder(folder / TRIALS / result.name)) for result in results]
-        if supporting := f1_by_supporting(trials):
+        recorded = [by_method(RunFolder(folder / TRIALS / result.name)) for result in results]
+        if supporting := f1_by_supporting(recorded):
             figures["f1-by-supporting"] = supporting
     if PATHS in keys and (followed := path_answers(folder, results)):
         figures["paths"] = by_paths(followed, metric)

@@ -110,13 +110,10 @@ def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
 
 def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> ResultTable:
     """Returns a row per condition, with the paired tests as notes."""
-    names = ("utility_single", "utility_multi", "taken_over", "turned")
+    names = ("utility", "utility_single", "utility_multi", "taken_over", "turned")
     return ResultTable(
         columns=(COLUMNS[0], f"{metric} (95% interval)", *COLUMNS[1:]),
-        rows=[
-            (condition, *(_cell(row.get(name)) for name in ("utility", *names)))
-            for condition, row in found["conditions"].items()
-        ],
+        rows=[(condition, *(_cell(row.get(name)) for name in names)) for condition, row in found["conditions"].items()],
         notes=tuple(_notes(metrics, metric)),
     )
 

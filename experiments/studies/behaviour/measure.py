@@ -7,7 +7,6 @@ that two answers differ by the condition alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from actors.agents.roles import TEXTUAL
@@ -125,11 +124,6 @@ class MisledAgent:
         )
 
 
-def with_evidence(item: Item, evidence: Sequence[Source]) -> Question:
-    """Returns the question with this evidence, without its label."""
-    return replace(item.question, evidence=tuple(evidence), own=item.own)
-
-
 def colleague_names(count: int) -> tuple[str, ...]:
     """Names colleagues after the roles, with numbers where there are more colleagues than roles."""
     roles = [role.name for role in TEXTUAL]
@@ -185,4 +179,4 @@ class Behaviour:
         if id not in self._found:
             most = max(self._settings.irrelevant, default=0)
             self._found[id] = find_evidence(item, self._context.evidence.store, most)
-        return with_evidence(item, self._found[id].shown(condition, seed))
+        return replace(item.question, evidence=self._found[id].shown(condition, seed), own=item.own)

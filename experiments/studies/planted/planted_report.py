@@ -102,8 +102,8 @@ def tables(summaries: Sequence[PlantedSummary]) -> tuple[ResultTable, ResultTabl
     Cells are means and half the width of their 95% intervals.
     """
     learners = [row for row in summaries if any(name.startswith("regret") for name in row.measures)]
-    regrets = dict.fromkeys(name for row in learners for name in row.measures if name.startswith("regret"))
-    return _table(summaries, COLUMNS), _table(learners, {name: name for name in regrets})
+    regrets = {name: name for row in learners for name in row.measures if name.startswith("regret")}
+    return _table(summaries, COLUMNS), _table(learners, regrets)
 
 
 def _table(summaries: Sequence[PlantedSummary], columns: Mapping[str, str]) -> ResultTable:

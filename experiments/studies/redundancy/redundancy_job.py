@@ -46,31 +46,27 @@ class RedundancyJob(DiscussionJob):
         write(context, await Redundancy(discussions, _questions(context.config)).run())
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> None:
-        show(folder, tracker)
+        """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
+        from experiments.studies.redundancy.redundancy_figure import draw  # imports matplotlib
+
+        metrics = json.loads((folder.path / FILE).read_text())
+        drawn = draw(folder, metrics)
+        # Put among the paired tests, which the tracker logs unchanged.
+        groups = {f"redundancy/{kind}": row for kind, row in metrics["kinds"].items()}
+        for learner, kinds in metrics["learners"].items():
+            groups |= {f"redundancy/{learner}/{kind}": row for kind, row in kinds.items()}
+        tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, drawn, total(folder))
+        print()
+        # Costs belong below the last table, after its notes.
+        *before, last = tables(metrics)
+        for table in before:
+            table.print()
+        last.print(further=usage_lines(folder))
 
 
 def _questions(config: Config) -> int:
     assert isinstance(config, RedundancyConfig)
     return config.redundancy.questions
-
-
-def show(run: RunFolder, tracker: Tracker) -> None:
-    """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
-    from experiments.studies.redundancy.redundancy_figure import draw  # imports matplotlib
-
-    metrics = json.loads((run.path / FILE).read_text())
-    drawn = draw(run, metrics)
-    # Put among the paired tests, which the tracker logs unchanged.
-    groups = {f"redundancy/{kind}": row for kind, row in metrics["kinds"].items()}
-    for learner, kinds in metrics["learners"].items():
-        groups |= {f"redundancy/{learner}/{kind}": row for kind, row in kinds.items()}
-    tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, drawn, total(run))
-    print()
-    # Costs belong below the last table, after its notes.
-    *before, last = tables(metrics)
-    for table in before:
-        table.print()
-    last.print(further=usage_lines(run))
 
 
 def tables(metrics: Metrics) -> tuple[ResultTable, ...]:

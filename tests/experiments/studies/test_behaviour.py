@@ -35,7 +35,6 @@ from experiments.studies.behaviour.measure import (
     colleague_names,
     conditions,
     find_evidence,
-    with_evidence,
 )
 from run import main
 
@@ -91,7 +90,8 @@ def test_colleagues_give_one_wrong_answer_and_the_label_stays_behind(config: Con
     target = Targets(dataset, seed=0).of(item)
     assert target is not None
     team = ScriptedTeam([SINGLE])
-    trace = asyncio.run(MisledAgent("told_7", 7, target).answer(with_evidence(item, ()), team.ask, seed=3))
+    question = replace(item.question, own=item.own)
+    trace = asyncio.run(MisledAgent("told_7", 7, target).answer(question, team.ask, seed=3))
     assert not dataset.score(item, target).utility
     heard = team.turns[0].heard
     assert sum(one.weight for one in heard) == pytest.approx(1)
