@@ -118,24 +118,26 @@ def latex(layout: Layout) -> str:
     return "\n".join([*lines, "\\end{table*}", ""])
 
 
-ESCAPED = {
-    "\\": "\\textbackslash{}",
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-    "–": "--",
-    "±": "$\\pm$",
-    "³": "$^3$",
-    "⁺": "$^+$",
-    "<": "$<$",
-    ">": "$>$",
-    "ε": "$\\epsilon$",
-    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
-}
+ESCAPED = str.maketrans(
+    {
+        "\\": "\\textbackslash{}",
+        "~": "\\textasciitilde{}",
+        "^": "\\textasciicircum{}",
+        "–": "--",
+        "±": "$\\pm$",
+        "³": "$^3$",
+        "⁺": "$^+$",
+        "<": "$<$",
+        ">": "$>$",
+        "ε": "$\\epsilon$",
+        **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+    }
+)
 
 
 def escape(text: str) -> str:
     """Text with LaTeX's special characters escaped."""
-    return text.translate(str.maketrans(ESCAPED))
+    return text.translate(ESCAPED)
 
 
 def table_csv(table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure]) -> str:
