@@ -29,9 +29,7 @@ def asset(name: str) -> str:
 def write(path: Path, title: str, sections: Iterable[tuple[str, Iterable[str]]], scripts: Sequence[str]) -> Path:
     """Writes a page of sections (heading, lines of HTML) atomically, without empty sections.
 
-    Args:
-        title: plain text, as the headings are.
-        scripts: names of files in `assets/`, run in this order once the page is loaded.
+    scripts: names of files in `assets/`, run in this order once the page is loaded.
     """
     # Sections may be generators, so they are joined once here, before links and sections both need them.
     filled = [(heading, body) for heading, lines in sections if (body := "\n".join(lines))]

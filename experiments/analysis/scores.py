@@ -50,10 +50,7 @@ def by_tag(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Averages over parts of a benchmark: by subject, hop, task or any other tag of its questions.
 
-    Args:
-        utilities: by method and question.
-        tags: by question; a value of several, such as `IMG+TXT`, counts as each.
-
+    utilities: by method and question. tags: by question; a value of several, such as `IMG+TXT`, counts as each.
     Returns the number of `questions` and each method's mean `utility`, by tag and value in alphabetical order, without
     tags that have one value only.
     """

@@ -98,9 +98,7 @@ def heat_map(
 ) -> Figure:
     """Draws a panel per title: each cell's mean and half its interval; hatched cells were not run.
 
-    Args:
-        names: labels of the axes down and across.
-        note: a line above all panels.
+    names: labels of the axes down and across. note: a line above all panels.
     """
     # Sizes below are in inches, fitted to the text of a cell at SMALL.
     wide = max(0.5 * len(across), 1.4)

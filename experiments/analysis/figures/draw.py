@@ -24,10 +24,8 @@ from experiments.records.trials import TRIALS, TrialResult
 def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False, at_once: int = 1) -> list[Path]:
     """Draws every figure that a run has records for, as PDF, SVG and PNG in its folder. Returns the PNGs' paths.
 
-    Args:
-        metric: the name of the data set's utility (EM, accuracy).
-        timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
-        at_once: figures saved in parallel.
+    timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
+    at_once: figures saved in parallel.
     """
     figures: dict[str, Figure] = {}
     for graph in run.all_learned():

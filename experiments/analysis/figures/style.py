@@ -1,6 +1,4 @@
-"""Style, common marks and saving of all figures.
-
-Figures are for print, in grey and with any colour vision; equal data give equal bytes.
+"""Style, common marks and saving of all figures; equal data give equal bytes.
 
 Figures are made without pyplot, so that drawing has no global state. They are as wide as a column or a page of a
 two-column paper, no text is smaller than 7 points at that size, and colour is never the only sign.

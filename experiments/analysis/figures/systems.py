@@ -156,10 +156,7 @@ def by_paths(answers: Sequence[PathAnswers], metric: str) -> Figure:
 def f1_by_supporting(trials: Sequence[Mapping[str, Mapping[str, Scored]]]) -> Figure | None:
     """Draws each method's mean F1 by the number of documents that a question rests on.
 
-    Intervals are over questions and trials. None where there are not two numbers to compare.
-
-    Args:
-        trials: answers by method and question.
+    trials: answers by method and question; intervals are over both. None where there are not two numbers to compare.
     """
     tagged = {
         question: scored.tags[SUPPORTING]

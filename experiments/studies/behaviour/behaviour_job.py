@@ -69,11 +69,7 @@ def _settings(config: Config) -> BehaviourSettings:
 
 
 def run_facts(config: Config, settings: BehaviourSettings, dataset: Dataset, answering: str) -> RunFacts:
-    """Presents the conditions as methods of a run: each but the first is compared with the relevant evidence alone.
-
-    Args:
-        answering: the model's name.
-    """
+    """Presents the conditions as methods of a run: each but the first is compared with the relevant evidence alone."""
     named = [condition.name for condition in conditions(settings)]
     return RunFacts(
         experiment=config.experiment,

@@ -134,9 +134,12 @@ def repeat(wirings: Wirings, k: int) -> Wirings:
     def times(array: np.ndarray) -> np.ndarray:
         return np.broadcast_to(array[:1], (k, *array.shape[1:]))
 
-    allowed = Edges(*map(times, wirings.allowed))
-    speaks = None if wirings.speaks is None else times(wirings.speaks)
-    fixed = times(wirings.decision), times(wirings.decision_allowed)
     return Wirings(
-        times(wirings.spatial), times(wirings.temporal), allowed, times(wirings.order), *fixed, speaks=speaks
+        times(wirings.spatial),
+        times(wirings.temporal),
+        Edges(*map(times, wirings.allowed)),
+        times(wirings.order),
+        times(wirings.decision),
+        times(wirings.decision_allowed),
+        speaks=None if wirings.speaks is None else times(wirings.speaks),
     )
