@@ -1,4 +1,4 @@
-"""Prepares a run or a sweep: checks all of it before a run folder is made, or counts it where that is all."""
+"""Prepares a run or a sweep: checks it before a run folder is made, or counts it where it is a dry run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiments.records.recorder import RunFolder
 class Prepared:
     """A run or a sweep that is ready to start.
 
-    work: does it in its run folder; False after trials that failed, while a single run ends well or raises.
+    work: the run in its folder. Returns False if trials of a sweep failed; a single run raises instead.
     """
 
     config: Config
@@ -29,7 +29,7 @@ def prepare(config: Config, overrides: Overrides | None) -> Prepared | None:
     Raises:
         UserError: anything that would end the run at its start or later.
     """
-    # Imported where they are needed: a refused argument waits for none of them, and a run for no sweep.
+    # Imported where they are needed, so that a run does not wait for the sweep's imports.
     if is_sweep(config):
         if config.dry_run:
             from experiments.dry_run.dry_sweep import dry_run_sweep

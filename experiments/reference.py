@@ -32,12 +32,12 @@ experiments:"""
 
 
 def usage() -> str:
-    """How to call run.py, with a line for each experiment."""
+    """Describes the calls of run.py, with a line for each experiment."""
     return "\n".join([USAGE, *(f"  {name:<18} {description}" for name, description in experiments().items())])
 
 
 def reference(topic: str) -> str:
-    """The reference of one topic, as lines of a name and a description. Raises UserError for an unknown topic."""
+    """Lists one topic's names and descriptions. Raises UserError for an unknown topic."""
     if topic not in TOPICS:
         raise UserError(f"help={topic}: there is no such topic.{near_miss(topic, TOPICS)} Known: {', '.join(TOPICS)}")
     return "\n".join(_laid_out(TOPICS[topic]()))

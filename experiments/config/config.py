@@ -1,4 +1,4 @@
-"""The configuration of a run: a typed tree of settings, each group beside the code that it configures."""
+"""The configuration of a run: a typed tree of settings, each group defined next to its code."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Config:
     wandb: WandbSettings = setting(factory=WandbSettings)
 
 
-# How a run goes, and what it keeps and draws: none of these changes an answer.
+# None of these changes an answer.
 HOW_IT_RUNS = ("concurrency", "figures", "runtime", "ray", "wandb", "completions", "costs", "cache")
 # Neither do these of a model.
 _OF_A_MODEL = """replicas capacity gpus hang_s key_env timeout_s retries requests_per_minute

@@ -1,6 +1,6 @@
 """Roles from a file: `roles.file=<name or path>`, a list of roles with a name, a modality, an instruction and a form.
 
-What is read becomes the settings of these roles, as if it stood on the command line, so a run's config.yaml holds it.
+They become the settings `roles.<role>` of the run, so its config.yaml holds them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FOLDER = Path(__file__).parents[1] / "presets" / "roles"
 _KEYS = ("name", "modality", "instruction", "form")
 _FIELD_KEYS = tuple(f.name for f in fields(RoleField))
 _MODALITIES = (Modality.TEXT.value, Modality.VISUAL.value)
-# The nearest kind to what a field of one's own holds: it says how a reply is read, and what the embedded reader says.
-_HELD = {
+# The nearest built-in kind of field, which decides how a reply is parsed and what the embedded reader writes.
+_KINDS = {
     "text": FieldKind.SUMMARY,
     "picture": FieldKind.DESCRIPTION,
     "entity": FieldKind.ENTITY,
@@ -38,10 +38,10 @@ _VALUES = {"triple": Value.TRIPLE, "answer": Value.ANSWER, "confidence": Value.S
 
 
 def read_roles(name: str) -> dict[str, Any]:
-    """The settings of a file's roles by their names in traces: a file of ours, or one of the user's own.
+    """Reads the settings of a file's roles, by their names in traces; the file is built in or the user's.
 
-    A role with a modality is one of the team, and is called `<modality>_<name>`; one without has its name in traces.
-    Raises UserError where there is no such file, or what it says is no list of roles.
+    A role with a modality belongs to the team and is named `<modality>_<name>`.
+    Raises UserError where there is no such file, or it holds no list of roles.
     """
     where = f"roles.file={name}"
     own = name.endswith((".yaml", ".yml"))
@@ -97,7 +97,7 @@ def _check_keys(where: str, held: Any, known: tuple[str, ...]) -> None:
 def field_of(part: RoleField) -> Field:
     """A field of a role's own form as agents are asked for it."""
     return Field(
-        _HELD[part.value],
+        _KINDS[part.value],
         part.asks,
         values=tuple(part.choices),
         many=part.many,

@@ -1,8 +1,7 @@
 """Refuses settings that were chosen and have no effect in a run, before it starts.
 
-A setting that is passed over in silence looks as if it had been tried: a sweep of it shows no difference, and a model's
-name is in a report for which another model answered. Fields of settings classes declare when they count
-(`actors.settings.setting`); one loop evaluates that for every key that was set.
+A setting that is ignored in silence looks as if it had been tried: a sweep of it shows no difference, or a report names
+a model that did not answer. Fields of settings classes declare when they count (`actors.settings.setting`).
 """
 
 from __future__ import annotations
@@ -160,10 +159,9 @@ def _is_own(value: str) -> bool:
 
 
 def _idle_axis(plan: Plan, key: str) -> str | None:
-    """The same for an axis of a sweep, of settings that scripts give for any methods."""
-    if key.partition(".")[0] not in _LEARNING or key in _NOT_ONLY or plan.learns:
-        return None
-    return FACTS["learns"]
+    """A reason for an axis of settings that a single run may have without effect."""
+    idle = key.partition(".")[0] in _LEARNING and key not in _NOT_ONLY and not plan.learns
+    return FACTS["learns"] if idle else None
 
 
 def _differs(config: Config, key: str) -> bool:
