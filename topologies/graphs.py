@@ -8,13 +8,15 @@ every agent hears, from the previous round, itself and its neighbours by spatial
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import networkx as nx
 import numpy as np
 
 from actors.messages import derive_seed
 from topologies.wiring import Bools, Edges, Floats, Ints, Wirings
+
+NEIGHBOURS = 4  # of each agent, in graphs of few neighbours; even, as no graph has an odd sum of degrees
+REWIRED = 0.1  # share of a small world's edges that lead elsewhere
 
 
 def complete(agents: int) -> Edges[Ints]:
@@ -30,25 +32,20 @@ def chain(agents: int) -> Edges[Ints]:
 
 def star(agents: int) -> Edges[Ints]:
     """Agent 0 speaks last and hears all the others."""
-    # A tree in which all are children of the root. A team of one has none, and `tree` asks for a branching of 1.
-    return tree(agents, branching=max(1, agents - 1))
+    others = np.arange(1, agents)
+    return _both_kinds(agents, np.column_stack([others, np.zeros_like(others)]))
 
 
-def tree(agents: int, branching: int = 2) -> Edges[Ints]:
-    """Children report to their parent, (i - 1) // branching; agent 0, the root, speaks last."""
-    _at_least_one("branching", branching)
+def tree(agents: int) -> Edges[Ints]:
+    """Binary tree: children report to their parent, (i - 1) // 2; agent 0, the root, speaks last."""
     children = np.arange(1, agents)
-    return _both_kinds(agents, np.column_stack([children, (children - 1) // branching]))
+    return _both_kinds(agents, np.column_stack([children, (children - 1) // 2]))
 
 
-def layered(agents: int, layers: int = 2) -> Edges[Ints]:
-    """`layers` consecutive groups of nearly one size; each group hears the whole group before it."""
-    _at_least_one("layers", layers)
-    # Integer division spreads a remainder over the layers; `max` allows an empty team.
-    layer = np.arange(agents) * layers // max(agents, 1)
-    groups = [np.flatnonzero(layer == number) for number in range(layers)]
-    between = [_every(before, after) for before, after in pairwise(groups)]
-    return _both_kinds(agents, np.concatenate([_NO_PAIRS, *between]))
+def layered(agents: int) -> Edges[Ints]:
+    """Two layers, the first of half the agents, rounded up; each agent of the second hears all of the first."""
+    first, second = np.split(np.arange(agents), [(agents + 1) // 2])
+    return _both_kinds(agents, _every(first, second))
 
 
 def debate(agents: int) -> Edges[Ints]:
@@ -64,24 +61,21 @@ def ring(agents: int) -> Edges[Ints]:
     return Edges(edges.spatial, np.unique(np.concatenate([edges.temporal, ends]), axis=0))
 
 
-def regular(agents: int, neighbours: int = 4, seed: int = 0) -> Edges[Ints]:
-    """Random graph with so many neighbours for each agent; of two, the later hears the earlier."""
-    _at_least_one("neighbours", neighbours)
-    if agents <= neighbours + 1:
+def regular(agents: int, seed: int = 0) -> Edges[Ints]:
+    """Random graph with `NEIGHBOURS` for each agent; of two, the later hears the earlier."""
+    if agents <= NEIGHBOURS + 1:
         return complete(agents)
-    # No graph has an odd sum of degrees.
-    each = neighbours + (agents * neighbours) % 2
-    return _undirected(nx.random_regular_graph(each, agents, seed=derive_seed(seed, "regular graph", agents) % 2**32))
+    drawn = derive_seed(seed, "regular graph", agents) % 2**32
+    return _undirected(nx.random_regular_graph(NEIGHBOURS, agents, seed=drawn))
 
 
-def small_world(agents: int, neighbours: int = 4, rewired: float = 0.1, seed: int = 0) -> Edges[Ints]:
-    """Ring of nearest neighbours with a share of edges led elsewhere (Watts and Strogatz 1998); of two neighbours,
-    the later hears the earlier."""
-    _at_least_one("neighbours", neighbours)
-    if agents <= neighbours + 1:
+def small_world(agents: int, seed: int = 0) -> Edges[Ints]:
+    """Ring of `NEIGHBOURS` nearest agents with a share of edges led elsewhere (Watts and Strogatz 1998); of two
+    neighbours, the later hears the earlier."""
+    if agents <= NEIGHBOURS + 1:
         return complete(agents)
     drawn = derive_seed(seed, "small world", agents) % 2**32
-    return _undirected(nx.watts_strogatz_graph(agents, neighbours, rewired, seed=drawn))
+    return _undirected(nx.watts_strogatz_graph(agents, NEIGHBOURS, REWIRED, seed=drawn))
 
 
 def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> Edges[Ints]:
@@ -207,14 +201,6 @@ def as_wirings(
     return Wirings(each_round, between, Edges(each_round, between), order, readers, readers, speaks=present)
 
 
-def matrices(edges: Edges[Ints], agents: int) -> Edges[Bools]:
-    """Converts a graph's pairs to bool matrices [sender, receiver]."""
-    made = Edges(*(np.zeros((agents, agents), dtype=bool) for _ in edges))
-    for matrix, pairs in zip(made, edges, strict=True):
-        matrix[pairs[:, 0], pairs[:, 1]] = True
-    return made
-
-
 def to_networkx(
     edges: Edges[Ints],
     names: Sequence[str],
@@ -263,8 +249,3 @@ def _every(senders: Ints, receivers: Ints) -> Ints:
 def _undirected(graph: nx.Graph) -> Edges[Ints]:
     pairs = np.sort(np.array(graph.edges, dtype=np.int64).reshape(-1, 2), axis=1)
     return _both_kinds(len(graph), np.unique(pairs, axis=0))
-
-
-def _at_least_one(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")

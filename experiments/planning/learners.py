@@ -11,7 +11,7 @@ from experiments.config.config import Config
 from topologies.learning.learner_settings import Graph
 from topologies.learning.making import candidates_along, graph_of
 from topologies.learning.spec import DENSE, LearnerSpec
-from topologies.learning.variants import VARIANTS, LearnedMethod, Variant
+from topologies.learning.variants import VARIANTS, Estimator, LearnedMethod, Variant
 from topologies.method import Method
 
 
@@ -44,10 +44,10 @@ def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) 
 
 def check_samples(variant: Variant, samples: int) -> None:
     """Raises UserError where a learner gets too few samples of each question."""
-    if samples < (least := variant.estimator.least_samples):
+    if variant.estimator is Estimator.RLOO and samples < 2:
         raise UserError(
             f"training.samples={samples}: {variant.name} compares the samples of a question with each other and needs "
-            f"{least}; raise it, or leave {variant.name} out"
+            f"2; raise it, or leave {variant.name} out"
         )
 
 

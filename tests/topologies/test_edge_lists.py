@@ -104,7 +104,7 @@ def test_ten_thousand_agents_discuss_along_few_edges_without_a_matrix_of_all_pai
         return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, answer="yes")
 
     tracemalloc.start()
-    wiring = constant_wiring(graphs.regular(agents, neighbours=4, seed=0), agents, rounds=2)
+    wiring = constant_wiring(graphs.regular(agents, seed=0), agents, rounds=2)
     walk = Wired("regular", [f"a{number}" for number in range(agents)], wiring)
     trace = asyncio.run(walk.answer(Question("q", "?"), ask, seed=0))
     peak = tracemalloc.get_traced_memory()[1]

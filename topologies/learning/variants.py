@@ -44,11 +44,6 @@ class Estimator(StrEnum):
         """
         return self is not Estimator.EFFECTS
 
-    @property
-    def least_samples(self) -> int:
-        """Samples of each question that it needs."""
-        return 2 if self is Estimator.RLOO else 1
-
 
 class Rule(StrEnum):
     """Pruning rules (pruning_rules.py)."""
