@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,16 +27,10 @@ BATCH_ROWS = 512
 IVF_FROM_ROWS = 20_000  # below, an exact scan takes a few milliseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
-    """A finished index: its table, with a row for every source, and its folder, which may be deleted."""
-
-    table: Table
-    folder: Path
-
-
-def open_index(folder: Path, corpus: Corpus, encoders: Encoders, corpus_key: str | None = None) -> Index:
+def open_index(folder: Path, corpus: Corpus, encoders: Encoders, corpus_key: str | None = None) -> tuple[Table, Path]:
     """Opens the index of `corpus` under `folder`, after building it where it is absent or incomplete.
+
+    Returns the table, with a row for every source, and its own folder.
 
     Raises:
         StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
@@ -49,7 +42,7 @@ def open_index(folder: Path, corpus: Corpus, encoders: Encoders, corpus_key: str
     target = folder.absolute() / f"index-{hashlib.blake2b(key.encode(), digest_size=12).hexdigest()}"
     built(target, lambda empty: _build(empty, corpus, encoders))
     (table,) = opened(target, {TABLE: "rows"})
-    return Index(table, target)
+    return table, target
 
 
 def corpus_digest(corpus: Corpus, with_pictures: bool) -> str:

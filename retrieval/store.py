@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from actors.messages import TABLE_OF_PAGE, Hit, Kind, Search, SearchMode, Source
 from retrieval.built_folder import all_rows, reading
 from retrieval.embed import PICTURE_VECTOR, Encoder, Encoders, Vectors, well_formed, words_of
-from retrieval.index import BATCH_ROWS, Corpus, Index, open_index, source_of
+from retrieval.index import BATCH_ROWS, Corpus, open_index, source_of
 from retrieval.table_search import TableSearch, fused, quoted
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
 
 COLUMNS = ["id", "doc", "kind", "title", "body", "image"]
 FUSED_ROWS = 50  # rows of each ranking in a fusion, for any k: the best 3 are the first 3 of the best 10
@@ -39,8 +42,10 @@ EVERYTHING = SearchSpace()
 class Store:
     """The sources of one corpus, encoded. Any number of threads may search it at once."""
 
-    def __init__(self, index: Index, encoders: Encoders) -> None:
-        self._index = index
+    def __init__(self, table: Table, folder: Path, encoders: Encoders) -> None:
+        """Searches a table of `open_index` in its folder, next to which lies a graph made from it."""
+        self._table = table
+        self.folder = folder
         self._encoders = encoders
 
     @classmethod
@@ -63,10 +68,10 @@ class Store:
             StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
         """
         encoders = Encoders(encoder, picture_encoder or encoder)
-        return cls(open_index(folder, corpus, encoders, corpus_key), encoders)
+        return cls(*open_index(folder, corpus, encoders, corpus_key), encoders)
 
     def __len__(self) -> int:
-        return int(self._index.table.count_rows())
+        return int(self._table.count_rows())
 
     def search(self, search: Search, space: SearchSpace = EVERYTHING) -> list[Hit]:
         """Returns the k best sources, best first; equal scores by id.
@@ -96,7 +101,7 @@ class Store:
             page = f"lower(trim(split_part(title, '{TABLE_OF_PAGE}', 1)))"
             where.append(f"{page} IN ({quoted(search.pages)})")
         # Few rows pass these filters, and an index might miss them.
-        table, exact = self._index.table, any(part is not None for part in (space.pool, search.docs, search.pages))
+        exact = any(part is not None for part in (space.pool, search.docs, search.pages))
         columns = self._encoders.searched(search.kinds)
         if self._encoders.apart and not _WORD.search(text):  # a picture without words finds no texts
             columns = {column: encoder for column, encoder in columns.items() if column == PICTURE_VECTOR}
@@ -105,7 +110,7 @@ class Store:
         queries = {
             column: cache(partial(self._encode, query, text, column, encoder)) for column, encoder in columns.items()
         }
-        rows = TableSearch(table, COLUMNS, text, queries, " AND ".join(where), search.radius, exact)
+        rows = TableSearch(self._table, COLUMNS, text, queries, " AND ".join(where), search.radius, exact)
         with reading(self.folder):
             if mode == "hybrid":
                 ranked = fused([rows.by_text(max(FUSED_ROWS, k)), rows.by_vector(max(FUSED_ROWS, k))])[:k]
@@ -136,17 +141,12 @@ class Store:
 
     def everything(self) -> Iterator[Source]:
         """Iterates over the indexed corpus, reading a batch at a time."""
-        for batch in self._index.table.search().select(COLUMNS).limit(None).to_batches(BATCH_ROWS):
+        for batch in self._table.search().select(COLUMNS).limit(None).to_batches(BATCH_ROWS):
             yield from map(source_of, batch.to_pylist())
 
     def of(self, corpus: Corpus) -> Store:
         """Opens the store of another corpus with the same encoders, next to this one. Raises StoreError like `open`."""
-        return Store(open_index(self.folder.parent, corpus, self._encoders), self._encoders)
-
-    @property
-    def folder(self) -> Path:
-        """The index's folder; a graph made from the index lies next to it."""
-        return self._index.folder
+        return Store(*open_index(self.folder.parent, corpus, self._encoders), self._encoders)
 
     @property
     def encoder(self) -> Encoder:
@@ -163,7 +163,7 @@ class Store:
 
     def _all(self, where: str) -> list[Source]:
         with reading(self.folder):
-            rows = all_rows(self._index.table, COLUMNS, where)
+            rows = all_rows(self._table, COLUMNS, where)
         return sorted(map(source_of, rows), key=attrgetter("id"))
 
 
