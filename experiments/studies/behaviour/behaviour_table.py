@@ -1,0 +1,95 @@
+"""Summarises what one agent answered under every condition, and makes the table of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from actors.messages import derive_seed
+from experiments.analysis.result_table import ResultTable, with_interval
+from experiments.analysis.scores import by_method
+from experiments.analysis.statistics import bootstrap_interval
+from experiments.analysis.summary import Metrics, RunFacts, model_notes, rounded, verdicts
+from experiments.config.config import Config
+from experiments.config.study_settings import BehaviourSettings
+from experiments.datasets.item import Dataset
+from experiments.records.recorder import RunFolder
+from experiments.records.records import Scored
+from experiments.studies.behaviour.measure import NOTHING, RELEVANT, conditions
+
+HOP = "hop"  # the tag with the number of hops, in data sets that have it
+COLUMNS = ("condition", "single hop", "several hops", "gives the wrong\nanswer named", "turned from\nright to it")
+
+
+def run_facts(config: Config, settings: BehaviourSettings, dataset: Dataset, answering: str) -> RunFacts:
+    """Presents the conditions as methods of a run: each but the first is compared with the relevant evidence alone."""
+    named = [condition.name for condition in conditions(settings)]
+    return RunFacts(
+        experiment=config.experiment,
+        model=answering,
+        dataset=config.data.kind,
+        metric=dataset.metric,
+        methods=tuple(named),
+        pairs=tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT)),
+        seed=config.seed,
+    )
+
+
+def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
+    """Returns the content of behaviour.json: for each condition mean, 95% interval and number of questions of
+
+    utility: in all and by number of hops;
+    taken_over: share of answers that equal the wrong one, which colleagues give in the conditions with colleagues;
+    turned: the same, among questions that are answered right without colleagues.
+    """
+    answers = by_method(run)
+    alone = {scored.question for scored in answers[RELEVANT].values() if scored.utility > 0}
+    rows = {}
+    for condition in metrics["methods"]:
+        scored = list(answers[condition].values())
+        wrong = {s.question: s.attack_success or 0.0 for s in scored}
+        rows[condition] = {
+            **{f"utility_{hop}": _mean([s.utility for s in of], seed, hop, condition) for hop, of in _hops(scored)},
+            "utility": _mean([s.utility for s in scored], seed, "all", condition),
+            "taken_over": _mean(list(wrong.values()), seed, "taken over", condition),
+            "turned": _mean([wrong[question] for question in wrong if question in alone], seed, "turned", condition),
+        }
+    return {"model": metrics["model"], "dataset": metrics["dataset"], "conditions": rounded(rows)}
+
+
+def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> ResultTable:
+    """Returns a row per condition, with the paired tests as notes."""
+    names = ("utility", "utility_single", "utility_multi", "taken_over", "turned")
+    return ResultTable(
+        columns=(COLUMNS[0], f"{metric} (95% interval)", *COLUMNS[1:]),
+        rows=[(condition, *(_cell(row.get(name)) for name in names)) for condition, row in found["conditions"].items()],
+        notes=tuple(_notes(metrics, metric)),
+    )
+
+
+def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
+    yield (
+        f"{metrics['questions']:,} questions of {metrics['dataset']}, asked of one agent under every condition: "
+        "without evidence; with the relevant documents; with so many irrelevant passages and rows among them; and told "
+        "the same wrong answer by so many colleagues."
+    )
+    yield "Turned: of the questions that are answered right with the relevant documents alone."
+    yield from verdicts(metrics["paired"], metric)
+    yield from model_notes(metrics["model"])
+
+
+def _cell(value: Metrics | None) -> str:
+    return with_interval(value["mean"], value["ci95"]) if value else ""
+
+
+def _hops(scored: Sequence[Scored]) -> Iterator[tuple[str, list[Scored]]]:
+    for hop in ("single", "multi"):
+        of_hop = [s for s in scored if s.tags.get(HOP) == hop]
+        if of_hop:
+            yield hop, of_hop
+
+
+def _mean(values: Sequence[float], seed: int, *purpose: str) -> Metrics | None:
+    if not values:
+        return None
+    interval = bootstrap_interval(values, derive_seed(seed, "behaviour", *purpose))
+    return {"mean": sum(values) / len(values), "ci95": interval, "questions": len(values)}
