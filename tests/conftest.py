@@ -58,5 +58,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marked = {mark.name for mark in item.iter_markers()}
         if marked & {"ray", "slow"} and not marked & {"smoke", "vllm"}:
             item.add_marker(pytest.mark.full)
-        elif "vllm" not in marked:
-            item.add_marker(pytest.mark.fast)

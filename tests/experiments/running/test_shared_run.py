@@ -182,7 +182,7 @@ def test_a_trial_counts_each_step_once_also_when_it_is_resumed(output: Path, sto
     opened: Any = SimpleNamespace(
         shared=SimpleNamespace(agents=SimpleNamespace(team=lambda id: Parting(config))),
         judge=None,
-        data=lambda config: (dataset, evidence),
+        data=SimpleNamespace(of=lambda plan: (dataset, evidence)),
     )
 
     async def reported(most: int) -> list[Report]:
