@@ -27,6 +27,7 @@ from experiments.studies.planted.truth import best_reachable, random_wirings, tr
 from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, without, worlds
 from tests.support.paths import ROOT
 from tests.support.sessions import terminate
+from topologies import wiring
 from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
@@ -97,8 +98,8 @@ def test_reading_weights_are_those_of_the_runtime() -> None:
     for taken, weighed, equal in zip(present, reading_weights(present, p), reading_weights(present, None), strict=True):
         edges = listed(taken)
         at = tuple(edges.T)
-        np.testing.assert_allclose(weighed.numpy()[at], reading_weights(edges, of_edges(p, edges), 5), 1e-5)
-        np.testing.assert_allclose(equal.numpy()[at], reading_weights(edges, None, 5), 1e-5)
+        np.testing.assert_allclose(weighed.numpy()[at], wiring.reading_weights(edges, of_edges(p, edges), 5), 1e-5)
+        np.testing.assert_allclose(equal.numpy()[at], wiring.reading_weights(edges, None, 5), 1e-5)
 
 
 def test_the_truth_blames_the_adversary_and_agrees_with_removing_an_edge() -> None:
