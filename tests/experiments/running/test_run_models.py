@@ -29,6 +29,7 @@ from actors.messages import Role, Usage
 from actors.runtime.head import Head
 from experiments.config.loading import load
 from experiments.dry_run.dry_run import dry_run
+from experiments.jobs import plan_of
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from run import main
@@ -243,7 +244,7 @@ def test_a_dry_run_counts_just_the_turns_that_the_run_then_records_and_leaves_no
     first: tuple[Path, str], output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = set(output.iterdir())
-    plan = dry_run(load(words(output, "judge=reader", f"cache={output}/cache", "dry_run=true")))
+    plan = dry_run(plan_of(load(words(output, "judge=reader", f"cache={output}/cache", "dry_run=true"))))
     assert set(output.iterdir()) == before
     assert "Turns and calls are exact" in capsys.readouterr().out
     run = RunFolder(first[0])
