@@ -36,7 +36,7 @@ MADE = re.compile(
 
 def main(*words: str, printed: io.StringIO | None = None) -> tuple[int, str]:
     """Runs a command without drawing figures; returns exit code and standard error, with output in `printed`."""
-    drawn, figures.draw_run = figures.draw_run, lambda *_: []  # type: ignore[assignment]
+    drawn, figures.draw_run = figures.draw_run, lambda *_, **__: []  # type: ignore[assignment]
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed or io.StringIO()), contextlib.redirect_stderr(said), bounded(MEMORY):
