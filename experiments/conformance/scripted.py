@@ -4,6 +4,7 @@ and without a model."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -61,6 +62,10 @@ class MemoisedModel:
         return self._known[request]
 
 
+# What a request's id has after its turn's: a prompt that was cut to fit, and a repair.
+SUFFIX = re.compile(r"(/cut-\d+)?(/repair)?$")
+
+
 class ScriptedTeam:
     """Agents by role in this process, over one model or with a function's reply to each turn.
 
@@ -112,7 +117,7 @@ class ScriptedTeam:
     async def complete(self, request: Request) -> Completion:
         """Completes a request of one of the agents, of which each has the team as its model."""
         self.requests.append(request)
-        id = request.id.removesuffix("/repair")
+        id = SUFFIX.sub("", request.id)
         turn = self._asked[id]
         if turn.agent in self._failing:
             raise ModelError("the connection was refused")
