@@ -13,7 +13,7 @@ VMSTAT = Path("/proc/vmstat")
 
 
 def available_bytes(cgroup: Path = CGROUP) -> int:
-    """Returns the bytes that processes can still have: the machine's, or those that a container's limit leaves."""
+    """Returns the bytes still available to processes, within the container's limit if there is one."""
     available: int = psutil.virtual_memory().available
     with suppress(OSError, ValueError):
         # A container without a limit has "max", which is no number.

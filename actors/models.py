@@ -27,6 +27,6 @@ class Model(Protocol):
 
 
 async def abilities_of(model: Model) -> Abilities:
-    """Returns the model's own abilities, or else those that every model has."""
+    """Returns the abilities that the model reports, or the defaults of every model."""
     tell = getattr(model, "abilities", None)
     return Abilities() if tell is None else await tell()

@@ -23,7 +23,7 @@ MENTIONED = "mentioned with"  # two names in one sentence, where no rule finds a
 LONGEST_NAME = 80
 LONGEST_TAIL = 12  # words
 MOST_WRITTEN = 12  # words or phrases of a picture's OCR text
-OCR_TEXT = "Lettering: "  # precedes the text recognised in a picture
+OCR_TEXT = "Lettering: "  # precedes OCR text
 
 _WORD = r"[A-Z0-9][\w'’&.-]*"
 _NAME = re.compile(rf"(?<![\w]){_WORD}(?:\s+(?:of\s+the\s+|of\s+|de\s+|von\s+|van\s+)?{_WORD})*")

@@ -29,7 +29,7 @@ class ChannelLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a service listens, and the key that it expects first."""
+    """Address of a service, with the key that a client sends first."""
 
     host: str
     port: int

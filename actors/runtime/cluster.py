@@ -164,7 +164,7 @@ class Cluster:
         return model
 
     async def abilities(self, pool: str = "model") -> Abilities:
-        """What the model of a pool can do. Raises ModelGone where no replica is left.
+        """Returns the abilities of a pool's model. Raises ModelGone where no replica is left.
 
         Called after `wait_until_ready`, it takes one call; before, as long as the model takes to load.
         """

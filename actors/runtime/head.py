@@ -1,4 +1,4 @@
-"""The Ray of a run: a local one that `begin` starts in a process of its own, or a cluster at an address.
+"""Starts and ends the Ray of a run: a local one, in a separate process, or a cluster at an address.
 
 A local Ray belongs to its user alone: its ports listen on the loopback interface, whoever joins it needs its token, its
 dashboard is off, and no other user can enter the folder of its session, where its sockets and logs are. Nothing here
@@ -92,7 +92,7 @@ class Head:
         )
 
     def address(self) -> str:
-        """Where it listens, once it is up. Raises RuntimeError with Ray's reason if it does not start."""
+        """Waits until Ray is up and returns its address. Raises RuntimeError with Ray's reason if it does not start."""
         assert self._process.stdout is not None
         answer, _, text = self._process.stdout.readline().rstrip("\n").partition(" ")
         if answer != "up":
@@ -116,7 +116,7 @@ class Head:
         forget_old_sessions(self._folder)
 
     def abandon(self) -> None:
-        """Ends it at once, whatever it is doing, and deletes its session; for one that nobody has joined."""
+        """Kills a Ray that no process has joined, and deletes its session."""
         self._kill()
         for session in self._folder.glob(f"session_2*_{self._process.pid}"):
             shutil.rmtree(session, ignore_errors=True)
@@ -142,7 +142,7 @@ def begin() -> None:
 
 
 def give_up() -> None:
-    """Ends a Ray that nobody has joined since `begin`."""
+    """Ends a Ray that no process has joined since `begin`."""
     while _begun:
         _begun.pop().abandon()
 

@@ -105,7 +105,7 @@ class InlineAgents:
         return InlineTeam(self._here, name, self.instances)
 
     async def close(self) -> None:
-        """Close what is open for the agents of this process and their caches."""
+        """Close the agents of this process and their caches."""
         for agent in self._here.values():
             if hasattr(agent, "close"):
                 await agent.close()

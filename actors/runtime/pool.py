@@ -45,7 +45,7 @@ class Replica(Protocol):
         """Returns once the replica can answer. Raises another exception than ModelLost when it never will."""
 
     async def abilities(self) -> Abilities:
-        """What the model can do, once it is loaded."""
+        """Returns the model's abilities, once it is loaded."""
 
 
 class ReplicaPool:
@@ -95,7 +95,7 @@ class ReplicaPool:
                     return Completion(request.id, "", stop="error", error=LOST)
 
     async def abilities(self) -> Abilities:
-        """What the replicas' model can do, asked once of the first of them that is up.
+        """Returns the abilities of the replicas' model. Asks the first replica that is up, once.
 
         Raises:
             ModelGone: no replica is left.

@@ -39,7 +39,7 @@ class Process:
     """
 
     hangs = True
-    """True where an event loop that stands still means that the process hangs."""
+    """True if a blocked event loop means that the process hangs."""
 
     def __init__(self, capacity: int | None = None) -> None:
         self._incarnation = uuid.uuid4().hex
@@ -82,7 +82,7 @@ class Process:
         await asyncio.shield(self._opening)
 
     async def address(self) -> Address:
-        """Where clients reach the service."""
+        """Returns the service's address."""
         return await self._service.address(own_host())
 
     async def last_words(self) -> str:
@@ -195,7 +195,7 @@ class ReplicaProcess(Process):
         return completion
 
     async def abilities(self) -> Abilities:
-        """What the model can do, once it is loaded. Raises what `ready` raises."""
+        """Returns the model's abilities, once it is loaded. Raises the same errors as `ready`."""
         await self.ready()
         return self._abilities
 

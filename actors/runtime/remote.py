@@ -54,7 +54,7 @@ class Actor:
             raise error.cause from error
 
     async def address(self) -> Address:
-        """Where the actor's service listens, once the actor is up. Raises RayError when Ray starts it no more."""
+        """Waits until the actor is up and returns its service's address. Raises RayError when Ray starts it no more."""
         while True:
             try:
                 address: Address = await self.call("address")

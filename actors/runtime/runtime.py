@@ -32,7 +32,7 @@ class AgentTeam(Protocol):
         """Let all agents forget a discussion; no more turns of it may come."""
 
     def metered(self) -> AgentTeam:
-        """The same agents, with a `usage` that counts only what is asked through it."""
+        """Return a team of the same agents that counts its usage separately."""
 
     async def part(self) -> None:
         """Let agents that others go on asking forget what this team has closed."""
@@ -45,7 +45,7 @@ class Agents(Protocol):
         """A team of these agents; `name` keeps its discussions apart from other teams'."""
 
     async def close(self) -> None:
-        """Close what is open for them in this process."""
+        """Close the connections of this process to the agents."""
 
 
 class ModelPool(Protocol):
@@ -99,7 +99,7 @@ class Runtime(Protocol):
         """A pool as a model for this process."""
 
     async def abilities(self, pool: str = "model") -> Abilities:
-        """What the model of a pool can do."""
+        """Return the abilities of a pool's model."""
 
     def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> Mapping[str, Any]:
         """Make objects in one process, and return them with their methods as coroutines.

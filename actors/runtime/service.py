@@ -58,7 +58,7 @@ class Service(Generic[T, R]):
         self.in_flight = 0
 
     async def address(self, host: str) -> Address:
-        """Where it listens; it starts to listen at the first call."""
+        """Returns the service's address; listens from the first call on."""
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._listen(host))
         return Address(host, await self._opening, self._key)

@@ -16,7 +16,7 @@ from actors.runtime.process import Process
 from actors.runtime.remote import GONE, RETRY_S, Actor
 
 Answer = tuple[Any, bytes | None]
-"""What a method returned, and the state after it where that is another than before."""
+"""Result of a method, with the state after it if the method changed it."""
 
 
 class MethodCall(NamedTuple):

@@ -68,7 +68,7 @@ class NamedTeam:
         return message
 
     def metered(self) -> Self:
-        """The same agents over the same connections, with a `usage` that counts only what is asked through it."""
+        """Returns a team of the same agents and connections that counts its usage separately."""
         metered = copy(self)
         metered.usage = {agent: Usage() for agent in self._role_of}
         return metered
