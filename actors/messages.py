@@ -514,8 +514,9 @@ class Request:
 class Completion:
     """A model's reply, and why it ended.
 
-    stop: `stop`; `length`; `too_long` where the prompt does not fit (`prompt_tokens` of `limit_tokens`, where known);
-        or `error` where the model cannot answer this request, with the reason.
+    stop: `stop`; `length` where it was cut off, by a limit or for the reason in `error`; `too_long` where the prompt
+        does not fit (`prompt_tokens` of `limit_tokens`, where known); or `error` where the model cannot answer this
+        request, with the reason.
     cached_tokens: of the prompt, from the replica's prefix cache. reused: it was not computed for this request.
     tokens: the reply's, each with its natural log-probability, where the request asked for them.
     """

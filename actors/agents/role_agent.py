@@ -27,7 +27,7 @@ from actors.messages import (
     Usage,
 )
 from actors.models import Model, abilities_of
-from actors.prompting.form import Form, form_of, still_asked
+from actors.prompting.form import FieldFault, Form, form_of, still_asked
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, evidence_for, in_own_form, repair_request
 from actors.prompting.reply import Reading, read, reply_of
@@ -151,7 +151,7 @@ class RoleAgent:
             if turn.task and not turn.task.answers
             else dict(probable).get(FieldKind.ANSWER, confidence),
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
-            error=error or "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in unread),
+            error=error or _unread(unread, responses[-1].completion.error),
             heard=tuple(heard.message.id for heard in turn.heard),
             cut=responses[-1].cut,
             seed=turn.seed,
@@ -220,6 +220,11 @@ class _Response:
         if self.error:
             return None
         return read(form, self.completion.text, self.completion.stop == "length", among)
+
+
+def _unread(faults: Sequence[FieldFault], ended: str) -> str:
+    reasons = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in faults)
+    return f"{reasons} ({one_line(ended)})" if reasons and ended else reasons
 
 
 def _does_not_fit(completion: Completion) -> str:

@@ -43,7 +43,11 @@ PROMPT_TOKENS = re.compile(
     r"|request \((\d+) tokens\)|too long: (\d+) tokens|token count \((\d+)\)|given: (\d+)",
     re.IGNORECASE,
 )
-CUT_OFF = ("length", "model_length")  # the second is Mistral's, where prompt and reply fill the context
+# Names of a normal end, and of a limit, in the protocols that proxies translate; any other end is no normal one.
+ENDED = frozenset(
+    "none stop eos eos_token eosfound end_turn stop_sequence complete completed tool_calls function_call".split()
+)
+CUT_OFF = frozenset(("length", "model_length", "max_tokens", "model_context_window_exceeded"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,10 @@ def _completion(
         return EndpointFault(f"HTTP 200 without a choice: {_beginning(body, redact)}")
     if finish in ("abort", "error"):  # how servers end replies whose engine failed
         return EndpointFault(f"the endpoint broke the reply off (finish_reason {finish})")
+    if broken := choice.get("error"):
+        return EndpointFault(f"the endpoint broke the reply off: {shortened(redact(_message({'error': broken})))}")
     finish = shortened(redact(str(finish)))
+    limited, ended = finish.lower() in CUT_OFF, finish.lower() in ENDED
     if isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
         content = _said(content)
     if content is not None and not isinstance(content, str):
@@ -130,11 +137,13 @@ def _completion(
         error = "the endpoint's content filter stopped the reply"
     elif refusal and not content:
         error = f"the model refused: {redact(str(refusal))}"
-    elif content is None and finish not in CUT_OFF:  # a reply cut off while the model still thinks has no text
+    elif content is None and not limited:  # a reply cut off while the model still thinks has no text
         error = f"the reply has no text (finish_reason {finish})"
     written = "" if error else content or ""
     text = redact(written[:REPLY_CHARACTERS])
-    stop = "error" if error else "length" if finish in CUT_OFF or len(written) > REPLY_CHARACTERS else "stop"
+    stop = "error" if error else "stop" if ended and len(written) <= REPLY_CHARACTERS else "length"
+    if not (error or ended or limited):
+        error = f"the reply ended early (finish_reason {finish})"
     # Tokens of another text do not belong to this one.
     tokens = _tokens(likelihoods, text) if text == written else ()
     return Completion(request.id, text, prompt, completion, cached, stop=stop, error=error, tokens=tokens)

@@ -237,7 +237,23 @@ async def test_cached_tokens_are_read_under_their_other_name() -> None:
         assert (await model.complete(REQUEST)).cached_tokens == 4
 
 
-@pytest.mark.parametrize("finish", ["length", "model_length"])
+@pytest.mark.parametrize("finish", "SAFETY RECITATION PROHIBITED_CONTENT OTHER refusal pause_turn whatever".split())
+async def test_a_reply_that_ends_in_an_unknown_way_is_cut_off(finish: str) -> None:
+    async with endpoint(Told(completion("Answer: New", finish)), Told(completion(None, finish))) as (model, _):
+        begun, silent = [await model.complete(REQUEST) for _ in range(2)]
+    assert (begun.stop, begun.text) == ("length", "Answer: New")
+    assert silent.stop == "error"
+    assert finish in begun.error and finish in silent.error
+
+
+@pytest.mark.parametrize("finish", ["STOP", "eos_token", "end_turn", "stop_sequence", "COMPLETE", None])
+async def test_a_normal_end_may_have_other_names(finish: str) -> None:
+    async with endpoint(Told(completion("yes", finish))) as (model, _):
+        reply = await model.complete(REQUEST)
+    assert (reply.stop, reply.error) == ("stop", "")
+
+
+@pytest.mark.parametrize("finish", ["length", "model_length", "MAX_TOKENS", "model_context_window_exceeded"])
 async def test_a_reply_cut_by_a_limit_of_tokens_says_so(finish: str) -> None:
     async with endpoint(Told(completion(None, finish)), Told(completion("Paris is", finish))) as (model, _):
         silent, begun = [await model.complete(REQUEST) for _ in range(2)]
@@ -290,6 +306,7 @@ PASSING = {
     "content that is no text": Told(completion(["yes"])),  # type: ignore[arg-type]
     "an error in a success": Told({"error": {"message": "upstream is busy", "code": 502}}),
     "a reply broken off": Told(completion("ye", "abort")),
+    "an error in a choice": Told({"choices": [{**completion("ye")["choices"][0], "error": {"message": "gone"}}]}),
     "not HTTP": Told("", headers={"content-length": "a lot"}),
     "bytes that are no text": Told(b"\xff\xfe\x00"),
 }
