@@ -170,6 +170,7 @@ class Question:
 
     `own` holds the documents that are part of the question itself, such as its hint or picture. Where turns of a
     discussion read different parts of the evidence, `order` has all ids: a source has its number in that order.
+    `compared` names the form in which its data set compares answers (`topologies.answers`).
     """
 
     id: str
@@ -178,6 +179,7 @@ class Question:
     evidence: tuple[Source, ...] = ()
     own: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    compared: str = "text"
 
 
 class FieldKind(StrEnum):

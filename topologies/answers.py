@@ -1,11 +1,33 @@
-"""Normal form of an answer, in which votes and measures of agreement compare answers without any label."""
+"""Compares answers without any label: in votes, in measures of agreement, and with choices.
+
+A question names the form in which its data set compares answers (`Question.compared`):
+
+- `text`: case, articles, punctuation and the spelling of numbers do not count; the sign of a number does.
+- `amounts`: TAT-QA's, in which a scale belongs to a number too (`topologies.amounts`).
+
+Where a question has choices, answers that name the same one are the same, by text or by letter.
+"""
 
 from __future__ import annotations
 
 import re
+import string
+from collections.abc import Callable, Sequence
 
-# "The Nile" and "Nile" are one answer in a vote.
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+from actors.messages import Question
+from topologies.amounts import amounts_form
+
+_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+NUMBER_WORDS: dict[str, int] = {
+    **{word: value for value, word in enumerate(f"{_UNITS} seventeen eighteen nineteen".split())},
+    **{word: 10 * value for value, word in enumerate(_TENS.split(), start=2)},
+    **{"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9},
+}
+ARTICLES = frozenset({"a", "an", "the"})
+# Hyphens between words are blanks; before a number they are its sign.
+_BETWEEN = re.compile(r"\s+|(?<=\w)[-\u2010-\u2014](?=\w)")
+_NUMBER = re.compile(r"[^\w.+-]*(?P<sign>[+-]?)[^\w.+-]*(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)[^\w]*")
 # `\w` includes the underscore, which here separates words as punctuation does.
 _NO_WORD = re.compile(r"[^\w\s]|_")
 
@@ -15,15 +37,82 @@ def wording(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def normalised(answer: str | None) -> str | None:
-    """Lower case, without articles, punctuation and extra space; None where nothing is left, as for no answer.
+def ballot(question: Question, answer: str | None) -> str | None:
+    """Returns the form in which votes compare an answer to a question, None for no answer.
 
-    An answer of punctuation alone stays what it is.
+    Answers with equal forms are the same answer.
     """
     if answer is None:
         return None
+    if question.choices and (choice := choice_of(answer, question.choices)) is not None:
+        return f"({choice})"  # no other form has brackets
+    return FORMS.get(question.compared, text_form)(answer)
+
+
+def text_form(answer: str) -> str | None:
+    """Lower case without articles and punctuation, numbers as floats; None where nothing is left.
+
+    An answer of punctuation alone stays as it is.
+    """
     # casefold rather than lower: it also makes sharp s and double s equal.
-    folded = answer.casefold()
-    words = " ".join(_ARTICLES.sub(" ", _NO_WORD.sub(" ", folded)).split())
+    folded = answer.casefold().replace("\u2212", "-")
+    words = [word for token in _BETWEEN.split(folded) for word in _words(token)]
     # A bare mark such as "?" has no words left, yet it is not the same as no answer.
-    return words or folded.strip() or None
+    return " ".join(words) or folded.strip() or None
+
+
+def _words(token: str) -> list[str]:
+    if number := _NUMBER.fullmatch(token):
+        return [str(float(number["sign"] + number["digits"].replace(",", "")))]
+    words = _NO_WORD.sub(" ", token).split()
+    return [
+        str(float(NUMBER_WORDS.get(word, word))) if word in NUMBER_WORDS else word
+        for word in words
+        if word not in ARTICLES
+    ]
+
+
+# "B", "(b)", "B.", "(B)."; and a letter with the choice's text after it.
+_LETTER = re.compile(r"\(?([a-z])(?:\)|\.|:|\)\.)?", re.IGNORECASE)
+_LETTERED = re.compile(r"\(?([A-Za-z])[).:]\s*(.+)", re.DOTALL)
+
+
+def choice_of(answer: str, choices: Sequence[str]) -> int | None:
+    """Index of the one choice that an answer names: by its text, by its letter ("B", "(b)", "B."), or by both.
+
+    Texts are compared as written first, because some choices differ in capitals or punctuation alone, then without
+    regard to case, then without outer punctuation too; text goes before letter where a choice is itself a letter.
+    None when no choice or more than one is named, or letter and text disagree: nothing is guessed.
+    """
+    named = " ".join(answer.split())
+    plain = [" ".join(choice.split()) for choice in choices]
+    for form in (str, str.casefold):
+        matches = [i for i, choice in enumerate(plain) if form(choice) == form(named)]
+        if matches:
+            # Two choices with equal texts cannot be distinguished.
+            return matches[0] if len(matches) == 1 else None
+    if letter := _LETTER.fullmatch(named):
+        return _index(letter[1], len(plain))
+    if lettered := _LETTERED.fullmatch(named):
+        index = _index(lettered[1], len(plain))
+        # A letter beyond the choices may be part of the text, which is compared below.
+        if index is not None:
+            return index if choice_of(lettered[2], choices) == index else None
+    # Python chains the comparison: equal, and not empty, which all answers of punctuation alone would be.
+    matches = [i for i, choice in enumerate(plain) if _bare(choice) == _bare(named) != ""]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _index(letter: str, count: int) -> int | None:
+    index = ord(letter.upper()) - ord("A")
+    return index if index < count else None
+
+
+def _bare(text: str) -> str:
+    return text.casefold().strip(string.punctuation + string.whitespace + "“”‘’")
+
+
+FORMS: dict[str, Callable[[str], str | None]] = {
+    "text": text_form,
+    "amounts": lambda answer: amounts_form(answer) or text_form(answer),
+}

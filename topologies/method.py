@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from actors.messages import Role, Trace
+from actors.messages import Question, Role, Trace
 from actors.settings import setting
 from topologies.library import Library, TopK
 from topologies.topology import Topology
@@ -65,6 +65,7 @@ class MethodContext:
     learned: the learned graph; None unless a method `needs_graph`.
     library: searches; it knows the run's questions only where a method `needs_library`.
     watched: unlabelled discussions of the complete graph; none unless a method `needs_calibration`.
+    asked: the questions of `watched`, by id.
     directed: whether the data set's knowledge graph has edges that lead one way.
     advice: the data set's own instruction to an agent that decides where a search through its graph goes on.
     """
@@ -79,6 +80,7 @@ class MethodContext:
     learned: LearnedGraph | None
     library: Library
     watched: Sequence[Trace] = ()
+    asked: Mapping[str, Question] = field(default_factory=dict)
     directed: bool = False
     advice: str = ""
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
-from actors.messages import Kind, Role, Status, Trace
+from actors.messages import Kind, Question, Role, Status, Trace
 from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
@@ -96,12 +96,12 @@ class MethodInWorld:
         watched = await self._watched() if self.method.needs_calibration else ()
         return make_topology(self.method, self.config, TEAM, {self.method.name: learned}, cast(Any, library), watched)
 
-    async def _watched(self) -> tuple[Trace, ...]:
+    async def _watched(self) -> tuple[tuple[Question, Trace], ...]:
         full = constant_wiring(complete(len(TEAM)), len(TEAM), self.config.topology.rounds)
         wired = Wired("calibrate", TEAM, full)
         question = await Evidence(self.world.store, self.config.retrieval).question(self.world.items[0])
         team = ScriptedTeam([*(ROLES[name] for name in TEAM), DECISION], improvised(20))
-        return (await wired.answer(question, team.ask, 7),)
+        return ((question, await wired.answer(question, team.ask, 7)),)
 
 
 def check_method(name: str) -> None:

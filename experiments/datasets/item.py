@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from actors.messages import Question, Source
-from experiments.metrics.answer_metrics import choice_of, exact_match, list_f1, strict_exact_match
+from experiments.metrics.answer_metrics import exact_match, list_f1, strict_exact_match
+from topologies.answers import choice_of
 
 
 @dataclass(frozen=True, slots=True)

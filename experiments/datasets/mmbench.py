@@ -28,7 +28,7 @@ from experiments.datasets.item import Item, Score
 from experiments.datasets.kind import DatasetKind
 from experiments.datasets.pictures import write_picture
 from experiments.datasets.reading import placed, read_table
-from experiments.metrics.answer_metrics import choice_of
+from topologies.answers import choice_of
 
 ROTATION = 1_000_000  # from a row's index to that of its next rotation
 REFERENCE = 64  # characters: a shorter image is the index of another row, since base64 is longer

@@ -80,7 +80,7 @@ class _DryRun:
         # Only systems search; other methods need no question in memory.
         searched = self._dataset.evaluate() if plan.has_library else ()
         self._library = LabelledLibrary(self._evidence, searched, triples=triples_given(self._dataset))
-        self._calibration_traces: list[Trace] = []
+        self._calibration_traces: list[tuple[Question, Trace]] = []
         self._extremes = Extremes(self._team, agents, config.topology.rounds)
         self._learners = {method: make_learner(spec) for method, spec in plan.learners.items()}
         local = {method: Local(learner) for method, learner in self._learners.items()}
@@ -138,7 +138,7 @@ class _DryRun:
         for item in spread(items, QUESTIONS):
             question = await self._evidence.question(item)
             trace = await self._team.run_discussion(topology, question, self._config.seed, 0, counts, self._cache)
-            self._calibration_traces.append(trace)
+            self._calibration_traces.append((question, trace))
         return counts.scaled("watching unlabelled discussions", len(items))
 
     async def _training(self, method: str, stage: int) -> PhaseCounts:

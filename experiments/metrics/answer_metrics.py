@@ -1,4 +1,4 @@
-"""Scores answers: exact match, F1, multiple choice, recall of documents, and paths through a knowledge graph.
+"""Scores answers: exact match, F1, recall of documents, and paths through a knowledge graph.
 
 Normalisation, strict exact match and list F1 follow MultimodalQA's official script, which follows DROP's and SQuAD's;
 the exact match that M3Prune reports is the lenient one by containment.
@@ -13,22 +13,14 @@ from itertools import pairwise
 
 import networkx as nx
 
-from topologies.answers import wording
+from topologies.answers import ARTICLES, NUMBER_WORDS, wording
 
 PATH_METRICS = ("path_precision", "path_recall", "edge_precision", "edge_recall")
 
 Names = tuple[str, ...]
 
-_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-NUMBER_WORDS: dict[str, int] = {
-    **{word: value for value, word in enumerate(f"{_UNITS} seventeen eighteen nineteen".split())},
-    **{word: 10 * value for value, word in enumerate(_TENS.split(), start=2)},
-    **{"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9},
-}
 # The texts that float() reads, as in the script.
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII)
-_ARTICLES = frozenset({"a", "an", "the"})
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # The point and the plus may belong to a number at its start (.5, +3); the minus is a separator before it comes here.
 _WRAPPING = string.punctuation.replace(".", "").replace("+", "")
@@ -56,7 +48,7 @@ def _normalise_token(token: str) -> str:
     # As floats like digits, so that "two" equals "2".
     if token in NUMBER_WORDS:
         return str(float(NUMBER_WORDS[token]))
-    return "" if token in _ARTICLES else token
+    return "" if token in ARTICLES else token
 
 
 def readings(answer: str) -> tuple[tuple[str, ...], ...]:
@@ -125,46 +117,6 @@ def _bag_f1(answer: set[str], gold: set[str]) -> float:
     if not common or (numbers and not numbers & answer):
         return 0.0
     return 2 * common / (len(answer) + len(gold))
-
-
-# "B", "(b)", "B.", "(B)."; and a letter with the choice's text after it.
-_LETTER = re.compile(r"\(?([a-z])(?:\)|\.|:|\)\.)?", re.IGNORECASE)
-_LETTERED = re.compile(r"\(?([A-Za-z])[).:]\s*(.+)", re.DOTALL)
-
-
-def choice_of(answer: str, choices: Sequence[str]) -> int | None:
-    """Index of the one choice that an answer names: by its text, by its letter ("B", "(b)", "B."), or by both.
-
-    Texts are compared as written first, because some choices differ in capitals or punctuation alone, then without
-    regard to case, then without outer punctuation too; text goes before letter where a choice is itself a letter.
-    None when no choice or more than one is named, or letter and text disagree: nothing is guessed.
-    """
-    named = " ".join(answer.split())
-    plain = [" ".join(choice.split()) for choice in choices]
-    for form in (str, str.casefold):
-        matches = [i for i, choice in enumerate(plain) if form(choice) == form(named)]
-        if matches:
-            # Two choices with equal texts cannot be distinguished.
-            return matches[0] if len(matches) == 1 else None
-    if letter := _LETTER.fullmatch(named):
-        return _index(letter[1], len(plain))
-    if lettered := _LETTERED.fullmatch(named):
-        index = _index(lettered[1], len(plain))
-        # A letter beyond the choices may be part of the text, which is compared below.
-        if index is not None:
-            return index if choice_of(lettered[2], choices) == index else None
-    # Python chains the comparison: equal, and not empty, which all answers of punctuation alone would be.
-    matches = [i for i, choice in enumerate(plain) if _bare(choice) == _bare(named) != ""]
-    return matches[0] if len(matches) == 1 else None
-
-
-def _index(letter: str, count: int) -> int | None:
-    index = ord(letter.upper()) - ord("A")
-    return index if index < count else None
-
-
-def _bare(text: str) -> str:
-    return text.casefold().strip(string.punctuation + string.whitespace + "“”‘’")
 
 
 def recall_at_k(retrieved: Sequence[str], supporting: Iterable[str], k: int) -> float:

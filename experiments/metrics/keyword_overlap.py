@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from experiments.metrics.answer_metrics import NUMBER_WORDS
+from topologies.answers import NUMBER_WORDS
 
 Lemmatise = Callable[[str], str]
 

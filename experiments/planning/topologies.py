@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.errors import UserError
-from actors.messages import Trace
+from actors.messages import Question, Trace
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
 from topologies.learning.learned_topology import LearnedTopology
@@ -21,10 +21,11 @@ def make_topology(
     agents: Sequence[str],
     learned: Mapping[str, LearnedGraph],
     library: Library,
-    watched: Sequence[Trace] = (),
+    watched: Sequence[tuple[Question, Trace]] = (),
 ) -> Topology:
     """Makes the topology of a method; the arguments are those of `MethodContext`.
 
+    watched: unlabelled discussions with their questions.
     learned: the learned graphs by their methods. A method that is none of them and needs one gets the first.
 
     Raises:
@@ -41,7 +42,8 @@ def make_topology(
         defence=config.defence,
         learned=learned.get(method.name) or next(iter(learned.values()), None),
         library=library,
-        watched=watched,
+        watched=[trace for _, trace in watched],
+        asked={question.id: question for question, _ in watched},
         directed=data.directed,
         advice=data.advice,
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.messages import Trace
+from actors.messages import Question, Trace
 from experiments.attacks.attack import Attack
 from experiments.evidence.extraction import CAPTIONS
 from experiments.planning.topologies import make_topology
@@ -52,7 +52,7 @@ class Discussions:
         await self.prepare()
         context, methods = self.context, self.context.plan.methods
         # Before learning and evaluation, because methods are made from what was watched and learned.
-        watched: Sequence[Trace] = ()
+        watched: Sequence[tuple[Question, Trace]] = ()
         if context.plan.watched_questions:
             with self.usage.phase("watching unlabelled discussions"):
                 watched = await calibrate(context, self.agents.team, self.attack)

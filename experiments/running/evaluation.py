@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages import Trace
+from actors.messages import Question, Trace
 from actors.runtime.in_order import in_order
 from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import Harm
@@ -29,17 +29,20 @@ def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
     return Wired(CALIBRATION, agents, complete_wiring(len(agents), rounds))
 
 
-async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence[Trace]:
+async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence[tuple[Question, Trace]]:
     """Holds the discussions of a run's calibration, attacked as in training, and records all of them at once.
+
+    Returns each question with its discussion.
 
     A run that was killed in between repeats them, from the completion cache.
     """
     config, recorder = context.config, context.recorder
+    items = watched_items(context.dataset, context.plan.watched_questions)
+    questions = {item.question.id: item.question for item in items}
     recorded = list(recorder.run.traces(CALIBRATION))
     if recorded:
-        return recorded
+        return [(questions[trace.question], trace) for trace in recorded]
     topology = watched_topology(context.agents, config.topology.rounds)
-    items = watched_items(context.dataset, context.plan.watched_questions)
 
     bar = context.progress.phase("watching unlabelled discussions", total=len(items))
     team = CountedTeam(team, bar)
@@ -55,7 +58,7 @@ async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence
         traces.append(trace)
         bar.advance()
     recorder.calibrated(traces)
-    return traces
+    return [(questions[trace.question], trace) for trace in traces]
 
 
 async def evaluate(

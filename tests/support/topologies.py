@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from actors.messages import Trace
+from actors.messages import Question, Trace
 from experiments.config.config import Config
 from experiments.planning.topologies import make_topology
 from topologies.catalogue import METHODS
@@ -23,7 +23,7 @@ def topology(
     config: Config,
     agents: Sequence[str] = (),
     learned: LearnedTopology | None = None,
-    watched: Sequence[Trace] = (),
+    watched: Sequence[tuple[Question, Trace]] = (),
 ) -> Topology:
     """Makes a method's topology from what it needs and no more."""
     return make_topology(BY_NAME[name], config, agents, {name: learned} if learned else {}, cast(Any, library), watched)

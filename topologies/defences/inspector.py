@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from actors.messages import Heard, Message, Modality, Question, Role, Status, Trace, Turn, derive_seed
-from topologies.answers import normalised
+from topologies.answers import ballot
 from topologies.baselines import wired
 from topologies.method import Method
 from topologies.topology import DECISION_AGENT, Ask, Topology
@@ -53,7 +53,7 @@ class Inspector:
                 inspection = await ask(self._inspection(turn, message, seed))
                 # Turns are numbered apart for unique ids; the trace shows the round of the inspected turn.
                 inspections[message.id] = replace(inspection, round=turn.round)
-                delivered[message.id] = corrected(message, inspection)
+                delivered[message.id] = corrected(turn.question, message, inspection)
             return message
 
         trace = await self._topology.answer(question, inspected, seed, sample)
@@ -67,10 +67,10 @@ class Inspector:
         return Turn(turn.discussion, turn.question, INSPECTOR.name, number, turn_seed, (Heard(message, 1.0),))
 
 
-def corrected(message: Message, inspection: Message) -> Message:
+def corrected(question: Question, message: Message, inspection: Message) -> Message:
     """Returns the message to deliver after its inspection."""
-    answer = normalised(inspection.answer)
-    if inspection.status is not Status.OK or answer is None or answer == normalised(message.answer):
+    answer = ballot(question, inspection.answer)
+    if inspection.status is not Status.OK or answer in (None, ballot(question, message.answer)):
         return message
     return replace(message, content=inspection.content, answer=inspection.answer, confidence=inspection.confidence)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
-from topologies.answers import normalised
+from topologies.answers import ballot
 from topologies.method import Method
 from topologies.topology import Ask, discussion_id
 
@@ -40,7 +40,7 @@ class Majority:
             sample=sample,
             agents=self.agents,
             turns=turns,
-            answer=vote(turns),
+            answer=vote(question, turns),
             status=Status.OK if usable else turns[0].status,
             seed=seed,
             evidence=tuple(source.id for source in question.evidence),
@@ -48,14 +48,14 @@ class Majority:
         )
 
 
-def vote(messages: Sequence[Message]) -> str | None:
-    """Most frequent answer by its normal form, in its first speaker's wording; None without any answer.
+def vote(question: Question, messages: Sequence[Message]) -> str | None:
+    """Most frequent answer to a question, in its first speaker's wording; None without any answer.
 
     Ties go to the larger sum of confidences (a missing one counts 0), then to the earliest speaker.
     """
     ballots: dict[str, list[Message]] = {}
     for message in messages:
-        answer = normalised(message.answer)
+        answer = ballot(question, message.answer)
         if message.status is Status.OK and answer is not None:
             ballots.setdefault(answer, []).append(message)
     if not ballots:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from actors.messages import Message, Status, Trace
-from topologies.answers import normalised
+from actors.messages import Message, Question, Status, Trace
+from topologies.answers import ballot
 from topologies.baselines import constant_wiring
 from topologies.graphs import complete
 from topologies.method import Method, MethodContext
 from topologies.topology import Wired
 from topologies.wiring import Bools, Edges, Floats, Wiring
 
-Suspicion = Callable[[Sequence[Trace]], Floats]
+Questions = Mapping[str, Question]
+Suspicion = Callable[[Sequence[Trace], Questions], Floats]
 FEATURES = (
     "agrees with those it hears",
     "is agreed with by those who hear it",
@@ -28,6 +29,7 @@ FEATURES = (
 Z_MOST = 5.0  # a feature that hardly varies would otherwise decide alone
 
 Samples = list[list[float]]
+Answers = Mapping[tuple[int, str], str | None]  # by round and agent
 
 
 def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
@@ -56,43 +58,43 @@ def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
 
     The silenced take no turn at all. Raises ValueError unless at least one agent is left.
     """
-    silent = most_suspicious(suspicion(context.watched), context.defence.dropped)
+    silent = most_suspicious(suspicion(context.watched, context.asked), context.defence.dropped)
     return Wired(context.method, context.agents, silencing(silent, context.rounds))
 
 
-def disagreement(traces: Sequence[Trace]) -> Floats:
+def disagreement(traces: Sequence[Trace], asked: Questions) -> Floats:
     """One minus the mean share of other agents with the same last answer as the agent, float [agents].
 
     The idea of Krum (Blanchard et al. 2017) with answers in place of gradients: the farthest from the rest goes. Only
     an agent's last answer in each discussion counts; an agent without one agrees with no other. It sees answers only.
     Empty where no discussion was watched.
     """
-    shares = [_shares(trace) for trace in traces]
+    shares = [_shares(trace, asked[trace.question]) for trace in traces]
     return 1.0 - np.mean(shares, axis=0) if shares else np.zeros(0)
 
 
-def _shares(trace: Trace) -> Floats:
+def _shares(trace: Trace, question: Question) -> Floats:
     # Traces list turns round by round, so a later turn replaces an earlier one.
     last: dict[str, Message] = {turn.agent: turn for turn in trace.turns}
-    answers = [answer_of(last.get(agent)) for agent in trace.agents]
+    answers = [answer_of(question, last.get(agent)) for agent in trace.agents]
     # A team of one has no other to agree with: 0 / 1, not 0 / 0.
     others = max(1, len(answers) - 1)
     return np.array([0.0 if own is None else (answers.count(own) - 1) / others for own in answers])
 
 
-def answer_of(message: Message | None) -> str | None:
-    """Returns the normal form of a message's answer; None for no message, a failed one, or one without an answer."""
-    return normalised(message.answer) if message is not None and message.status is Status.OK else None
+def answer_of(question: Question, message: Message | None) -> str | None:
+    """Returns a message's answer in its form for comparisons; None for no message, a failed one, or no answer."""
+    return ballot(question, message.answer) if message is not None and message.status is Status.OK else None
 
 
-def anomaly(traces: Sequence[Trace]) -> Floats:
+def anomaly(traces: Sequence[Trace], asked: Questions) -> Floats:
     """Returns the root mean square of each agent's robust z-scores over `FEATURES`, float [agents].
 
     A plain member of the family of anomaly detectors on message graphs: G-Safeguard (Wang et al. 2025) learns a graph
     network from labelled attacks, BlindGuard (Miao et al. 2025) learns without labels; this one learns nothing. It
     sees messages and their receivers. It takes a minority for the anomaly, right or wrong.
     """
-    scores = robust_z(features(traces))
+    scores = robust_z(features(traces, asked))
     rms: Floats = np.sqrt(np.mean(np.clip(scores, -Z_MOST, Z_MOST) ** 2, axis=1))
     return rms
 
@@ -116,7 +118,7 @@ def robust_z(values: Floats) -> Floats:
     return scores
 
 
-def features(traces: Sequence[Trace]) -> Floats:
+def features(traces: Sequence[Trace], asked: Questions) -> Floats:
     """Mean of each of `FEATURES` over all occasions, float [agents, features]; NaN where there was none.
 
     Raises ValueError when the traces are not of the same agents.
@@ -126,24 +128,25 @@ def features(traces: Sequence[Trace]) -> Floats:
     for trace in traces:
         if trace.agents != agents:
             raise ValueError(f"discussions of different agents: {list(agents)} and {list(trace.agents)}")
-        # By round and agent, to look up the message at either end of an edge.
+        # By round and agent, to look up the answer at either end of an edge.
         turns = {(turn.round, turn.agent): turn for turn in trace.turns}
-        _of_turns(trace, turns, samples)
-        _of_edges(trace, turns, samples)
+        answers = {place: answer_of(asked[trace.question], turn) for place, turn in turns.items()}
+        _of_turns(trace, answers, samples)
+        _of_edges(trace, answers, samples)
     return np.array(
         [[np.mean(occasions) if occasions else np.nan for occasions in agent] for agent in samples]
         # Without agents the array would have one dimension only.
     ).reshape(-1, len(FEATURES))
 
 
-def _of_turns(trace: Trace, turns: dict[tuple[int, str], Message], samples: list[Samples]) -> None:
+def _of_turns(trace: Trace, answers: Answers, samples: list[Samples]) -> None:
     for i, agent in enumerate(trace.agents):
         # In the order of FEATURES: the last four describe an agent's own turns.
         *_, repeats, confidence, words, silent = samples[i]
         for turn in trace.turns:
             if turn.agent != agent:
                 continue
-            answer, before = answer_of(turn), answer_of(turns.get((turn.round - 1, agent)))
+            answer, before = answers[turn.round, agent], answers.get((turn.round - 1, agent))
             silent.append(float(answer is None))
             if turn.status is Status.OK:
                 words.append(float(len(turn.content.split())))
@@ -153,12 +156,12 @@ def _of_turns(trace: Trace, turns: dict[tuple[int, str], Message], samples: list
                 repeats.append(float(answer == before))
 
 
-def _of_edges(trace: Trace, turns: dict[tuple[int, str], Message], samples: list[Samples]) -> None:
+def _of_edges(trace: Trace, answers: Answers, samples: list[Samples]) -> None:
     # (round in which it was sent, round in which it was heard, sender, receiver)
     heard = [(t, t, j, i) for t, j, i in trace.spatial] + [(t - 1, t, j, i) for t, j, i in trace.temporal]
     for sent_in, heard_in, j, i in heard:
         sender, receiver = trace.agents[j], trace.agents[i]
-        sent, reply = answer_of(turns.get((sent_in, sender))), answer_of(turns.get((heard_in, receiver)))
+        sent, reply = answers.get((sent_in, sender)), answers.get((heard_in, receiver))
         # Memory of oneself, or no answer at one end: neither shows influence.
         if i == j or sent is None or reply is None:
             continue
@@ -166,7 +169,7 @@ def _of_edges(trace: Trace, turns: dict[tuple[int, str], Message], samples: list
         samples[i][0].append(float(reply == sent))
         samples[j][1].append(float(reply == sent))
         # Only a receiver that had an answer before it heard this one can follow it or leave it.
-        before = answer_of(turns.get((heard_in - 1, receiver)))
+        before = answers.get((heard_in - 1, receiver))
         if before is not None and before != sent:
             samples[j][2].append(float(reply == sent))
         elif before is not None:

@@ -52,7 +52,7 @@ from actors.messages import (
     Trace,
     Triple,
 )
-from topologies.answers import normalised
+from topologies.answers import ballot, text_form
 from topologies.defences.majority import vote
 from topologies.library import PICTURES, query_of
 from topologies.method import Method, MethodContext, system
@@ -153,11 +153,12 @@ class HmRag(System):
         if len(self._bases) == 1:
             return session.trace(answers[0])
         if not self._decide:
-            return session.trace(vote(answers))
+            return session.trace(vote(question, answers))
         usable = [message for message in answers if message.answer is not None]
-        consistency, same = self.context.systems.consistency, Counter(normalised(message.answer) for message in usable)
+        consistency = self.context.systems.consistency
+        same = Counter(ballot(question, message.answer) for message in usable)
         if consistency == "majority" and max(same.values(), default=0) > 1:
-            return session.trace(vote(usable))
+            return session.trace(vote(question, usable))
         if consistency == "summaries":
             agreed = least_agreement(await self._summaries(session, usable)) >= THRESHOLD
         else:
@@ -266,7 +267,7 @@ class HmRag(System):
         )
         compared = []
         for text, message in zip(texts, summaries, strict=True):
-            named = (s for s in message.said(FieldKind.SUMMARY) if (normalised(text) or text) in (normalised(s) or ""))
+            named = (s for s in message.said(FieldKind.SUMMARY) if (text_form(text) or text) in (text_form(s) or ""))
             compared.append(next(named, text))
         return compared
 

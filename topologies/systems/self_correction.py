@@ -9,7 +9,7 @@ picture, nothing retrieved.
 from __future__ import annotations
 
 from actors.messages import Field, FieldKind, Given, Question, Status, Task, Trace
-from topologies.answers import wording
+from topologies.answers import ballot
 from topologies.method import system
 from topologies.systems.helpers import SOLO, in_view
 from topologies.systems.session import System
@@ -42,7 +42,8 @@ class SelfCorrection(System):
                 break
             revised = await session.ask(SOLO.name, question=shown, instruction=REVISE, remembers=True)
             # The same answer again, or none: the last one counts.
-            if revised.status is not Status.OK or wording(revised.answer or "") == wording(answer.answer or ""):
+            same = ballot(question, revised.answer) == ballot(question, answer.answer)
+            if revised.status is not Status.OK or same:
                 break
             answer = revised
         return session.trace(answer)

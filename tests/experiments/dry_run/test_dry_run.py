@@ -86,8 +86,9 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
         heard = turns.setdefault("watching unlabelled discussions", [])
         for item in watched_items(dataset, config.defence.calibration):
             walk = watched_topology(names, config.topology.rounds)
-            watched.append(await walk.answer(await evidence.question(item), ask, 0))
-            heard += watched[-1].turns
+            question = await evidence.question(item)
+            watched.append((question, await walk.answer(question, ask, 0)))
+            heard += watched[-1][1].turns
     k, shape = config.training.samples, (config.training.samples, config.topology.rounds, len(roles))
     learners = {name: make_learner(spec) for name, spec in plan_of(config).learners.items()}
     learned = {

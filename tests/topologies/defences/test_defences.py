@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from experiments.running.inputs import RunContext, open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.topologies import topology as topology_of
-from topologies.answers import normalised
+from topologies.answers import ballot
 from topologies.baselines import constant_wiring
 from topologies.catalogue import METHODS
 from topologies.defences import suspicion as suspicions
@@ -42,7 +42,6 @@ from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.making import make_learner
 from topologies.learning.variants import LearnedMethod
 from topologies.topology import Topology, Wired
-from topologies.wiring import Floats
 
 WORDS = [
     "experiment=mmqa_prune",
@@ -57,6 +56,7 @@ WORDS = [
 LEARNED = [name for name in LearnedMethod if name is not LearnedMethod.M3PRUNE]
 FAILING = "text_data_analyst"
 QUESTION = Question("q1", "Where?")
+Watched = tuple[Question, Trace]
 
 
 class Room(ScriptedTeam):
@@ -89,7 +89,7 @@ class World:
 
         return [trace async for _, trace in in_order(enumerate(self.dataset.evaluate()), one, concurrency)]
 
-    async def calibrated(self, folder: Path, room: Room, dataset: Dataset | None = None) -> Sequence[Trace]:
+    async def calibrated(self, folder: Path, room: Room, dataset: Dataset | None = None) -> Sequence[Watched]:
         dataset = dataset or self.dataset
         run = RunFolder(folder)
         run.path.mkdir(exist_ok=True)
@@ -113,7 +113,7 @@ def world(cache: Path, *words: str, learner: str = LearnedMethod.M3PRUNE) -> Wor
     return World(config, dataset, Evidence(store, config.retrieval))
 
 
-async def method(here: World, name: str, watched: Sequence[Trace]) -> Topology:
+async def method(here: World, name: str, watched: Sequence[Watched]) -> Topology:
     [learned_method] = tuple(plan_of(here.config).learners)
     learner = make_learner(plan_of(here.config).learners[learned_method])
     while not learner.finished:
@@ -173,21 +173,22 @@ def message(agent: str, answer: str | None, confidence: float | None = None, num
 
 
 def test_the_most_frequent_answer_wins_however_it_is_written() -> None:
-    assert vote([message("a", "Oslo", 0.9), message("b", "the Tarn."), message("c", "tarn")]) == "the Tarn."
+    assert vote(QUESTION, [message("a", "Oslo", 0.9), message("b", "the Tarn."), message("c", "tarn")]) == "the Tarn."
 
 
 def test_a_tie_goes_to_the_more_confident_and_then_to_the_first() -> None:
-    assert vote([message("a", "Oslo", 0.5), message("b", "Tarn", 0.75)]) == "Tarn"
-    assert vote([message("a", "Oslo", 0.5), message("b", "Tarn", 0.5)]) == "Oslo"
-    assert vote([message("a", "Oslo"), message("b", "Tarn", 0.25)]) == "Tarn"
+    assert vote(QUESTION, [message("a", "Oslo", 0.5), message("b", "Tarn", 0.75)]) == "Tarn"
+    assert vote(QUESTION, [message("a", "Oslo", 0.5), message("b", "Tarn", 0.5)]) == "Oslo"
+    assert vote(QUESTION, [message("a", "Oslo"), message("b", "Tarn", 0.25)]) == "Tarn"
     three = [0.1, 0.2, 0.3]
-    assert vote([message("a", "x", c) for c in three] + [message("b", "y", c) for c in reversed(three)]) == "x"
+    tied = [message("a", "x", c) for c in three] + [message("b", "y", c) for c in reversed(three)]
+    assert vote(QUESTION, tied) == "x"
 
 
 def test_who_failed_or_knows_nothing_has_no_vote() -> None:
     failed = replace(message("a", "Oslo", 1.0), status=Status.FAILED)
-    assert vote([failed, message("b", None, 1.0), message("c", "Tarn", 0.1)]) == "Tarn"
-    assert vote([failed, message("b", None)]) is None
+    assert vote(QUESTION, [failed, message("b", None, 1.0), message("c", "Tarn", 0.1)]) == "Tarn"
+    assert vote(QUESTION, [failed, message("b", None)]) is None
 
 
 async def test_a_majority_of_failures_is_a_failure() -> None:
@@ -198,11 +199,37 @@ async def test_a_majority_of_failures_is_a_failure() -> None:
     assert (trace.answer, trace.status) == (None, Status.FAILED)
 
 
-def test_answers_are_the_same_when_nothing_but_their_form_differs() -> None:
-    assert normalised(" The  Tarn-Gorges. ") == normalised("tarn gorges") == "tarn gorges"
-    assert normalised("?") == "?"
-    assert normalised(None) is None
-    assert normalised("  ") is None
+@pytest.mark.parametrize(
+    ("compared", "choices", "same", "other"),
+    [
+        ("text", (), (" The  Tarn-Gorges. ", "tarn gorges", "“Tarn Gorges”"), "Tarn"),
+        ("text", (), ("1,161", "1161", "$1,161."), "1.161"),
+        ("text", (), ("-12.5%", "\u221212.5 %", "(-12.5)"), "12.5%"),
+        ("text", (), ("two", "2", "2.0"), "-2"),
+        ("text", (), ("10-12", "10 12"), "10 -12"),
+        ("text", (), ("?",), "!"),
+        ("amounts", (), ("4.9 billion", "4900 million", "$4,900 million"), "4.9 million"),
+        ("amounts", (), ("-12.5%", "-12.5 percent"), "12.5%"),
+        ("amounts", (), ("4.1 and 4.6 percent", "4.6%; 4.1%"), "4.1; 4.6"),
+        ("amounts", (), ("Fixed price", "the fixed price."), "Other"),
+        ("text", ("Dear Ms. Allen,", "Dear ms. Allen,"), ("Dear Ms. Allen,", "A", "(a)"), "Dear ms. Allen,"),
+        ("text", ("it's", "its"), ("it's", "A."), "its"),
+        ("text", ("-5 °C", "5 °C"), ("-5 °C", "A"), "5 °C"),
+    ],
+)
+def test_one_comparison_of_answers_for_all_votes(
+    compared: str, choices: tuple[str, ...], same: tuple[str, ...], other: str
+) -> None:
+    asked = replace(QUESTION, compared=compared, choices=choices)
+    assert len({ballot(asked, answer) for answer in same}) == 1
+    assert ballot(asked, other) != ballot(asked, same[0])
+    votes = [message("a", other, 0.9), *(message(f"b{n}", text, 0.1) for n, text in enumerate((*same, same[0])))]
+    assert vote(asked, votes) == same[0]
+
+
+def test_no_answer_has_no_form() -> None:
+    assert ballot(QUESTION, None) is None
+    assert ballot(QUESTION, "  ") is None
 
 
 async def test_all_are_told_to_challenge_and_an_attacker_is_told_something_else(cache: Path) -> None:
@@ -256,13 +283,16 @@ async def test_receivers_hear_what_the_inspector_corrected_and_senders_go_on_fro
 
 def test_a_correction_keeps_the_senders_name_and_the_same_answer_in_other_words_corrects_nothing() -> None:
     said = message("ann", "the Tarn", 0.5)
-    assert corrected(said, message("inspector", "Tarn.", 0.9)) is said
-    assert corrected(said, replace(message("inspector", "Oslo", 0.9), status=Status.UNPARSED)) is said
-    changed = corrected(said, message("inspector", "Oslo", 0.9))
+    assert corrected(QUESTION, said, message("inspector", "Tarn.", 0.9)) is said
+    assert corrected(QUESTION, said, replace(message("inspector", "Oslo", 0.9), status=Status.UNPARSED)) is said
+    changed = corrected(QUESTION, said, message("inspector", "Oslo", 0.9))
     assert (changed.id, changed.agent, changed.answer, changed.confidence) == ("1/ann", "ann", "Oslo", 0.9)
 
 
-async def stubborn(position: int, seed: int, agents: int = 7, questions: int = 20) -> list[Trace]:
+ASKED = {f"q{n}": Question(f"q{n}", "?") for n in range(20)}
+
+
+async def stubborn(position: int, seed: int, agents: int = 7) -> list[Trace]:
     """Discussions in which one agent repeats one wrong answer and the others are often right and listen."""
     names = [f"a{number}" for number in range(agents)]
     wiring = constant_wiring(complete(agents), agents, 2)
@@ -278,17 +308,17 @@ async def stubborn(position: int, seed: int, agents: int = 7, questions: int = 2
         return message(turn.agent, answer, 0.4 + 0.5 * lots.random(), turn.round)
 
     topology = Wired("full", names, wiring)
-    return [await topology.answer(Question(f"q{n}", "?"), ask, seed) for n in range(questions)]
+    return [await topology.answer(question, ask, seed) for question in ASKED.values()]
 
 
 @pytest.mark.parametrize("suspicion", [suspicions.disagreement, suspicions.anomaly])
 async def test_a_stubborn_wrong_agent_is_found_nearly_always_wherever_it_sits(
-    suspicion: Callable[[Sequence[Trace]], Floats],
+    suspicion: suspicions.Suspicion,
 ) -> None:
     found = 0
     for position in range(7):
         for seed in range(3):
-            scores = suspicion(await stubborn(position, seed))
+            scores = suspicion(await stubborn(position, seed), ASKED)
             found += int(most_suspicious(scores, 1)[position])
     assert found >= 18  # of 21; by chance it would be 3
 
@@ -296,8 +326,8 @@ async def test_a_stubborn_wrong_agent_is_found_nearly_always_wherever_it_sits(
 def test_among_equals_nobody_is_suspicious_and_the_first_is_silenced() -> None:
     alike = [message(f"a{n}", "right", 0.5, number) for number in (1, 2) for n in range(4)]
     trace = Trace("q", "full", 0, ("a0", "a1", "a2", "a3"), tuple(alike), "right", Status.OK, 0)
-    assert suspicions.disagreement([trace]).tolist() == [0.0] * 4
-    assert suspicions.anomaly([trace]).tolist() == [0.0] * 4
+    assert suspicions.disagreement([trace], {"q": QUESTION}).tolist() == [0.0] * 4
+    assert suspicions.anomaly([trace], {"q": QUESTION}).tolist() == [0.0] * 4
     assert most_suspicious(np.zeros(4), 1).tolist() == [True, False, False, False]
 
 
@@ -316,7 +346,7 @@ def test_the_features_are_what_their_names_say() -> None:
     trace = Trace(
         "q", "full", 0, ("a", "b", "c"), turns, "x", Status.OK, 0, spatial=((1, 0, 1),), temporal=((2, 0, 1),)
     )
-    of_a, of_b, of_c = suspicions.features([trace])
+    of_a, of_b, of_c = suspicions.features([trace], {"q": QUESTION})
     told = dict(zip(suspicions.FEATURES, of_a, strict=True))
     assert told["is agreed with by those who hear it"] == 0.5
     assert told["is followed by those who had another answer"] == 1.0
@@ -343,7 +373,7 @@ async def test_calibration_is_held_once_and_seen_by_no_label(cache: Path, tmp_pa
     assert len(watched) == 4
     assert len(room.turns) == 4 * (5 * 2 + 1)
     trained = {item.question.id for item in here.dataset.train()}
-    assert {trace.question for trace in watched} <= trained
+    assert {trace.question for _, trace in watched} <= trained
     assert list(await here.calibrated(tmp_path / "run", room)) == watched, "what is recorded is not held again"
     assert len(room.turns) == 4 * (5 * 2 + 1)
     mislabelled = await here.calibrated(tmp_path / "other", Room(here.config), Mislabelled(here.dataset))
@@ -372,7 +402,7 @@ async def test_a_calibration_is_attacked_when_training_is(
 ) -> None:
     here = world(cache, "attack=response", "attack.agents=[1]", f"attack.when={when}")
     watched = await here.calibrated(tmp_path / "run", Room(here.config))
-    assert {trace.attacked for trace in watched} == {attacked}
+    assert {trace.attacked for _, trace in watched} == {attacked}
 
 
 async def test_a_calibration_that_cannot_be_is_refused_in_one_line(cache: Path, tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""TAT-QA's official metric: exact match and F1 of an answer with its scale (tatqa_metric.py of NExTplusplus/TAT-QA).
+
+A number counts with its sign and scale, a list in any order. Unlike the script, `.5` is 0.5, not the same as any other
+number without a leading zero, and U+2212 is a minus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topologies.amounts import Reading, are_numbers, listed, normalised, number_of, scaled, written
+
+
+def official_score(answer: str, gold: Sequence[str], scale: str, *, computed: bool) -> tuple[float, float]:
+    """Exact match and F1 in [0, 1], F1 to two decimals; the better of an answer as a list and as one text.
+
+    computed: the gold answer is calculated or counted, and half right is wrong.
+    """
+    right = normalised(written(gold, scale))
+    as_list, clear = listed(answer)
+    scores = [(0.0, 0.0)]
+    for reading, partly in (
+        (as_list, clear or (len(gold) > 1 and are_numbers(as_list[0]))),
+        (scaled((answer.strip(),)), True),
+    ):
+        for text in map(normalised, _texts(reading)):
+            equal = float(text == right)
+            # Only a clear list, or numbers, can be partly right: commas and "and" in a sentence are words of it.
+            f1 = _bag_f1(set(text.split()), set(right.split())) if partly and not computed else equal
+            scores.append((equal, round(f1, 2)))
+    return max(scores)
+
+
+def _texts(reading: Reading) -> list[str]:
+    answers, scale = reading
+    texts = [written(answers, scale)]
+    if len(answers) == 1 and not scale and "%" not in answers[0]:
+        value = number_of(answers[0])
+        # 0.2342 may stand for 23.42%, and `written` would round it.
+        texts += [] if value is None else [f"{value:.4f}"]
+    return texts
+
+
+def _bag_f1(answer: set[str], gold: set[str]) -> float:
+    if not answer and not gold:
+        return 1.0
+    common = len(answer & gold)
+    if not common:
+        return 0.0
+    precision, recall = common / len(answer), common / len(gold)
+    return 2 * precision * recall / (precision + recall)  # in the script's order, as it is rounded

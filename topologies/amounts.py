@@ -1,0 +1,100 @@
+"""Reads amounts as TAT-QA's official script does: with sign, percent and scale, alone or in a list.
+
+`12%` is 0.12, `(12)` is -12 and `1.2 million` is 1,200,000. A minus may also be U+2212; the script reads only `-`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections.abc import Sequence
+
+SCALES = {"hundred": 100.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "percent": 0.01}
+_NOT_OF_A_NUMBER = str.maketrans("", "", "'\"\\$€£¥%(),[]")
+_WORD = re.compile(r"[\d.]+\s?[a-zA-Z]+")
+_IN_BRACKETS = re.compile(r"\([\d.\s]+\)")
+_PERCENT = re.compile(r"[\d.\s]+%")
+_FRACTION = re.compile(r"\.\d|%")
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_CLEAR = re.compile(r"[;\n]")
+_SEPARATOR = re.compile(r",\s|\band\b")
+_WITH_SCALE = re.compile(r"(.*\S)\s+\(?(?:in )?(thousand|million|billion|percent)s?\)?\.?", re.IGNORECASE | re.DOTALL)
+
+Reading = tuple[tuple[str, ...], str]
+
+
+def number_of(text: str) -> float | None:
+    """The value of a text that is a number with or without a scale, to four places; None for any other text."""
+    words = text.replace("\u2212", "-").translate(_NOT_OF_A_NUMBER).split()
+    try:
+        value = float(words[0])
+    except (IndexError, ValueError):
+        return None
+    if not math.isfinite(value) or (words[1:] and _scale(words[1]) is None):
+        return None
+    word = _WORD.search(text)
+    scale = (_scale(word[0]) if word else None) or 1.0
+    sign = -1 if _IN_BRACKETS.search(text) else 1
+    return round(value * scale * sign * (0.01 if _PERCENT.search(text) else 1), 4)
+
+
+def _scale(text: str) -> float | None:
+    return next((value for scale, value in SCALES.items() if scale in text.lower()), None)
+
+
+def written(answers: Sequence[str], scale: str) -> str:
+    """Writes a list of answers with their common scale as one text, numbers with four places, in sorted order."""
+    texts = []
+    for text in sorted(answers):
+        value = number_of(text)
+        if value is None:
+            texts.append(f"{text} {scale}".strip())
+        else:
+            # A number with a percent sign has its scale already.
+            texts.append(f"{value if '%' in text else round(value, 2) * SCALES.get(scale, 1):.4f}")
+    return " ".join(texts)
+
+
+def normalised(text: str) -> str:
+    """Lower case without articles and punctuation; each word that is a number as a float."""
+    return " ".join(word for token in text.lower().split(" ") for word in _normalised(token).split())
+
+
+def _normalised(token: str) -> str:
+    for form in (token, token.translate(_NO_PUNCTUATION)):
+        if (value := number_of(form)) is not None:
+            # As the script does: 2019 in a text is not the 2019.0000 that `written` makes of a number alone.
+            return str(value if _FRACTION.search(form) else int(value))
+    return _ARTICLE.sub(" ", form)
+
+
+def listed(answer: str) -> tuple[Reading, bool]:
+    """An answer read as a list with a scale, and whether it is clearly one.
+
+    The official script is given a list and a scale; a model writes both into one text, such as `4.1 and 4.6 percent`.
+    Semicolons and line breaks clearly separate answers; commas and "and" may belong to a text.
+    """
+    clear = _CLEAR.search(answer) is not None
+    parts = (_CLEAR if clear else _SEPARATOR).split(answer)
+    return scaled(tuple(part.strip() for part in parts if part.strip())), clear
+
+
+def scaled(parts: tuple[str, ...]) -> Reading:
+    """Takes the scale out of the answers where there is one for all, at the last or at each of them."""
+    matches = [_WITH_SCALE.fullmatch(part) for part in parts]
+    scales = {match[2].lower() for match in matches if match}
+    if not matches or matches[-1] is None or len(scales) > 1:
+        return parts, ""
+    return tuple(match[1] if match else part for part, match in zip(parts, matches, strict=True)), scales.pop()
+
+
+def are_numbers(answers: Sequence[str]) -> bool:
+    return bool(answers) and all(number_of(text) is not None for text in answers)
+
+
+def amounts_form(answer: str) -> str | None:
+    """The form in which amounts are compared; None for an answer that is not made of numbers."""
+    (answers, scale), _ = listed(answer)
+    return normalised(written(answers, scale)) if are_numbers(answers) else None
