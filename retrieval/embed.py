@@ -23,6 +23,7 @@ import numpy.typing as npt
 from actors.errors import UserError
 from actors.lookup import find, installed, is_reference
 from actors.messages import Kind, Source
+from actors.pictures import read_picture
 
 Vectors = npt.NDArray[np.float32]
 
@@ -211,7 +212,7 @@ class SentenceEncoder:
         read = [i for i in range(len(sources)) if i not in seen]
         vectors = dict(zip(read, self._encode([words_of(sources[i]) for i in read]), strict=True))
         pictures = sorted(seen)
-        vectors |= zip(pictures, self._encode([_opened(str(sources[i].image)) for i in pictures]), strict=True)
+        vectors |= zip(pictures, self._encode([read_picture(str(sources[i].image)) for i in pictures]), strict=True)
         # Texts and pictures were encoded in two batches.
         ordered = [vectors[i] for i in range(len(sources))]
         return ordered if self.late_interaction else np.stack(ordered)
@@ -255,13 +256,6 @@ def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
         missing = ", ".join(part for part in has if not hasattr(encoder, part))
         raise UserError(f"{key}={name} gave {type(encoder).__name__}, which is no encoder: it has no {missing}")
     return encoder
-
-
-def _opened(path: str) -> Any:
-    from PIL import Image
-
-    with Image.open(path) as image:
-        return image.convert("RGB")
 
 
 def folded(text: str) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 from filelock import FileLock
-from PIL import Image
+
+from actors.pictures import identity, read_picture
 
 SURE = 0.6  # least confidence of a recognised word, as in ViDoRAG
 SAME_LINE = 0.5  # the vertical overlap of two boxes on one line, as a share of the lower one's height
@@ -39,7 +40,7 @@ class Ocr:
         Raises OSError when the picture or the folder cannot be used.
         """
         # The engine's version is part of the digest: another version reads the picture again.
-        digest = hashlib.blake2b(picture.read_bytes(), digest_size=16, person=self._version.encode()[:16]).hexdigest()
+        digest = hashlib.blake2b(identity(picture), digest_size=16, person=self._version.encode()[:16]).hexdigest()
         kept = self._folder / f"{digest}.txt"
         if not kept.is_file():
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -51,12 +52,7 @@ class Ocr:
         return kept.read_text(encoding="utf-8")
 
     def _read(self, picture: Path) -> str:
-        try:
-            with Image.open(picture) as opened:
-                pixels = np.asarray(opened.convert("RGB"))[:, :, ::-1]  # the engine takes blue first
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            raise OSError(f"image {picture} cannot be decoded ({type(error).__name__})") from error
-        read = _engine()(pixels)
+        read = _engine()(np.asarray(read_picture(picture))[:, :, ::-1])  # the engine takes blue first
         if read.txts is None:
             return ""
         words = []

@@ -17,6 +17,7 @@ from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, Use
 from PIL import Image as Pillow
 
 from actors.messages import Kind, Request, Source
+from actors.pictures import read_picture
 from actors.prompting.prompt import QUESTION
 from actors.prompting.tool_text import INSTRUCTIONS, MESSAGE, TOOL_CALL, TOOL_RESULT, call_line
 
@@ -35,9 +36,7 @@ class SourceImage(Image):
         if self._opened is None:
             if self.source.image is None:
                 raise FileNotFoundError(f"picture {self.source.id} has no file")
-            with Pillow.open(self.source.image) as opened:
-                # A copy in memory, so that the file is closed at once.
-                self._opened = opened.convert("RGB")
+            self._opened = read_picture(self.source.image)
         return self._opened
 
 

@@ -6,13 +6,9 @@ beginning, so that the server can reuse its prefix. A repair follows: the reject
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-from PIL import Image
 
 from actors.messages import Request, Source
 from actors.prompting.safe_text import safe_line
@@ -24,10 +20,6 @@ PROBE = Request(id="", prefix="", system="Instruction", shared="Question", own="
 """A request whose parts are recognisable in the output of a chat template."""
 # Some templates refuse an assistant turn without text.
 NO_REPLY = "(nothing)"
-SENT_UNCHANGED = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif"}
-# In base64 just under 10 MB, the lowest known limit of an endpoint for one picture.
-LARGEST_BYTES = 7_000_000
-LONGEST_SIDE = 2048
 
 
 def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: bool = True) -> list[dict[str, Any]]:
@@ -66,34 +58,6 @@ def pictures_in_words(request: Request) -> Request:
     if all(source.image is None for source in request.images):
         return request
     return replace(request, images=tuple(replace(source, image=None) for source in request.images))
-
-
-def data_url(source: Source) -> str:
-    """Encodes a picture's file as a data URL, unchanged where endpoints read its format, else as PNG.
-
-    A picture that is too large is scaled down and sent as JPEG.
-
-    Raises:
-        OSError: the picture cannot be read; the error names it.
-    """
-    assert source.image is not None
-    try:
-        with Image.open(source.image) as picture, open(source.image, "rb") as file:
-            content, kind = file.read(), SENT_UNCHANGED.get(picture.format or "")
-            if kind is None:
-                content, kind = _encoded(picture, "PNG"), "image/png"
-            if len(content) > LARGEST_BYTES:
-                picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-                content, kind = _encoded(picture, "JPEG"), "image/jpeg"
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise OSError(f"picture {source.doc!r} cannot be read: {error}") from error
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
-
-
-def _encoded(picture: Image.Image, form: str) -> bytes:
-    buffer = io.BytesIO()
-    picture.convert("RGB").save(buffer, form)  # JPEG has neither palettes nor transparency
-    return buffer.getvalue()
 
 
 def _label(source: Source) -> str:

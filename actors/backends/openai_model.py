@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import SecretStr
 
-from actors.backends.chat import SEEDS, chat, data_url, pictures_in_words
+from actors.backends.chat import SEEDS, chat, pictures_in_words
 from actors.backends.model_settings import ModelSettings
 from actors.backends.openai_probes import READY, Ask, follows_schemas, reads_pictures, returns_likelihoods
 from actors.backends.openai_reply import EndpointFault, counted, read_reply
@@ -23,6 +23,7 @@ from actors.backends.rate_limit import RateLimit
 from actors.backends.redaction import Redaction
 from actors.errors import ModelError, ModelGone
 from actors.messages import Abilities, Completion, Request, derive_seed
+from actors.pictures import data_url
 
 LOG = logging.getLogger(__name__)
 CONNECT_S = 10.0
@@ -177,7 +178,7 @@ class OpenAIModel:
         return await self._answer(request, body, retries, patience_s)
 
     def _body(self, request: Request, system_turn: bool) -> bytes:
-        urls = [data_url(source) for source in request.images if source.image is not None]
+        urls = [data_url(source.image) for source in request.images if source.image is not None]
         schema = {"name": "reply", "strict": True, "schema": json.loads(request.schema or "{}")}
         body = {
             "model": self.settings.name,

@@ -11,23 +11,15 @@ from PIL import Image
 
 from actors.backends.chat import PROBE, chat
 from actors.messages import Kind, Request, Source
+from actors.pictures import read_picture
 
 LOG = logging.getLogger(__name__)
 PICTURE = Source("1", "1", Kind.IMAGE, "Picture", "", image="never opened")
 
 
 def open_pictures(request: Request) -> list[Image.Image]:
-    """Opens the request's picture files in order, as RGB. Raises OSError, which names the unreadable picture."""
-    pictures = []
-    for source in request.images:
-        if source.image is None:
-            continue
-        try:
-            with Image.open(source.image) as picture:
-                pictures.append(picture.convert("RGB"))
-        except (OSError, ValueError) as error:
-            raise OSError(f"picture {source.doc!r} cannot be read: {error}") from error
-    return pictures
+    """Reads the request's picture files in order. Raises OSError, which names the unreadable picture."""
+    return [read_picture(source.image) for source in request.images if source.image is not None]
 
 
 def turns(request: Request, pictures: Sequence[Image.Image], system_turn: bool = True) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from sys import getsizeof
 from actors.completions.completion_store import CompletionStore
 from actors.messages import Abilities, Completion, Request
 from actors.models import Model, abilities_of
+from actors.pictures import identity
 
 DIGEST_BYTES = 16
 CACHED_STOPS = ("stop", "length")
@@ -146,10 +147,9 @@ class _FileDigests:
         return known[2] if known[:2] == (now.st_size, now.st_mtime_ns) else None
 
     def _read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            # Before reading: a file that changes while it is read is read again next time.
-            before = os.fstat(file.fileno())
-            digest = hashlib.file_digest(file, "blake2b").digest()[:DIGEST_BYTES]
+        # Before reading: a file that changes while it is read is read again next time.
+        before = os.stat(path)
+        digest = hashlib.blake2b(identity(path)).digest()[:DIGEST_BYTES]
         if len(self._known) >= MAX_FILES:
             self._known.clear()
         self._known[path] = (before.st_size, before.st_mtime_ns, digest)

@@ -8,14 +8,8 @@ import os
 import warnings
 from pathlib import Path
 
-from PIL import Image
-
 from actors.errors import UserError
-from experiments.datasets.fields import MB
-
-# Pillow opens some formats by starting a program (EPS); the releases hold only these.
-FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF")
-PICTURE = 256 * MB  # bytes of a file; Pillow limits its pixels, to 89 million
+from actors.pictures import opened
 
 
 def check_image(path: Path, *, decode: bool = True) -> None:
@@ -24,26 +18,14 @@ def check_image(path: Path, *, decode: bool = True) -> None:
     Raises UserError for a picture that is damaged, too large or of another format.
     """
     try:
-        if path.stat().st_size > PICTURE:
-            raise UserError(f"image {path} has more than {PICTURE // MB} MB: make it smaller or remove it")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about metadata, which is not read
-            # A few KB may decode to as many GB, and Pillow refuses only twice as many pixels as it warns of.
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            Image.init()  # registers all formats; the second time it does nothing
-            with Image.open(path, formats=FORMATS) as picture:
+            with opened(path) as picture:
                 if decode:
                     picture.draft("RGB", (1, 1))  # much faster, and every byte is still read
                     picture.load()
-    except UserError:
-        raise
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-        most = Image.MAX_IMAGE_PIXELS or 0
-        raise UserError(f"image {path} has more than {most // 10**6} million pixels: make it smaller") from error
-    # Pillow's decoders raise any exception on a damaged file; its messages may hold several lines.
-    except Exception as error:
-        reason = type(error).__name__
-        raise UserError(f"image {path} cannot be decoded ({reason}): copy it again or remove it") from error
+    except OSError as error:
+        raise UserError(str(error)) from error
 
 
 def write_picture(file: Path, encoded: str) -> None:

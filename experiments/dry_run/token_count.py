@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from PIL import Image
-
 from actors.backends.backend import Backend
 from actors.backends.chat import DESCRIPTIONS
 from actors.messages import Request, Source
+from actors.pictures import opened
 from actors.prompting.safe_text import one_line
 
 CHARACTERS_PER_TOKEN = 4.0
@@ -78,9 +77,9 @@ def tokens_of_size(width: int, height: int, least: int = LEAST_PIXELS, most: int
 def _size(path: str) -> tuple[int, int]:
     """From the file's header; of a picture that cannot be read, which a run would report, a plausible size."""
     try:
-        with Image.open(path) as picture:
+        with opened(path) as picture:
             return picture.size
-    except (OSError, ValueError):
+    except OSError:
         side = round(UNREADABLE_PIXELS**0.5)
         return side, side
 

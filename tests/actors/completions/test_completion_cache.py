@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from actors.completions import completion_file, completion_store
 from actors.completions.cache import CachedModel, Reuse, completion_key
@@ -238,14 +239,14 @@ async def test_pictures_count_by_what_is_in_their_files(tmp_path: Path, reuse: R
     model = Echo()
     cached = CachedModel(model, reuse)
     here, copy = tmp_path / "here.png", tmp_path / "copy.png"
-    here.write_bytes(b"a lake")
-    copy.write_bytes(b"a lake")
+    for path in (here, copy):
+        Image.new("RGB", (8, 8), "blue").save(path)
     assert not (await cached.complete(ask("1", images=(picture(here),)))).reused
     assert (await cached.complete(ask("2", images=(picture(here),)))).reused
     assert (await cached.complete(ask("3", images=(picture(copy),)))).reused
     assert not (await cached.complete(ask("4", images=(picture(None),)))).reused
     assert not (await cached.complete(ask("5", images=(picture(None, "a lake"),)))).reused
-    here.write_bytes(b"a pond")
+    Image.new("RGB", (8, 8), "green").save(here)
     os.utime(here, ns=(0, 0))
     assert not (await cached.complete(ask("6", images=(picture(here),)))).reused
     assert (await cached.complete(ask("7", images=(picture(copy),)))).reused

@@ -1,0 +1,183 @@
+"""Reads picture files as a viewer shows them, equally for engines, endpoints, encoders, OCR and AutoGen."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from PIL import ExifTags, Image
+
+# Pillow opens some formats by starting a program (EPS); data sets hold only these.
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF")
+MB = 2**20
+LARGEST_FILE = 256 * MB  # bytes; Pillow limits the pixels, to 89 million
+SENT_AS_STORED = ("JPEG", "PNG", "GIF", "WEBP")  # formats that endpoints read
+# In base64 just under 10 MB, the lowest known limit of an endpoint for one picture.
+LARGEST_BYTES = 7_000_000
+LONGEST_SIDE = 2048
+
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""How stored pixels are turned upright, by EXIF's orientation."""
+
+
+def read_picture(path: str | Path) -> Image.Image:
+    """Reads what a viewer shows of a file, as RGB: the first frame, upright, on white, with 8 bits a channel.
+
+    Raises:
+        OSError: as `opened`.
+    """
+    with opened(path) as picture:
+        return _shown(picture)
+
+
+def data_url(path: str | Path) -> str:
+    """Encodes a picture as a data URL: its file where that has the shown pixels, else those as PNG.
+
+    A picture that is too large for endpoints is scaled down and becomes a JPEG.
+
+    Raises:
+        OSError: as `opened`.
+    """
+    with opened(path) as picture:
+        if _as_stored(picture):
+            content, form = _content(path), str(picture.format)
+        else:
+            content, form = _encoded(_shown(picture), "PNG"), "PNG"
+        if len(content) > LARGEST_BYTES:
+            smaller = _shown(picture)
+            smaller.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+            content, form = _encoded(smaller, "JPEG"), "JPEG"
+    return f"data:{Image.MIME[form]};base64,{base64.b64encode(content).decode()}"
+
+
+def identity(path: str | Path) -> bytes:
+    """Returns bytes that are equal for equal pictures: a file's content, marked where its shown pixels are others.
+
+    Raises:
+        OSError: as `opened`.
+    """
+    with opened(path) as picture:
+        # With the mark, nothing is found again that earlier versions made of the stored pixels.
+        return _content(path) + (b"" if _as_stored(picture) else b"as shown")
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[Image.Image]:
+    """Opens a picture, whose stored pixels are decoded when they are used.
+
+    Raises:
+        OSError: it is missing, no regular file, damaged, too large or of another format. The message is one line.
+    """
+    Image.init()  # registers all formats; the second time it does nothing
+    try:
+        with open_regular(path, LARGEST_FILE) as file, Image.open(file, formats=FORMATS) as picture:
+            # A few KB may decode to as many GB, and Pillow refuses only twice as many pixels as it warns of.
+            if picture.width * picture.height > (Image.MAX_IMAGE_PIXELS or 0):
+                raise Image.DecompressionBombError
+            yield picture
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        most = (Image.MAX_IMAGE_PIXELS or 0) // 10**6
+        raise OSError(f"image {path} has more than {most} million pixels: make it smaller") from error
+    # Pillow's decoders raise any exception on a damaged file; its messages may hold several lines.
+    except Exception as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise OSError(f"image {path} cannot be decoded ({reason}): copy it again or remove it") from error
+
+
+@contextmanager
+def open_regular(path: str | Path, most_bytes: int) -> Iterator[BinaryIO]:
+    """Opens a file for reading that is neither a pipe, which may block, nor a device, which may never end.
+
+    Raises:
+        OSError: it is missing, not regular, or larger.
+    """
+    # Opening a pipe would wait for its writer.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if status.st_size > most_bytes:
+            raise OSError(errno.EFBIG, f"more than {most_bytes // MB} MB", str(path))
+        yield file
+
+
+def _shown(picture: Image.Image) -> Image.Image:
+    picture.load()  # a TIFF is turned upright by Pillow itself
+    turn = _TURNS.get(_orientation(picture))
+    if picture.mode == "F" or picture.mode.startswith("I"):
+        picture = _eight_bits(picture)
+    if picture.has_transparency_data:
+        transparent = picture.info.get("transparency")
+        if isinstance(transparent, tuple) and max(transparent) > 255:  # of 16 bits, where Pillow keeps 8 of each
+            picture.info["transparency"] = tuple(value >> 8 for value in transparent)
+        white = Image.new("RGBA", picture.size, "white")
+        picture = Image.alpha_composite(white, picture.convert("RGBA"))
+    picture = picture.convert("RGB")
+    return picture if turn is None else picture.transpose(turn)
+
+
+def _eight_bits(picture: Image.Image) -> Image.Image:
+    """Scales grey of 16 or 32 bits, or of floating point, to 8 bits.
+
+    White is 65,535 for 16 bits. Other values are scaled by the smallest of 1, 255 and 65,535 that none exceeds, or else
+    between the least and the largest one.
+    """
+    import numpy as np  # few pictures need it, and most processes do not
+
+    values = np.asarray(picture, dtype=np.float32)
+    values = np.where(np.isfinite(values), values, 0)
+    low, high = 0.0, 65_535.0
+    if not picture.mode.startswith("I;16"):
+        low, high = float(values.min()), float(values.max())
+        if low >= 0 and high <= 65_535:
+            low, high = 0.0, next(top for top in (1.0, 255.0, 65_535.0) if high <= top)
+    grey = ((values - low) * (255 / ((high - low) or 1)) + 0.5).astype(np.uint8)
+    transparent = picture.info.get("transparency")
+    if not isinstance(transparent, int):
+        return Image.fromarray(grey)
+    return Image.fromarray(np.dstack([grey, np.where(values == transparent, 0, 255).astype(np.uint8)]))
+
+
+def _as_stored(picture: Image.Image) -> bool:
+    """Tests whether any decoder of the file gives the pixels that `_shown` gives."""
+    return (
+        picture.format in SENT_AS_STORED
+        and picture.mode in ("1", "L", "P", "RGB")
+        and not picture.has_transparency_data
+        and not getattr(picture, "is_animated", False)
+        and _orientation(picture) not in _TURNS
+    )
+
+
+def _orientation(picture: Image.Image) -> int:
+    try:
+        orientation = picture.getexif().get(ExifTags.Base.Orientation, 1)
+    except Exception:  # viewers show a picture with broken metadata as it is stored
+        return 1
+    return orientation if isinstance(orientation, int) else 1
+
+
+def _content(path: str | Path) -> bytes:
+    with open_regular(path, LARGEST_FILE) as file:
+        return file.read()
+
+
+def _encoded(picture: Image.Image, form: str) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, form)
+    return buffer.getvalue()
