@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actors.errors import UserError
+from actors.errors import ClusterError, UserError
 from actors.memory import collect_rarely
 from actors.runtime import head
 from actors.signals import Ending
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
         print(reference(topic) if topic else usage())
         return 0
-    except UserError as error:
+    except (UserError, ClusterError) as error:
         _say(f"error: {error}")
         return 2
     except KeyboardInterrupt:
@@ -57,15 +57,13 @@ def main(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     # Imported where they are needed: a refused argument does not wait for the rest.
-    from experiments.config.config import starts_ray
+    from experiments.config.config import uses_ray
     from experiments.config.loading import load_overrides
 
     config, overrides = load_overrides(arguments)
-    if starts_ray(config):
-        # It starts while everything below is imported and checked.
-        head.begin()
-    elif config.ray.address:
-        head.leave_token_to_user()
+    if uses_ray(config):
+        # It starts, or the cluster is tried, while everything below is imported and checked.
+        head.begin(config.ray.address)
     from experiments.prepare import prepare
 
     prepared = prepare(config, overrides)

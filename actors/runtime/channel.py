@@ -19,6 +19,7 @@ KEY_BYTES = 32
 # A node that loses power or its network ends no connection. One that was cut off for some seconds comes back.
 GONE_S = 30.0
 PROBES = 6
+KEY_S = 10.0  # for a client to send its key, which it does at once
 LOST = "the process has ended the connection"
 HEADER = struct.Struct("!Q")  # bytes of the pickled value that follows
 
@@ -60,12 +61,14 @@ class Connection(asyncio.Protocol):
         # A cast and no check: uvloop, which Ray's actors use where it is installed, has transports of another class.
         self._transport = cast(asyncio.Transport, transport)
         _notice_silence(transport.get_extra_info("socket"))
+        if not self.accepted:
+            asyncio.get_running_loop().call_later(KEY_S, self._end_stranger)
         if self._key:
             self._transport.write(self._key)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        if self._expected and not self._accepted():
+        if not self.accepted and not self._accept():
             return
         start, size = 0, len(self._received)
         # The views are released before the buffer is cut.
@@ -81,7 +84,16 @@ class Connection(asyncio.Protocol):
                 self._receive(value)
         del self._received[:start]
 
-    def _accepted(self) -> bool:
+    @property
+    def accepted(self) -> bool:
+        """False until the other end has sent the key that this one expects."""
+        return not self._expected
+
+    def _end_stranger(self) -> None:
+        if not self.accepted:
+            self.abort()
+
+    def _accept(self) -> bool:
         length = len(self._expected)
         if len(self._received) < length:
             return False

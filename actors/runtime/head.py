@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import shutil
 import socket
 import stat
@@ -26,63 +27,67 @@ from actors.processes import kill
 from actors.runtime import TOKEN
 from actors.signals import held_back
 
-# Starts Ray, and ends it when its standard input ends, which is when the run's process does. The session's folder goes
-# with it, unless a run has joined it and did not end well. Ctrl-C reaches all processes of a terminal: this one, and
-# what it starts, end when the run has nothing more to ask. Where a busy machine needs more than Ray's 30 s for a start,
-# it tries once more.
+# Starts a local Ray, and ends it when its standard input ends, which is when the run's process does. The session's
+# folder goes with it, unless a run has joined it and did not end well. A cluster it only joins and leaves, to learn
+# whether that works: Ray tries for minutes, in which the run's own process could not be interrupted. Ctrl-C reaches all
+# processes of a terminal: this one, and what it starts, end when the run has nothing more to ask. Where a busy machine
+# needs more than Ray's 30 s for a start, it tries once more.
 PROGRAM = """
 import logging, os, shutil, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 import ray
+address, folder = sys.argv[1:]
+local = address == "local"
+options = dict(include_dashboard=False, _temp_dir=folder) if local else {}
 def tell(answer):
     try:
         os.write(1, (answer + "\\n").encode())
     except BrokenPipeError:
         pass
-for again in (True, False):
+for again in (local, False):
     try:
-        options = dict(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, _temp_dir=sys.argv[1])
-        started = ray.init("local", **options).address_info
+        joined = ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options).address_info
         break
     except Exception as error:
         if not again:
-            tell("failed " + (str(error).splitlines() or [type(error).__name__])[0])
+            tell("failed " + (" ".join(str(error).split()) or type(error).__name__)[:300])
             sys.exit()
-tell("up " + started["gcs_address"])
-told = sys.stdin.read().split()
+tell("up " + joined["gcs_address"])
+told = sys.stdin.read().split() if local else ["joined"]
 ray.shutdown()
 if told != ["joined"]:
-    shutil.rmtree(started["session_dir"], ignore_errors=True)
+    shutil.rmtree(joined["session_dir"], ignore_errors=True)
 """
 # Documented for macOS and Windows, where Ray then listens on 127.0.0.1 alone; it does so on Linux, too.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 # No workers wait for the head's own process, which runs nothing; workers get as much of a busy machine as others.
 WORKERS = {"RAY_prestart_worker_first_driver": "0", "RAY_worker_niceness": "0"}
+ANSWER_S = 5.0  # for a host to accept a connection
+JOIN_S = 60.0  # for a cluster; some seconds are usual
+START_S = 180.0  # for a local Ray on a busy machine, tried twice
 END_S = 15.0  # of which Ray gives its processes some
 KEPT_S = 24 * 3600.0  # the logs of a run that failed or was killed
 
-_begun: list[Head] = []
-_joined: list[Head] = []  # one or none
+_heads: list[Head] = []  # one or none
 
 
 class Head:
-    """Runs a local Ray in another process, until `close` or the end of this process.
+    """Runs a local Ray in another process, until `close` or the end of this process; or tries a cluster's address.
 
-    Raises ClusterError where this process could not join it with a token, or the folder belongs to somebody else.
+    Raises ClusterError where nothing listens there, where this process could not join a local Ray with a token, or the
+    folder belongs to somebody else.
     """
 
-    def __init__(self) -> None:
-        if not any(name.startswith("RAY_AUTH_") for name in os.environ):
-            raise ClusterError(
-                "this program imports Ray before actors.runtime, so that its Ray would have no token: import "
-                "actors.runtime first, or set RAY_AUTH_MODE"
-            )
+    def __init__(self, given: str | None = None) -> None:
+        self.joined = False
+        self._given = given
         self._folder = private_folder() / "ray"
-        # A process that imported Ray without this variable looks for Ray on the machine's other address.
-        if "ray" not in sys.modules:
-            os.environ |= LOOPBACK
+        if given is None:
+            self._check_local()
+        else:
+            _use_token_of_user()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(self._folder)],
+            [sys.executable, "-c", PROGRAM, "local" if given is None else _answering(given), str(self._folder)],
             env={**os.environ, **WORKERS},
             cwd=self._folder.parent,  # where no module of this folder hides one of Ray's
             stdin=subprocess.PIPE,
@@ -91,13 +96,37 @@ class Head:
             text=True,
         )
 
+    def _check_local(self) -> None:
+        if not any(name.startswith("RAY_AUTH_") for name in os.environ):
+            raise ClusterError(
+                "this program imports Ray before actors.runtime, so that its Ray would have no token: import "
+                "actors.runtime first, or set RAY_AUTH_MODE"
+            )
+        try:
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                socket.create_connection(server.getsockname(), ANSWER_S).close()
+        except OSError as error:
+            raise ClusterError(
+                f"Ray cannot start on this machine, whose loopback interface does not work ({error}): "
+                "switch it on (`ip link set lo up`), or use runtime=inline"
+            ) from error
+        # A process that imported Ray without this variable looks for Ray on the machine's other address.
+        if "ray" not in sys.modules:
+            os.environ |= LOOPBACK
+
     def address(self) -> str:
-        """Waits until Ray is up and returns its address. Raises RuntimeError with Ray's reason if it does not start."""
+        """Waits until Ray answers and returns its address. Raises ClusterError with the reason if it does not."""
         assert self._process.stdout is not None
-        answer, _, text = self._process.stdout.readline().rstrip("\n").partition(" ")
+        patience_s = START_S if self._given is None else JOIN_S
+        if select.select([self._process.stdout], [], [], patience_s)[0]:
+            answer, _, text = self._process.stdout.readline().rstrip("\n").partition(" ")
+        else:
+            answer, text = "failed", f"no answer in {patience_s:g} s"
         if answer != "up":
-            raise RuntimeError(text or "its process has died")
-        self._tell("joined")
+            raise _no_answer(self._given, text or "its process has died")
+        if self._given is None:
+            self._tell("joined")
+        self.joined = True
         return text
 
     def close(self, forget: bool = False) -> None:
@@ -135,44 +164,42 @@ class Head:
         self._process.wait()
 
 
-def begin() -> None:
-    """Starts a local Ray, for `connect` to join. Raises ClusterError where it must not be."""
-    if not _begun:
-        _begun.append(Head())
+def begin(address: str | None = None) -> None:
+    """Starts a local Ray, or tries an address, for `connect` to join. Raises ClusterError where it must not be."""
+    if not _heads:
+        _heads.append(Head(address))
 
 
 def give_up() -> None:
     """Ends a Ray that no process has joined since `begin`."""
-    while _begun:
-        _begun.pop().abandon()
+    while _heads and not _heads[0].joined:
+        _heads.pop().abandon()
 
 
 def connect(address: str | None) -> None:
-    """Joins the Ray cluster at an address, or a local one where there is none.
+    """Joins the Ray cluster at an address, or a local one where there is none. Ctrl-C ends the wait for it.
 
     Raises:
         ClusterError: it does not answer.
     """
-    if address is None:
-        begin()
-        _joined.append(_begun.pop())
-    elif address != "auto":
-        _check_answers(address)
-    import ray
-
+    begin(address)
     try:
-        at = _joined[0].address() if address is None else address
+        at = _heads[0].address()
+        import ray
+
         # Ray crashes the process when it is interrupted while it connects.
         with warnings.catch_warnings(), held_back():
             # Ray forks only to start another program at once, which LanceDB, where it is loaded, cannot know.
             warnings.filterwarnings("ignore", message="lancedb fork support", category=RuntimeWarning)
             ray.init(address=at, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # Ray raises a plain Exception for a node that does not come up in time
-        disconnect()
-        raise _no_answer(address, (str(error).splitlines() or [type(error).__name__])[0]) from error
-    except BaseException:
-        disconnect()
-        raise
+    except BaseException as error:
+        give_up()
+        if _heads:
+            disconnect()
+        if isinstance(error, ClusterError) or not isinstance(error, Exception):
+            raise
+        # Ray raises a plain Exception for a node that does not come up in time.
+        raise _no_answer(address, " ".join(str(error).split())[:300] or type(error).__name__) from error
 
 
 def disconnect(forget: bool = False) -> None:
@@ -180,26 +207,43 @@ def disconnect(forget: bool = False) -> None:
     import ray
 
     ray.shutdown()
-    while _joined:
-        _joined.pop().close(forget)
+    while _heads:
+        _heads.pop().close(forget)
 
 
-def leave_token_to_user() -> None:
-    """Has Ray use the user's own token, if any, for a cluster that others have started. Too late once Ray is imported:
-    it then sends the token of this process, which a cluster without tokens ignores."""
-    if os.environ.get("RAY_AUTH_TOKEN") == TOKEN and "ray" not in sys.modules:
+def _use_token_of_user() -> None:
+    """Has Ray use the user's token, if any, for a cluster that others have started.
+
+    Ray itself does so for `auto` alone; a cluster without tokens ignores it. Too late once Ray is imported: it then
+    sends the token of this process.
+    """
+    if "ray" in sys.modules:
+        return
+    if os.environ.get("RAY_AUTH_TOKEN") == TOKEN:
         del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
+    if {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ} or (Path.home() / ".ray" / "auth_token").exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
-def _check_answers(address: str) -> None:
-    """Raises ClusterError within seconds for a host that does not answer, for which Ray itself waits long."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
+def _answering(given: str) -> str:
+    """Returns the address to join. Raises ClusterError within seconds where nothing listens, as Ray waits for long."""
+    address, where = given, ""
+    if given == "auto":
+        # As Ray reads it, which otherwise takes any Ray of this machine, such as another run's.
+        latest = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray", "ray_current_cluster")
+        where = "RAY_ADDRESS" if os.environ.get("RAY_ADDRESS") else str(latest)
+        with suppress(OSError):
+            address = os.environ.get("RAY_ADDRESS") or latest.read_text().strip()
+        if address == "auto":
+            raise _no_answer(given, f"RAY_ADDRESS is not set, and there is no {latest}")
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdigit():
         raise ClusterError(f"ray.address={address!r} is not an address: expected `auto` or `host:port`")
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except OSError as error:
-        raise _no_answer(address, str(error)) from error
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        raise _no_answer(given, f"{address}{where and f', from {where}'}: {error}") from error
+    return address
 
 
 def _no_answer(address: str | None, reason: str) -> ClusterError:
@@ -209,8 +253,10 @@ def _no_answer(address: str | None, reason: str) -> ClusterError:
             "runtime=inline needs no Ray"
         )
     return ClusterError(
-        f"Ray at ray.address={address!r} does not answer ({reason}): "
-        "start one with `ray start --head`, or leave ray.address out to use a local one"
+        f"Ray at ray.address={address!r} does not answer ({reason}): if none runs there, start it with `ray start "
+        "--head --port=6379`, and here, if that is another machine, with `ray start --address=<head>:6379`; if its "
+        "head has a token (`ray get-auth-token` prints it there), set RAY_AUTH_TOKEN=<token> here; without "
+        "ray.address a run starts a local Ray"
     )
 
 

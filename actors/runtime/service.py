@@ -16,6 +16,9 @@ from actors.runtime.channel import KEY_BYTES, Address, Connection, sendable
 T = TypeVar("T")
 R = TypeVar("R")
 
+STRANGERS = 256
+"""Connections at once that have not sent the key: more would take the process's descriptors."""
+
 
 @dataclass(slots=True, eq=False)
 class _Job(Generic[T, R]):
@@ -51,7 +54,7 @@ class Service(Generic[T, R]):
         self._key = secrets.token_bytes(KEY_BYTES)
         self._opening: asyncio.Task[int] | None = None
         self._server: asyncio.Server | None = None
-        self._callers: set[_Caller[T, R]] = set()
+        self._callers: dict[_Caller[T, R], None] = {}  # in the order of their arrival
         self._waiting: deque[_Job[T, R]] = deque()
         self._cancelled: set[asyncio.Task[None]] = set()
         self._working = 0
@@ -80,8 +83,11 @@ class Service(Generic[T, R]):
 
     async def _listen(self, host: str) -> int:
         def caller() -> Connection:
+            strangers = [each.connection for each in self._callers if not each.connection.accepted]
+            if len(strangers) >= STRANGERS:
+                strangers[0].abort()  # a client of ours sends its key at once
             made = _Caller(self, self._key)
-            self._callers.add(made)
+            self._callers[made] = None
             return made.connection
 
         self._server = await asyncio.get_running_loop().create_server(caller, host, 0)
@@ -101,7 +107,7 @@ class Service(Generic[T, R]):
 
     def leave(self, caller: _Caller[T, R]) -> None:
         """Drops the items of a caller that is lost."""
-        self._callers.discard(caller)
+        self._callers.pop(caller, None)
         for job in list(caller.jobs.values()):
             self._cancel(job)
 

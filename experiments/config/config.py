@@ -109,11 +109,11 @@ def is_sweep(config: Config) -> bool:
     return bool(config.sweep.axes or config.sweep.points or config.sweep.seeds > 1)
 
 
-def starts_ray(config: Config) -> bool:
-    """True if the run starts a Ray of its own on this machine."""
+def uses_ray(config: Config) -> bool:
+    """True if the run starts a local Ray or joins a cluster."""
     discusses = config.job not in ("recall", "planted") and not config.dry_run
     # The trials of a sweep are Ray's processes, wherever their agents are.
-    return discusses and config.ray.address is None and (config.runtime == "ray" or is_sweep(config))
+    return discusses and (config.runtime == "ray" or is_sweep(config))
 
 
 def of_any_role(key: str) -> str:

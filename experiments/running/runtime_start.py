@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from actors.runtime.cluster import Cluster
+from actors.runtime.head import JOIN_S
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import Runtime
 from actors.settings import RaySettings
@@ -37,8 +38,8 @@ def sweep_runtime_started(config: Config, progress: Progress) -> Iterator[Runtim
 @contextmanager
 def cluster_started(settings: RaySettings, progress: Progress) -> Iterator[Cluster]:
     """A cluster for the block, which ends with it; afterwards signals are handled as before."""
-    where = "on this machine" if settings.address is None else f"at {settings.address}"
-    bar = progress.phase("starting Ray", total=1, note=where)
+    where = "on this machine" if settings.address is None else f"at {settings.address}, {JOIN_S:g} s at most"
+    bar = progress.phase("starting Ray" if settings.address is None else "joining Ray", total=1, note=where)
     with handlers_kept(), Cluster(settings) as cluster:
         bar.advance()
         yield cluster

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from actors.errors import AgentLost
+from actors.runtime import channel, service
 from actors.runtime.channel import HEADER, Address, ChannelLost
 from actors.runtime.client import Client
 from actors.runtime.service import Service
@@ -272,6 +273,22 @@ async def test_without_the_key_nothing_is_unpickled(far: Far, tmp_path: Path) ->
     writer.write(address.key + frame)
     await until(trap.exists)
     writer.close()
+
+
+async def test_connections_without_the_key_are_few_and_short(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "STRANGERS", 4)
+    monkeypatch.setattr(channel, "KEY_S", 0.5)
+    address = await far.locate()
+    assert await far.client("a") == "a"
+    held = [await asyncio.open_connection(address.host, address.port) for _ in range(9)]
+    async with asyncio.timeout(5):
+        assert await held[0][0].read() == b""  # pushed out
+        assert await Client[Any, Any](far.locate)("b") == "b"
+        assert [await reader.read() for reader, _ in held] == 9 * [b""]  # and all in the end
+    assert await far.client("c") == "c"
+    assert far.looked == 3  # once here, and once for each client
+    for _, writer in held:
+        writer.close()
 
 
 SILENT = """

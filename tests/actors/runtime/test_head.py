@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,9 +21,12 @@ import pytest
 
 from actors.errors import ClusterError
 from actors.processes import runs
+from actors.runtime import head
 from actors.runtime.head import begin, connect, forget_old_sessions, give_up, private_folder
 from tests.support.paths import ROOT
 from tests.support.waiting import until
+
+HERE = "127.0.0.1"
 
 # In a process of its own, which imports Ray only after it has begun one, as a run does.
 ALONE = """
@@ -84,15 +92,15 @@ def titled(title: str) -> list[psutil.Process]:
 
 def test_a_ray_that_nobody_joins_ends_with_the_process_that_began_it_and_leaves_nothing(tmp_path: Path) -> None:
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    begins = "from actors.runtime.head import begin, _begun; begin(); print(_begun[0]._process.pid)"
+    begins = "from actors.runtime.head import begin, _heads; begin(); print(_heads[0]._process.pid)"
     try:
         environment = {**os.environ, "RAY_TMPDIR": str(folder)}
         done = subprocess.run([sys.executable, "-c", begins], env=environment, capture_output=True, text=True)
-        head = int(done.stdout)
+        pid = int(done.stdout)
         until = time.monotonic() + 60
-        while psutil.pid_exists(head) and time.monotonic() < until:
+        while psutil.pid_exists(pid) and time.monotonic() < until:
             time.sleep(0.05)
-        assert not psutil.pid_exists(head)
+        assert not psutil.pid_exists(pid)
         assert not list(folder.glob("*/ray/session_2*"))
         assert not [one for one in psutil.process_iter() if str(folder) in " ".join(cmdline(one))]
     finally:
@@ -154,13 +162,71 @@ def test_a_folder_that_others_can_enter_holds_no_session(tmp_path: Path, monkeyp
         private_folder()
 
 
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of something that is no Ray."""
+    monkeypatch.setattr(head, "JOIN_S", 1.0)
+    with socket.create_server((HERE, 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("address", "latest", "named"),
+    [
+        ("nowhere", "", "nowhere"),
+        (f"ray://{HERE}:1", "", "ray://"),
+        (f"{HERE}:1", "", f"{HERE}:1"),
+        (f"{HERE}:99999", "", f"{HERE}:99999"),
+        ("[::1]:1", "", "[::1]:1"),
+        ("auto", "", "ray_current_cluster"),
+        ("auto", f"{HERE}:1", f"{HERE}:1"),
+        ("silent", "", "no answer in 1 s"),
+        ("auto", "silent", "no answer in 1 s"),
+    ],
+)
+def test_an_address_that_no_ray_answers_at_is_refused_soon_and_leaves_no_process(
+    address: str, latest: str, named: str, silent: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    if latest:
+        (tmp_path / "ray").mkdir()
+        (tmp_path / "ray" / "ray_current_cluster").write_text(latest.replace("silent", f"{HERE}:{silent}"))
+    before = psutil.Process().children()
+    with pytest.raises(ClusterError, match=re.escape(named)):
+        connect(address.replace("silent", f"{HERE}:{silent}"))
+    assert psutil.Process().children() == before
+
+
+def test_ctrl_c_ends_the_wait_for_a_cluster_at_once(silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head, "JOIN_S", 300.0)
+    before = psutil.Process().children()
+    signalled = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    signalled.start()
+    with pytest.raises(KeyboardInterrupt):
+        connect(f"{HERE}:{silent}")
+    signalled.join()
+    assert psutil.Process().children() == before
+
+
+def test_a_machine_without_a_loopback_interface_is_named(tmp_path: Path) -> None:
+    alone = ["unshare", "--user", "--map-root-user", "--net"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True).returncode:
+        pytest.skip("needs a network of its own")
+    begins = "from actors.runtime import head; head.connect(None)"
+    done = subprocess.run([*alone, sys.executable, "-c", begins], cwd=ROOT, capture_output=True, text=True)
+    assert "ip link set lo up" in done.stderr
+
+
 ORDER = """
-import os, sys
+import os
+from contextlib import suppress
 {}
 from actors.errors import ClusterError
 from actors.runtime import head
-head.leave_token_to_user()
-print("RAY_AUTH_TOKEN" in os.environ, end=" ")
+with suppress(ClusterError):
+    head.begin("127.0.0.1:1")
+print(os.environ.get("RAY_AUTH_MODE"), os.environ.get("RAY_AUTH_TOKEN"), end=" ")
 try:
     head.begin()
     head.give_up()
@@ -169,11 +235,23 @@ except ClusterError:
 """
 
 
-@pytest.mark.parametrize(("first", "printed"), [("", "False refused"), ("import ray", "False refused")])
-def test_a_local_ray_without_a_token_is_refused_and_a_cluster_of_others_gets_none_of_ours(
-    first: str, printed: str
+@pytest.mark.parametrize(
+    ("first", "token", "printed"),
+    [
+        ("", "", "None None refused"),
+        ("import ray", "", "None None refused"),
+        ("", "file", "token None"),
+        ("", "variable", "token variable"),
+    ],
+)
+def test_a_local_ray_without_a_token_is_refused_and_a_cluster_of_others_gets_the_users_own(
+    first: str, token: str, printed: str, tmp_path: Path
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
+    environment |= {"HOME": str(tmp_path)} | ({"RAY_AUTH_TOKEN": token} if token == "variable" else {})
+    if token == "file":
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text("0" * 64)
     command = [sys.executable, "-c", ORDER.format(first)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == printed, done.stderr
