@@ -26,6 +26,13 @@ os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
 TOKEN = secrets.token_hex(32)
 """Of a local Ray, unless the user has set another way. By itself Ray has one token for all of a user's clusters."""
 
-# Read when Ray is imported, too.
-if "ray" not in sys.modules and not any(name.startswith("RAY_AUTH_") for name in os.environ):
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+
+def use_own_token() -> bool:
+    """Sets TOKEN for Ray, which reads it when it is imported. False where that is too late and there is no other."""
+    chosen = any(name.startswith("RAY_AUTH_") for name in os.environ)
+    if not chosen and "ray" not in sys.modules:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    return chosen or "ray" not in sys.modules
+
+
+use_own_token()

@@ -24,7 +24,7 @@ import psutil
 
 from actors.errors import ClusterError
 from actors.processes import kill
-from actors.runtime import TOKEN
+from actors.runtime import TOKEN, use_own_token
 from actors.signals import held_back
 
 # Starts a local Ray, and ends it when its standard input ends, which is when the run's process does. The session's
@@ -97,7 +97,7 @@ class Head:
         )
 
     def _check_local(self) -> None:
-        if not any(name.startswith("RAY_AUTH_") for name in os.environ):
+        if not use_own_token():
             raise ClusterError(
                 "this program imports Ray before actors.runtime, so that its Ray would have no token: import "
                 "actors.runtime first, or set RAY_AUTH_MODE"

@@ -238,7 +238,7 @@ except ClusterError:
 @pytest.mark.parametrize(
     ("first", "token", "printed"),
     [
-        ("", "", "None None refused"),
+        ("", "", "None None"),
         ("import ray", "", "None None refused"),
         ("", "file", "token None"),
         ("", "variable", "token variable"),
