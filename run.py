@@ -67,14 +67,15 @@ def _run(arguments: list[str]) -> int:
     from experiments.prepare import prepare
 
     prepared = prepare(config, overrides)
-    return 0 if prepared is None else _in_folder(prepared)
+    return 0 if prepared is None else _in_folder(prepared, arguments)
 
 
-def _in_folder(prepared: Prepared) -> int:
+def _in_folder(prepared: Prepared, arguments: list[str]) -> int:
     """Runs an experiment or a sweep in its folder. What ends it early is printed in one line, with how to resume."""
     from actors.runtime.remote import reason
     from experiments.config.references import resumption
     from experiments.records.run_files import discard, disk_failure, missing
+    from experiments.records.start import write_start
     from experiments.runner import open_folder
 
     config = prepared.config
@@ -83,10 +84,11 @@ def _in_folder(prepared: Prepared) -> int:
     made = [*missing(Path(config.cache or output / "cache").absolute()), *missing(output)]
     folder = open_folder(config)
     _log_to(folder.log)
-    resume = visible(f"; go on with: python run.py {resumption(config, folder.path)}")
+    resume = visible(f"; go on with: {resumption(config, folder.path)}")
     ending.line = f"ended at once{resume}\n"
     started = time.monotonic()
     try:
+        write_start(folder.path, arguments)
         complete = prepared.work(folder) is not False
     # A cancelled main task is what is left of Ctrl-C where another task failed at the same time.
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -11,7 +11,7 @@ import difflib
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
@@ -22,19 +22,31 @@ T = TypeVar("T")
 
 SHOWN = 80  # characters of an unknown name
 
+_WORD = re.compile(r"[a-z0-9]{3,}")
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 def near_miss(name: str, known: Iterable[str]) -> str:
-    """Returns ` Did you mean 'x'?` for the closest known name, or nothing where none is close."""
-    # difflib leaves out names that are less than 60% alike.
-    near = difflib.get_close_matches(name, list(known), n=1)
+    """Returns ` Did you mean 'x'?` for the closest known name, or nothing where none is close.
+
+    Close is a name that is 60% alike, or else one that shares a word: `api_key` and `key_env`.
+    """
+    known = list(known)
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    if not near:
+        words = set(_WORD.findall(name.lower()))
+        near = difflib.get_close_matches(name, [one for one in known if words & set(_WORD.findall(one))], 1, 0.0)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def is_reference(name: str) -> bool:
     """True for a name of the form `package.module:Name`."""
     return bool(_REFERENCE.fullmatch(name))
+
+
+def names_code(group: str) -> Callable[[Any], bool]:
+    """Returns a test for values that are references, or names of the entry points `agora_mm.<group>`."""
+    return lambda value: isinstance(value, str) and (is_reference(value) or value in installed(group))
 
 
 def imported(reference: str, key: str) -> Any:

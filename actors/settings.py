@@ -23,6 +23,10 @@ Replies = Literal["auto", "enforced", "text"]
 # Keys of a field's metadata.
 BOUNDS = "bounds"
 WHEN = "when"
+OVER = "over"
+OUTSIDE = "outside"
+SINCE = "since"
+BEFORE = "before"
 MOST = 1e9  # of numbers without a bound of their own; far beyond it they overflow somewhere
 SHOWN = 80  # characters of a wrong value
 
@@ -58,8 +62,12 @@ def setting(
     above: float | None = None,
     below: float | None = None,
     when: str = "",
+    over: type | None = None,
+    outside: Callable[[Any], bool] | None = None,
+    since: str = "",
+    before: Any = MISSING,
 ) -> Any:
-    """Declares a field of a settings class: its default, its bounds, and when it counts.
+    """Declares a field of a settings class: its default, its bounds, when it counts, and where it leads.
 
     Args:
         default: the default; `factory` makes it where it is a list or a group.
@@ -69,8 +77,16 @@ def setting(
             `<key>=<value>|<value>` or `<key>!=<value>`, where the key is a sibling field or else a dotted key of the
             configuration (`methods=` holds when one of the values is among the methods), or the name of a fact of the
             plan, such as `learns`. A group's condition holds for all its settings.
+        over: the group of settings that the field, a dict, has overrides for.
+        outside: true for a value that leads out of a run folder: code to import, an address, a file to read or write.
+            A resumed run takes it from a saved configuration only where the command line repeats it.
+        since: the version that introduced the field; run folders of earlier versions lack it.
+        before: its value in those folders; the default where it is left out.
     """
-    metadata: dict[str, Any] = {WHEN: when} if when else {}
+    given = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since}
+    metadata: dict[str, Any] = {key: value for key, value in given.items() if value}
+    if before is not MISSING:
+        metadata[BEFORE] = before
     if any(bound is not None for bound in (at_least, at_most, above, below)):
         least = above if above is not None else at_least
         most = below if below is not None else at_most
@@ -125,7 +141,7 @@ def _numbers(value: Any) -> Iterator[float]:
 class RaySettings:
     """How Ray is used. Without an address, a run starts a local Ray and stops it at its end."""
 
-    address: str | None = None
+    address: str | None = setting(None, outside=bool)
     """Address of a running cluster, `auto` or `host:port`; null starts a local one."""
     start_timeout_s: float | None = setting(None, at_least=1, at_most=1e6)
     """Seconds to wait for all actors to start (null: 120, or 600 for vLLM)."""

@@ -27,6 +27,7 @@ def open_folder(config: Config) -> RunFolder:
     config.cache = str(Path(config.cache or Path(config.output) / "cache").absolute())
     config.data.root = config.data.root and str(Path(config.data.root).absolute())
     config.retrieval.web_file = config.retrieval.web_file and str(Path(config.retrieval.web_file).absolute())
+    config.replay.run = config.replay.run and str(Path(config.replay.run).absolute())
     config.systems.blueprints = config.systems.blueprints and str(Path(config.systems.blueprints).absolute())
     folder = RunFolder.create(Path(config.output), config.experiment)
     # Before anything runs: a run that dies at once can be resumed all the same.
@@ -60,4 +61,4 @@ def run(plan: Plan, folder: RunFolder) -> None:
 
 def _how_to_resume(plan: Plan, folder: RunFolder) -> str:
     recorded = is_recorded(folder.path)
-    return f"; records stay: go on with {resumption(plan.config, folder.path)}" if recorded else ""
+    return f"; records stay: go on with: {resumption(plan.config, folder.path)}" if recorded else ""

@@ -37,7 +37,7 @@ class SystemSettings:
     epsilon: int | None = setting(0, at_least=0)
     """BDoG: largest distance between the blueprint graphs of two rounds that ends a debate (null: none does, as in the
     authors' code)."""
-    blueprints: str | None = None
+    blueprints: str | None = setting(None, outside=bool)
     """BDoG: JSON file of first blueprint graphs by question id, as GPT-4 or Gemini wrote them (null: drawn anew)."""
     consistency: Literal["answers", "summaries", "majority"] = "answers"
     """HM-RAG: agreement at which the light model merges the answers: equal `answers`, or `summaries` of which any two

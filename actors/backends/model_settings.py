@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from actors.errors import UserError
+from actors.lookup import names_code
 from actors.messages import Abilities
 from actors.settings import setting
 
@@ -39,11 +40,11 @@ class DeclaredAbilities:
 class ModelSettings:
     """A model. `model=vllm` is short for `model.kind=vllm`."""
 
-    kind: str = "reader"
+    kind: str = setting("reader", outside=names_code("models"))
     """`reader`, `vllm`, `openai` (any endpoint with OpenAI's protocol), `replay` (replies that the run `replay.run`
     recorded), `none` (no judge), or your own as `package.module:MyModel`: a class or function that is called with these
     settings and returns an object with `async complete(request)`."""
-    name: str = setting("", when="kind=vllm|openai")
+    name: str = setting("", when="kind=vllm|openai", outside=bool)
     """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
     replicas: int | None = setting(None, at_least=1, at_most=10_000, when="kind=reader|vllm")
     """Copies of the model, each in a separate process (null: for vLLM one for each `tensor_parallel` GPUs, one on a
@@ -59,15 +60,15 @@ class ModelSettings:
     dtype: str = setting("auto", when="kind=vllm")
     """vLLM: number type of the computation. `auto` is the weights' type; on a CPU bfloat16, or float32 if the weights
     are float32 or the processor lacks bfloat16."""
-    engine: dict[str, Any] = setting(factory=dict, when="kind=vllm")
+    engine: dict[str, Any] = setting(factory=dict, when="kind=vllm", outside=bool)
     """vLLM: further engine arguments, passed on unchanged. On a CPU, block_size=32 and enforce_eager=true are the
     defaults."""
     hang_s: float | None = setting(None, at_least=1, at_most=1e6, when="kind=vllm")
     """vLLM: seconds without a sign of life after which an engine is restarted (null: 120, on a CPU 1800). Must exceed
     the longest step."""
-    base_url: str = setting("", when="kind=openai")
+    base_url: str = setting("", when="kind=openai", outside=bool)
     """Endpoint: address up to and including the version, such as `http://host:8000/v1`."""
-    key_env: str = setting("", when="kind=vllm|openai")
+    key_env: str = setting("", when="kind=vllm|openai", outside=bool)
     """Endpoint: environment variable that holds the key (empty: no key). The key is never written down."""
     timeout_s: float = setting(120.0, at_least=0.1, at_most=1e6, when="kind=openai")
     """Endpoint: longest duration of one attempt, in seconds."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from actors.lookup import names_code
 from actors.messages import Message, Question, Turn
 from actors.settings import setting
 
@@ -16,7 +17,7 @@ NONE = "none"
 class AttackSettings:
     """An attack and its attackers. `attack=response` is short for `attack.kind=response`."""
 
-    kind: str = NONE
+    kind: str = setting(NONE, outside=names_code("attacks"))
     """`none`, one of `attacks.attack.ATTACKS`, or one of your own as `package.module:Class`."""
     agents: list[Any] = setting(factory=list, when="kind!=none")
     """Positions in the team (from 0) or role names, such as [0, visual_critic]; empty: `number` of them, by seed."""

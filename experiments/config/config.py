@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from actors.backends.model_settings import ModelSettings
+from actors.lookup import names_code
 from actors.reader.reader import ReaderSettings
 from actors.settings import AgentSettings, CompletionSettings, RaySettings, setting
 from experiments.attacks.kind import AttackSettings
@@ -45,7 +46,7 @@ class Config:
     """Seed of every random choice."""
     output: str = "runs"
     """Folder of the run folders."""
-    cache: str | None = None
+    cache: str | None = setting(None, outside=bool)
     """Folder of what runs share: the generated sample, indexes, completions (null: `<output>/cache`)."""
     resume: str | None = None
     """Run folder to go on with."""
@@ -59,7 +60,9 @@ class Config:
     figures: bool | None = setting(None, when="job=prune|behaviour")
     """Draw the run's figures at its end (null: yes, but not for the trials of a sweep)."""
     methods: list[str] = setting(
-        factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"], when="job!=planted"
+        factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"],
+        when="job!=planted",
+        outside=names_code("methods"),
     )
     """Methods to evaluate: names of ours or of installed packages, or `package.module:Name` for your own."""
     ablation: Literal["none", "no_alignment", "no_inter", "dummy_text", "dummy_visual"] = setting("none", when=TEAM)
@@ -67,7 +70,7 @@ class Config:
     data: DataSettings = setting(factory=DataSettings, when="job!=planted")
     retrieval: RetrievalSettings = setting(factory=RetrievalSettings, when="job!=planted")
     model: ModelSettings = setting(factory=ModelSettings, when=DISCUSSES)
-    judge: dict[str, Any] = setting(factory=dict, when="job=prune|redundancy")
+    judge: dict[str, Any] = setting(factory=dict, over=ModelSettings, when="job=prune|redundancy")
     """Overrides over `model` for the model that judges answers (Acc*), by the same keys: `judge=openai
     judge.name=...`. Empty: nobody judges. Another kind starts from the defaults, another address without a key; one
     replica unless `judge.replicas` is given."""

@@ -5,28 +5,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
-
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+from typing import Any
 
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.settings import shown
 from experiments.config.config import RUNTIME_KEYS, Config, may_change
-from experiments.config.layers import one_line, typed
-from experiments.config.references import check_named_again, check_outside, check_secrets, flat
+from experiments.config.layers import typed
+from experiments.config.references import at_home, check_named_again, check_outside, check_secrets, flat
 from experiments.config.role_files import read_roles
 from experiments.config.saved import read
-from experiments.config.values import as_written, is_key
+from experiments.config.values import holds_one, holds_text, is_key, paths
+from experiments.config.yaml_tree import Plain, read_yaml, yaml_tree
 from experiments.records.recorder import RunFolder
 from topologies.catalogue import EXPERIMENTS, OURS
 
 PRESETS = Path(__file__).parents[1] / "presets"
+Tree = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -64,38 +61,30 @@ def load(arguments: Sequence[str]) -> Config:
 
 def load_overrides(arguments: Sequence[str]) -> tuple[Config, Overrides | None]:
     """Loads the configuration as `load` does, with the keys that were set; without them for a run that is resumed."""
-    values = dict(map(_key_and_value, arguments))
+    given = [_key_and_value(argument) for argument in arguments]
+    values = dict(given)
     if "resume" in values:
-        return _resumed(Path(values["resume"]), arguments), None
+        return _resumed(Path(values["resume"]).expanduser(), given), None
     preset, name, ours = _preset(values.get("experiment", ""))
-    overrides = [_override(argument) for argument in arguments if not argument.startswith("experiment=")]
+    overrides = [_tree(key, text) for key, text in given if key != "experiment"]
     named = {"experiment": name}
-    config = typed([preset, named, *overrides])
+    config = typed([*map(_with_roles, [preset, named, *overrides])])
     check_secrets(config)
     keys = dict.fromkeys(key for tree in overrides for key, _ in flat(tree))
-    return config, Overrides(tuple(keys), tuple(key for key, _ in flat(preset)), ours, typed([preset, named]))
+    alone = typed([_with_roles(preset), named])
+    return config, Overrides(tuple(keys), tuple(key for key, _ in flat(preset)), ours, alone)
 
 
 def varying(config: Config) -> Callable[[Mapping[str, Any]], Config]:
     """A function of other values, by dotted key, that gives the configuration with them, and raises as `load` does."""
-
-    def varied(values: Mapping[str, Any]) -> Config:
-        # A value may be a whole group, so it is expanded as an override of the command line is.
-        tree = OmegaConf.create()
-        for key, value in values.items():
-            if key == "roles.file":
-                key, value = "roles", {"file": value}
-            OmegaConf.update(tree, key, _expanded({key: value})[key], force_add=True)
-        return typed([tree], config)
-
-    return varied
+    return lambda values: typed([_with_roles({key: value}) for key, value in values.items()], config)
 
 
-def _preset(name: str) -> tuple[Any, str, bool]:
+def _preset(name: str) -> tuple[Tree, str, bool]:
     """The settings of an experiment, its name in records, and whether it is one of the project's."""
     if not name:
         raise UserError("experiment= is missing: name one, such as experiment=mmqa_prune; `python run.py` lists all")
-    path = Path(name)
+    path = Path(name).expanduser()
     if own := name.endswith((".yaml", ".yml")):
         if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
             raise UserError(f"experiment={name}: there is no such file; give a preset's path or one of our names")
@@ -108,96 +97,82 @@ def _preset(name: str) -> tuple[Any, str, bool]:
     else:
         known = experiments()
         raise UserError(f"unknown experiment {shown(name)!r}.{near_miss(name, known)} Known: {', '.join(known)}")
-    tree = _mapping(
-        path,
-        f"{path} cannot be read as a preset",
-        f"{path} is not a preset: expected keys and values, such as `seed: 1`",
-    )
+    try:
+        tree = read_yaml(path)
+    except UserError as error:
+        raise UserError(f"{path} cannot be read as a preset: {error}") from error
+    if not isinstance(tree, dict):
+        raise UserError(f"{path} is not a preset: expected keys and values, such as `seed: 1`")
     if "resume" in tree:
         raise UserError(f"{path}: resume is no setting of a preset; give resume=<run folder> on the command line")
-    return _expanded(tree), path.stem, not own
+    return tree, path.stem, not own
 
 
-def _of_method(name: str) -> Any:
+def _of_method(name: str) -> Tree:
     """The settings of `experiment=<method>`: the method after those that it is compared with, as its paper has it."""
     compared, settings = EXPERIMENTS.get(name, ((), {}))
-    tree = OmegaConf.create({"methods": [*compared, name]})
-    for key, value in settings.items():
-        OmegaConf.update(tree, key, value, force_add=True)
-    return OmegaConf.to_container(tree)
+    return {"methods": [*compared, name], **settings}
 
 
-def _resumed(folder: Path, arguments: Sequence[str]) -> Config:
+def _resumed(folder: Path, given: Sequence[tuple[str, str]]) -> Config:
     """The saved configuration with other runtime keys; what it names outside the folder has to be named again."""
     check_outside(folder)
     saved = read(RunFolder.open(folder).config)
-    ignored = ("resume", saved.experiment and f"experiment={saved.experiment}")
-    others = [one for one in arguments if not one.startswith("resume=") and one not in ignored]
-    overrides = [_override(one) for one in others]
-    for argument, override in zip(others, overrides, strict=True):
-        key, _ = _key_and_value(argument)
+    at_home(saved, folder)
+    repeated = ("experiment", saved.experiment)
+    others = [(key, text) for key, text in given if key != "resume" and (key, text) != repeated]
+    overrides = {key: _with_roles(_tree(key, text)) for key, text in others}
+    for key, override in overrides.items():
         # What `check_named_again` requires may be named again, with the saved value.
         if not may_change(key) and typed([override], saved) != saved:
             raise UserError(f"{key} cannot change when a run is resumed; only {', '.join(RUNTIME_KEYS)} can")
-    resumed = typed([*overrides, {"resume": str(folder)}], saved)
+    resumed = typed([*overrides.values(), {"resume": str(folder)}], saved)
     check_secrets(resumed)
-    check_named_again(resumed, typed([{"job": saved.job}, *overrides]), folder)
+    check_named_again(resumed, typed([{"job": saved.job}, *overrides.values()]))
     return resumed
 
 
 def _key_and_value(argument: str) -> tuple[str, str]:
     key, equals, value = argument.partition("=")
-    if not equals or not is_key(key):
-        raise UserError(f"{shown(argument)!r} is not of the form key=value, such as seed=1 or data.limit=20")
-    return key, value
+    if equals and is_key(key):
+        return key, value
+    known = {name: f"experiment={name}" for name in experiments()} | {name: f"{name}=<value>" for name in paths()}
+    bare = argument.strip("-= ")
+    hint = f" Did you mean {known[bare]}?" if bare in known else near_miss(bare, known)
+    raise UserError(f"{shown(argument)!r} is not of the form key=value, such as seed=1, without spaces around =.{hint}")
 
 
-def _override(argument: str) -> Any:
-    """The tree of one `key=value`."""
-    key, text = _key_and_value(argument)
-    try:
-        tree = OmegaConf.to_container(OmegaConf.from_dotlist([f"{key}={as_written(key, text)}"]))
-    # RecursionError: brackets in brackets without end.
-    except (OmegaConfBaseException, YAMLError, ValueError, RecursionError) as error:
-        # The argument may hold a password.
-        raise UserError(f"the value of {key} cannot be read: {one_line(error)}") from error
-    # Only a group's name has a short form, and a role's model: another dotted key already names one setting.
-    return _expanded(tree) if "." not in key or key.startswith("roles.") else tree
-
-
-def _expanded(tree: Any) -> Any:
-    """Writes short forms out: `model: reader` is `model: {kind: reader}`, for every group that has kinds and for a
-    role's model; `roles.file` names a file of roles."""
-    groups = _groups_with_kinds()
-    expanded = {}
-    for key, value in tree.items():
-        group = str(key).rpartition(".")[2] if str(key).startswith("roles.") else key
-        if group in groups and isinstance(value, str):
-            value = {"kind": value}
-        elif group == "roles" and isinstance(value, dict):
-            file = value.get("file")
-            own = {role: _expanded(s) if isinstance(s, dict) else s for role, s in value.items() if role != "file"}
-            value = own if file is None else OmegaConf.to_container(OmegaConf.merge(read_roles(str(file)), own))
-        expanded[key] = value
-    return expanded
-
-
-@cache
-def _groups_with_kinds() -> frozenset[str]:
-    hints = get_type_hints(Config)
-    groups = {f.name: hints[f.name] for f in fields(Config) if is_dataclass(hints[f.name])}
-    return frozenset(
-        {"judge", *(name for name, group in groups.items() if any(f.name == "kind" for f in fields(group)))}
-    )
-
-
-def _mapping(path: Path, unreadable: str, no_mapping: str) -> Any:
-    """The keys and values of a YAML file. Raises UserError with the first text and a reason, or with the second."""
-    try:
-        tree = OmegaConf.to_container(OmegaConf.load(path))
-    # ValueError: another encoding than UTF-8, or a number without end; RecursionError: lists in lists without end.
-    except (OSError, YAMLError, OmegaConfBaseException, ValueError, RecursionError) as error:
-        raise UserError(f"{unreadable}: {one_line(error)}") from error
-    if not isinstance(tree, dict):
-        raise UserError(no_mapping)
+def _tree(key: str, text: str) -> Tree:
+    """The tree of one `key=value`. Text stays as it was written, unless it is quoted, where the setting holds text."""
+    stripped = text.strip()
+    quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'"
+    if not stripped and not holds_text(key):
+        raise UserError(f"{key}= has no value; leave it out for the default, or write null for none")
+    value: Any = Plain(text if holds_text(key) else stripped)
+    if quoted or not holds_one(key):
+        try:
+            value = yaml_tree(text)
+        except UserError as error:
+            # The argument may hold a password.
+            raise UserError(f"the value of {key} cannot be read: {error}") from error
+        if re.search(r"\s#", text) and not quoted and not stripped.startswith(("[", "{")):
+            raise UserError(f"{key}: what follows ` #` is a comment in YAML; put the value into quotation marks")
+    *groups, name = key.split(".")
+    tree = {name: value}
+    for group in reversed(groups):
+        tree = {group: tree}
     return tree
+
+
+def _with_roles(tree: Mapping[str, Any]) -> Tree:
+    """The tree with the roles of its file of roles, where it names one, below its own settings of roles."""
+    roles = tree.get("roles", {})
+    file = tree.get("roles.file", roles.get("file") if isinstance(roles, dict) else None)
+    if file is None:
+        return dict(tree)
+    rest = {key: value for key, value in tree.items() if key not in ("roles", "roles.file")}
+    own = {role: settings for role, settings in roles.items() if role != "file"}
+    from_file = read_roles(str(file))
+    for role, settings in own.items():
+        from_file[role] = {**from_file.get(role, {}), **settings} if isinstance(settings, dict) else settings
+    return {**rest, "roles": from_file}

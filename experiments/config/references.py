@@ -1,8 +1,8 @@
 """Finds the settings that lead out of a run folder: code, addresses, keys, models to load, another cache; and secrets.
 
 A run folder may come from anybody. Code, addresses and files that its saved configuration names are imported, contacted
-or loaded only where the command line of the resumption names them again. Passwords and keys are refused before a
-configuration is saved or shown.
+or loaded only where the command line of the resumption names them again. Each setting declares whether it leads out
+(`outside=` of `actors.settings.setting`). Passwords and keys are refused before a configuration is saved or shown.
 """
 
 from __future__ import annotations
@@ -13,55 +13,52 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError
-from actors.lookup import installed, is_reference
+from actors.settings import OUTSIDE, OVER
 from actors.visible import visible
-from experiments.config.config import Config, of_any_role
-from experiments.config.values import check_key
+from experiments.config.config import Config
+from experiments.config.values import check_key, declared
 from experiments.evidence.retrieval_settings import SERPER_KEY
-from retrieval.embed import ENCODERS
+from experiments.records.start import program
 
-# Settings that may name code, by the group of entry points in which an installed package may have it.
-_CODE = {
-    **{"methods": "methods", "attack.kind": "attacks", "data.kind": "datasets", "roles.<role>.agent": "agents"},
-    **dict.fromkeys(("model.kind", "judge.kind", "roles.<role>.model.kind"), "models"),
-}
-_ENCODERS = ("retrieval.encoder", "retrieval.picture_encoder")
-_MODELS = ("model", "judge", "roles.<role>.model")
-# Their models are files, of a folder or of the Hugging Face Hub, that a process loads.
-_LOADING = ("vllm",)
-# Groups that the command line sets by their kind alone.
-_SHORT = (*_MODELS, "data", "attack")
-# Files that are settings, or are copied into a folder.
-_FILES = ("roles.file", "retrieval.web_file", "costs.run")
 _AXES, _POINTS = "sweep.axes.", "sweep.points"
 
 Leaf = tuple[str, Any]
 
 
 def resumption(config: Config, folder: Path) -> str:
-    """The arguments that resume a run, ready for a shell, with the settings that have to be named again."""
-    return " ".join([f"resume={shlex.quote(str(folder))}", *overrides_again(config, folder)])
+    """The command that resumes a run, ready for a shell, with the settings that have to be named again."""
+    return " ".join([program(), f"resume={shlex.quote(str(folder))}", *overrides_again(config)])
 
 
 def resumption_line(config: Config, folder: Path) -> str:
     """A line for the start of a run: its folder, and how it goes on if it is killed."""
-    return visible(f"run folder {folder}; killed, it goes on with: python run.py {resumption(config, folder)}")
+    return visible(f"run folder {folder}; killed, it goes on with: {resumption(config, folder)}")
 
 
-def overrides_again(config: Config, folder: Path) -> list[str]:
+def overrides_again(config: Config) -> list[str]:
     """The `key=value` of everything that a configuration names outside of its folder, ready for a shell."""
-    keys = dict.fromkeys(named_as for named_as, _, _ in _outside(config, folder))
+    keys = dict.fromkeys(named_as for named_as, _, _ in _outside(config))
     tree = asdict(config)
     return [shlex.quote(f"{key}={_written(_value(tree, key))}") for key in keys]
 
 
-def check_named_again(saved: Config, named: Config, folder: Path) -> None:
+def at_home(config: Config, folder: Path) -> None:
+    """Sets a saved configuration's `output`, and its cache where that was the default, to where its folder lies now."""
+    place = folder.absolute()
+    # A trial of a sweep lies in the sweep's folder.
+    home = place.parents[2] if (place.parents[1] / "config.yaml").is_file() else place.parent
+    if config.cache in (None, str(Path(config.output) / "cache")):
+        config.cache = str(home / "cache")
+    config.output = str(home)
+
+
+def check_named_again(saved: Config, named: Config) -> None:
     """Checks that the command line names all that a saved configuration names outside of its folder.
 
     Args:
@@ -71,55 +68,33 @@ def check_named_again(saved: Config, named: Config, folder: Path) -> None:
         UserError: it does not; the line has the overrides to add.
     """
     allowed = {(key, _hashable(value)) for _, key, value in leaves(named)}
-    if any((key, _hashable(value)) not in allowed for _, key, value in _outside(saved, folder)):
+    if any((key, _hashable(value)) not in allowed for _, key, value in _outside(saved)):
         raise UserError(
             "the saved configuration names code, addresses or files outside of its folder: a resumed run imports, "
             "contacts and loads them only if the command line names them too; if you trust the folder, add "
-            f"{' '.join(overrides_again(saved, folder))}"
+            f"{' '.join(overrides_again(saved))}"
         )
 
 
 def check_outside(folder: Path) -> None:
     """Raises UserError where Python would look for modules in a run folder: one of them could take another's place."""
-    place = folder.resolve()
+    # Unlike `Path.resolve`, it raises nothing for a loop of links.
+    place = Path(os.path.realpath(folder))
     # Ray's processes look in the working directory, too.
     for path in (".", *sys.path):
-        if Path(path or ".").resolve().is_relative_to(place):
+        if Path(os.path.realpath(path or ".")).is_relative_to(place):
             raise UserError(f"{folder}: Python would import modules from this folder; start from another one")
 
 
-def _outside(config: Config, folder: Path) -> Iterator[tuple[str, str, Any]]:
+def _outside(config: Config) -> Iterator[tuple[str, str, Any]]:
     """(the key on the command line, the setting's own key, the value) of all that leads out of the folder."""
-    named = list(leaves(config))
-    kinds = {value for _, key, value in named if key.endswith(".kind") and isinstance(value, str)}
-    loads = any(kind in _LOADING or _is_code(kind, "models") for kind in kinds)
-    for named_as, key, value in named:
-        own = key if key == "roles.file" else of_any_role(key)
-        if value not in (None, "", {}, []) and _leads_out(own, value, loads, config, folder):
+    for named_as, key, value in leaves(config):
+        setting = declared(key)
+        leads_out = setting.metadata.get(OUTSIDE) if setting else None
+        # The cache of a run without one of its own lies next to its folder.
+        own_cache = (key, value) == ("cache", str(Path(config.output) / "cache"))
+        if key == "roles.file" or (leads_out is not None and leads_out(value) and not own_cache):
             yield named_as, key, value
-
-
-def _leads_out(key: str, value: Any, loads: bool, config: Config, folder: Path) -> bool:
-    if key in _CODE:
-        return _is_code(value, _CODE[key])
-    if key in _ENCODERS:
-        return value not in ENCODERS
-    group, _, name = key.rpartition(".")
-    if group in _MODELS:
-        return name in ("base_url", "key_env") or (name == "name" and loads)
-    if key.startswith(tuple(f"{group}.engine" for group in _MODELS)):
-        return loads
-    if key in _FILES:
-        return True
-    if key == "retrieval.web":
-        return bool(value == "serper")
-    if key == "cache":
-        return Path(value).resolve() != folder.resolve().parent / "cache"
-    return key == "ray.address" or (key, value) == ("wandb.mode", "online")
-
-
-def _is_code(value: Any, group: str) -> bool:
-    return isinstance(value, str) and (is_reference(value) or value in installed(group))
 
 
 def leaves(config: Config) -> Iterator[tuple[str, str, Any]]:
@@ -155,7 +130,10 @@ def _parts(key: str, value: Any) -> Iterator[Leaf]:
         for name, part in value.items():
             yield from _parts(f"{key}.{name}", part)
     else:
-        yield (f"{key}.kind" if of_any_role(key) in _SHORT else key), value
+        setting = declared(key)
+        group = setting and (setting.metadata.get(OVER) or setting.kind)
+        # A group alone is short for its kind.
+        yield (f"{key}.kind" if is_dataclass(group) and hasattr(group, "kind") else key), value
 
 
 def _hashable(value: Any) -> Any:

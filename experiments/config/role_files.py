@@ -11,14 +11,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.messages import Field, FieldKind, Modality, Value
 from experiments.config.setting_groups import RoleField
+from experiments.config.yaml_tree import read_yaml
 
 FOLDER = Path(__file__).parents[1] / "presets" / "roles"
 _KEYS = ("name", "modality", "instruction", "form")
@@ -45,7 +42,7 @@ def read_roles(name: str) -> dict[str, Any]:
     """
     where = f"roles.file={name}"
     own = name.endswith((".yaml", ".yml"))
-    path = Path(name) if own else FOLDER / f"{name}.yaml"
+    path = Path(name).expanduser() if own else FOLDER / f"{name}.yaml"
     if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
         known = sorted(known.stem for known in FOLDER.glob("*.yaml"))
         raise UserError(
@@ -53,9 +50,9 @@ def read_roles(name: str) -> dict[str, Any]:
             "a file of your own ends in .yaml"
         )
     try:
-        roles = OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, YAMLError, ValueError, OmegaConfBaseException, RecursionError) as error:
-        raise UserError(f"{where} cannot be read: {' '.join(str(error).split())}") from error
+        roles = read_yaml(path)
+    except UserError as error:
+        raise UserError(f"{where} cannot be read: {error}") from error
     if not isinstance(roles, list) or not roles:
         raise UserError(f"{where}: expected a list of roles, each with a name and an instruction")
     by_name: dict[str, Any] = {}
@@ -69,7 +66,7 @@ def read_roles(name: str) -> dict[str, Any]:
 
 def _role(where: str, role: Any) -> tuple[str, dict[str, Any]]:
     _check_keys(where, role, _KEYS)
-    name, modality = role.get("name"), role.get("modality")
+    name, modality = role.get("name"), role.get("modality") or None
     if not isinstance(name, str) or not name.isidentifier():
         raise UserError(f"{where}: name={name!r}: expected a name of letters, digits and _")
     if modality not in (None, *_MODALITIES):

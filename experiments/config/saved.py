@@ -1,81 +1,94 @@
 """Saves configurations, and reads saved ones as data: a run folder may come from anybody.
 
-A saved configuration holds every key, no `${...}` that would be filled in from elsewhere, and no YAML aliases, which a
-small file can use to fill the memory.
+A saved configuration holds every key, literally, and the version that wrote it. One of an earlier version lacks the
+keys that came later (`since=` of `actors.settings.setting`) and may hold keys of `REMOVED`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import MISSING, asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
 from actors.errors import UserError
+from actors.settings import BEFORE, SINCE
 from experiments.config.config import Config
-from experiments.config.layers import one_line, typed
-from experiments.config.values import DEPTH
+from experiments.config.layers import typed
+from experiments.config.study_settings import OF_JOBS
+from experiments.config.values import fields_of
+from experiments.config.yaml_tree import read_yaml, untyped, yaml_text
 from experiments.records.run_files import write_atomically
+from experiments.records.start import project_version
 
-CHARACTERS = 2_000_000  # sweeps with many points have the longest files
-EARLIER = "0.1.0"  # the version whose run folders this one does not read
+UNNAMED = "0.2.0"  # the last version that did not name itself in its configurations
+# Keys of earlier versions, by dotted name: the version that has none of them any more, and their default before it.
+REMOVED: dict[str, tuple[str, Any]] = {}
 
 
 def save(config: Config, path: Path) -> None:
     """Writes a whole configuration, defaults included."""
-    write_atomically(path, OmegaConf.to_yaml(OmegaConf.structured(config)).encode())
+    write_atomically(path, yaml_text({"version": project_version(), **asdict(config)}).encode())
 
 
 def read(path: Path) -> Config:
     """Reads a saved configuration; imports nothing that it names.
 
     Raises:
-        UserError: the file is not a whole configuration of this version.
+        UserError: the file is not a whole configuration of this version or one that it can read.
     """
+    version = f"{UNNAMED} or earlier"
     try:
-        tree = _read_tree(path)
-        config = typed([tree])
-        if missing := next(_missing(tree, asdict(config)), None):
-            raise UserError(f"it lacks {missing}: it was cut short")
-        return config
-    except (OSError, UnicodeError, RecursionError, yaml.YAMLError, OmegaConfBaseException, UserError) as error:
+        tree = read_yaml(path)
+        if not isinstance(tree, dict):
+            raise UserError("it has no keys and values")
+        written = str(tree.pop("version", UNNAMED))
+        version = written if written != UNNAMED else version
+        # A study has settings that no other job has.
+        kind = OF_JOBS.get(str(tree.get("job")), Config)
+        _drop_removed(tree)
+        if missing := list(_missing(tree, kind, _number(written))):
+            raise UserError(f"it lacks {missing[0]}: it was cut short")
+        return typed([tree])
+    except UserError as error:
         raise UserError(
-            f"{path} is not a saved configuration of this version ({one_line(error)}); agora-mm {EARLIER} reads the "
-            "run folders that it wrote"
+            f"{path} is not a saved configuration of this version ({error}); agora-mm {version[:20]}, which wrote it, "
+            "reads it"
         ) from error
 
 
-def _read_tree(path: Path) -> dict[str, Any]:
-    with path.open(encoding="utf-8") as file:
-        text = file.read(CHARACTERS + 1)
-    if len(text) > CHARACTERS:
-        raise UserError(f"it has more than {CHARACTERS:,} characters")
-    depth = 0
-    # Before anything is made of the text.
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent) or depth > DEPTH:
-            raise UserError("it has aliases, or lists in lists without end")
-    # OmegaConf's loader, as for every other configuration: it reads numbers such as 1e-05, and refuses a key twice.
-    tree: Any = OmegaConf.to_container(OmegaConf.create(text)) if text.strip() else None
+def _drop_removed(tree: dict[str, Any]) -> None:
+    """Drops keys that no longer exist where they had their default. Raises UserError with the names of all others."""
+    chosen = []
+    for key, (version, default) in REMOVED.items():
+        *groups, name = key.split(".")
+        group: Any = tree
+        for part in groups:
+            group = group.get(part, {}) if isinstance(group, dict) else {}
+        if isinstance(group, dict) and name in group and untyped(group.pop(name)) != default:
+            chosen.append(f"{key} (until {version})")
+    if chosen:
+        raise UserError(f"it chose settings that no longer exist: {', '.join(chosen)}")
+
+
+def _missing(tree: Any, kind: Any, written: tuple[int, ...], prefix: str = "") -> Iterator[str]:
+    """The keys that a tree of this version lacks; fills in those that are newer than the tree."""
     if not isinstance(tree, dict):
-        raise UserError("it has no keys and values")
-    return tree
+        return
+    for name, (own, metadata) in fields_of(kind).items():
+        if name in tree:
+            below = tree[name]
+            if is_dataclass(own):
+                yield from _missing(below, own, written, f"{prefix}{name}.")
+            elif name == "roles" and isinstance(below, dict):
+                for role, settings in below.items():
+                    [_, of_role] = own.__args__
+                    yield from _missing(settings, of_role, written, f"{prefix}{name}.{role}.")
+        elif _number(metadata.get(SINCE, "")) <= written:
+            yield f"{prefix}{name}"
+        elif metadata.get(BEFORE, MISSING) is not MISSING:
+            tree[name] = metadata[BEFORE]
 
 
-def _missing(tree: Any, whole: Any, prefix: str = "") -> Iterator[str]:
-    """The dotted keys of a whole configuration that a saved tree lacks."""
-    if isinstance(whole, Mapping):
-        saved = tree if isinstance(tree, Mapping) else {}
-        for key, value in whole.items():
-            if key in saved:
-                yield from _missing(saved[key], value, f"{prefix}{key}.")
-            else:
-                yield f"{prefix}{key}"
-    elif isinstance(whole, list) and isinstance(tree, list):
-        for number, (part, of_whole) in enumerate(zip(tree, whole, strict=False)):
-            yield from _missing(part, of_whole, f"{prefix[:-1]}[{number}].")
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())

@@ -1,4 +1,4 @@
-"""Groups of settings, as plain dataclasses that OmegaConf can read."""
+"""Groups of settings that belong to no other file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
+from actors.lookup import names_code
+from actors.reader.reader import ReaderSettings
 from actors.settings import setting
 from topologies.learning.learner_settings import Graph, Inference
 
@@ -47,13 +50,13 @@ class RoleField:
 class RoleSettings:
     """Settings of one role, by its name in traces: `roles.text_critic.agent=package.module:function`."""
 
-    agent: str | None = None
+    agent: str | None = setting(None, outside=names_code("agents"))
     """`package.module:function` that makes an AutoGen agent for the role (null: a built-in agent)."""
-    model: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = setting(factory=dict, over=ModelSettings)
     """Overrides over `model` for this role, by the same keys: `roles.visual_critic.model.name=...`. Another kind starts
     from the defaults, another address without a key. Roles with equal models share one pool, of one replica unless
     `replicas` is given."""
-    reader: dict[str, Any] = field(default_factory=dict)
+    reader: dict[str, Any] = setting(factory=dict, over=ReaderSettings)
     """Overrides over `reader` for this role, by the same keys."""
     instances: int | None = setting(None, at_least=1, at_most=10_000)
     """Number of agents with this role (null: `topology.instances`)."""
@@ -85,7 +88,7 @@ class ReplaySettings:
 class CostSettings:
     """Prices and speeds from which `dry_run=true` prints a price and hours; it prints neither without them."""
 
-    run: str | None = None
+    run: str | None = setting(None, outside=bool)
     """Earlier run folder whose time and caches predict the hours, scaled by tokens."""
     prompt_tokens_per_s: float | None = setting(None, at_least=1e-9)
     """Prompt tokens per second of all replicas together; takes the place of `costs.run`."""

@@ -1,35 +1,75 @@
-"""Reads and checks keys and values: YAML on the command line, the shape of groups and lists, and plain text."""
+"""Gives the values of a tree the types of their settings, and lays them over a group of settings.
+
+A tree comes from YAML or from Python. Its unquoted values are text (`yaml_tree.Plain`) until the setting is known.
+"""
 
 from __future__ import annotations
 
-import json
+import os
 import re
 import types
-from collections.abc import Mapping
-from dataclasses import is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from math import isnan
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from functools import cache
+from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
-from actors.reader.reader import ReaderSettings
-from actors.settings import shown
-from experiments.config.config import Config
-from experiments.config.setting_groups import RoleSettings
+from actors.lookup import near_miss
+from actors.settings import OVER, shown
+from experiments.config.config import Config, of_any_role
 from experiments.config.study_settings import OF_JOBS
+from experiments.config.yaml_tree import Plain, untyped
+
+Group = TypeVar("Group")
 
 KEY_CHARACTERS = 300
-DEPTH = 40  # of groups and lists in each other
-_KEY = re.compile(r"[^\s.\[\]{}]+(\.[^\s.\[\]{}]+)*")
-_ODD_NUMBER = re.compile(r"[+-]?0\d|.*:")  # octal, or minutes and seconds: 010 is 8, and 1:30 is 90
+NULL = ("", "~", "null")
+_KEY = re.compile(r"[^\s.\[\]{}=]+(\.[^\s.\[\]{}=]+)*")
+_WHOLE = re.compile(r"[+-]?(0|[1-9][\d_]{0,40})")
+_LEADING_ZERO = re.compile(r"[+-]?0\d")  # 010 is 8 to some readers, and 10 to others
+_TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and line ends
-# Settings that are overrides over a group, by the name of the setting.
-_OVER = {"model": ModelSettings, "reader": ReaderSettings, "judge": ModelSettings}
+_SWEPT = ("sweep.axes", "sweep.points")  # values of other settings
+
+
+class Declared(NamedTuple):
+    """The type of a setting and the metadata of its field."""
+
+    kind: Any
+    metadata: Mapping[str, Any]
+
+
+@cache
+def fields_of(group: type) -> Mapping[str, Declared]:
+    """The settings of a group by name."""
+    hints = get_type_hints(group)
+    return {f.name: Declared(hints[f.name], f.metadata) for f in fields(cast(Any, group))}
+
+
+def declared(key: str) -> Declared | None:
+    """The setting of a dotted key, or the one that it lies in; None for an unknown key."""
+    names = key.split(".")
+    found: Declared | None = Declared(OF_JOBS.get(names[0], Config), {})
+    for name in names:
+        if found is not None:
+            found = _below(found, name)
+    return found
+
+
+def _below(setting: Declared, name: str) -> Declared | None:
+    kind = setting.metadata.get(OVER) or setting.kind
+    if is_dataclass(kind):
+        return fields_of(cast(type, kind)).get(name)
+    if get_origin(kind) is dict:
+        below = get_args(kind)[1]
+        # Below a setting of any type there are no others.
+        return setting if below is Any else Declared(below, {})
+    return setting if kind is Any else None
 
 
 def is_key(text: str) -> bool:
-    """True for a dotted key. OmegaConf reads one with brackets as another key than it seems to be."""
+    """True for a dotted key."""
     return len(text) <= KEY_CHARACTERS and _KEY.fullmatch(text) is not None
 
 
@@ -39,56 +79,18 @@ def check_key(text: str, where: str) -> None:
         raise UserError(f"{where}: {shown(text)} is no key; write dotted keys, such as model.name")
 
 
-def check_shape(value: Any, kind: Any, key: str = "") -> None:
-    """Raises UserError where a group, a list, a single value or null is in the place of another of them.
-
-    `kind` is the type of the setting. Unknown keys and the types of single values are left to OmegaConf.
-    """
-    origin, parts = get_origin(kind), get_args(kind)
-    if kind is Any:
-        return
-    if origin in (Union, types.UnionType):
-        if value is not None:
-            [kind] = [part for part in parts if part is not types.NoneType]
-            check_shape(value, kind, key)
-    elif is_dataclass(kind):
-        _expect(isinstance(value, Mapping), key, "keys and values, such as {a: 1}", value)
-        hints = get_type_hints(kind)
-        for name in hints.keys() & value.keys():
-            check_shape(value[name], hints[name], f"{key}.{name}" if key else name)
-    elif origin is dict:
-        _expect(isinstance(value, Mapping), key, "keys and values, such as {a: 1}", value)
-        for name, part in value.items():
-            check_shape(part, parts[1], f"{key}.{name}")
-    elif origin is list:
-        _expect(isinstance(value, list), key, "a list, such as [a,b]", value)
-        for number, part in enumerate(value):
-            check_shape(part, parts[0], f"{key}[{number}]")
-    else:
-        _expect(value is not None and not isinstance(value, (Mapping, list)), key, "one value", value)
-
-
-def check_literal(tree: Any, key: str = "", depth: int = 0) -> None:
-    """Raises UserError for text that OmegaConf would fill in, such as from the environment, and might hold a secret.
-
-    Also for control characters, and for groups and lists in each other without end.
-    """
-    if depth > DEPTH:
-        raise UserError(f"{key[:100]}: lists or groups in each other, {DEPTH} deep: write plain values")
+def check_literal(tree: Any, key: str = "") -> None:
+    """Raises UserError for control characters, and for `${...}`, in which people would expect something filled in."""
     if isinstance(tree, Mapping):
         for name, value in tree.items():
             own = f"{key}.{name}" if key else str(name)
-            check_literal(str(name), own, depth + 1)
-            check_literal(value, own, depth + 1)
+            check_literal(str(name), own)
+            check_literal(value, own)
     elif isinstance(tree, list):
         for value in tree:
-            check_literal(value, key, depth + 1)
-    elif not (tree is None or isinstance(tree, (bool, int, float, str))) or (isinstance(tree, float) and isnan(tree)):
-        raise UserError(f"{key}: expected text, a number, true, false or null, not {shown(tree)}")
-    elif tree == "???":  # OmegaConf's mark of a missing value
-        raise UserError(f"{key}=???: write the value")
+            check_literal(value, key)
     elif isinstance(tree, str) and _CONTROL.search(tree):
-        raise UserError(f"{key}: control characters, or bytes that are no UTF-8; write plain text")
+        raise UserError(f"{key[:80]}: control characters, or bytes that are no UTF-8; write plain text")
     elif isinstance(tree, str) and "${" in tree:
         # The text itself is not shown.
         raise UserError(
@@ -97,53 +99,190 @@ def check_literal(tree: Any, key: str = "", depth: int = 0) -> None:
         )
 
 
-def as_written(key: str, text: str) -> str:
-    """The value of an override as YAML with the meaning of its text.
-
-    Text stays text where the setting holds text (`output=2024_10_01` and `model.name=1.10` are no numbers), unless it
-    is quoted or null.
+def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
+    """The value of a setting in its type; that of a group as a dict with the settings that the value names.
 
     Raises:
-        UserError: an odd number, or a `#` that would cut the value off.
+        UserError: an unknown key (with the nearest right one), or a value of another type.
     """
-    kind, optional = _plain(_type_of(key.split(".")))
-    stripped = text.strip()
-    quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'"
-    if kind is str and stripped and not quoted and not (optional and stripped in ("null", "~")):
-        return json.dumps(text)
-    if kind in (int, float) and _ODD_NUMBER.match(stripped):
-        raise UserError(f"{key}={shown(text)}: expected a number without leading zeros or :")
-    if re.search(r"\s#", text) and not quoted and not stripped.startswith(("[", "{")):
-        raise UserError(f"{key}: what follows ` #` is a comment in YAML; put the value into quotation marks")
-    return text
+    kind, optional = _plain_kind(setting.metadata.get(OVER) or setting.kind)
+    is_null = value is None or (isinstance(value, Plain) and value in NULL)
+    if optional and is_null:
+        return None
+    if key in _SWEPT:
+        value = _swept(_deeply_nested(value), Declared(Config, {}))
+    if is_dataclass(kind):
+        settings = fields_of(cast(type, kind))
+        # `model=vllm` is short for `model.kind=vllm`.
+        short = "kind" in settings and isinstance(value, str) and not is_null
+        value = {"kind": value} if short else value
+        _expect(isinstance(value, Mapping), key, "keys and values, such as {a: 1}", value)
+        typed = {}
+        for name, part in _nested(value, key).items():
+            own = f"{key}.{name}" if key else name
+            if name not in settings:
+                raise UserError(_unknown_key(own, [f"{key}.{n}" if key else n for n in settings]))
+            typed[name] = typed_value(part, settings[name], own)
+        return typed
+    if get_origin(kind) is dict:
+        _expect(isinstance(value, Mapping), key, "keys and values, such as {a: 1}", value)
+        below = get_args(kind)[1]
+        parts = value if below is Any else _nested(value, key)
+        return {name: typed_value(part, Declared(below, {}), f"{key}.{name}") for name, part in parts.items()}
+    if get_origin(kind) is list:
+        _expect(isinstance(value, list), key, "a list, such as [a,b]", value)
+        [below] = get_args(kind)
+        return [typed_value(part, Declared(below, {}), f"{key}[{n}]") for n, part in enumerate(value)]
+    if kind is Any:
+        return untyped(value)
+    _expect(value is not None and not isinstance(value, (Mapping, list)), key, "one value", value)
+    return _single(value, kind, key)
 
 
-def _type_of(names: list[str]) -> Any:
-    """The type of the setting under a dotted key; None for an unknown setting, or one that may be anything."""
-    kind: Any = OF_JOBS.get(names[0], Config)
-    for number, name in enumerate(names):
-        if name in _OVER and (kind is RoleSettings or name == "judge") and number + 1 < len(names):
-            kind = _OVER[name]
-        elif is_dataclass(kind):
-            kind = get_type_hints(kind).get(name)
-        elif get_origin(kind) is dict:
-            kind = get_args(kind)[1]
-        else:
-            return None
-    return kind
+def laid_over(settings: Group, changes: Mapping[str, Any]) -> Group:
+    """A group with changes as `typed_value` returns them; groups and dicts are merged, lists replaced."""
+    merged = {}
+    for name, value in changes.items():
+        before, kind = getattr(settings, name), fields_of(cast(type, type(settings)))[name].kind
+        below = get_args(kind)[-1] if get_args(kind) else None
+        if is_dataclass(before):
+            value = laid_over(before, value)
+        elif isinstance(before, dict) and is_dataclass(below):
+            made = cast(Callable[[], Any], below)
+            value = before | {role: laid_over(before.get(role) or made(), own) for role, own in value.items()}
+        elif isinstance(before, dict):
+            value = _merged(before, value)
+        elif isinstance(value, list) and is_dataclass(below):
+            made = cast(Callable[[], Any], below)
+            value = [laid_over(made(), part) for part in value]
+        merged[name] = value
+    return cast(Group, replace(cast(Any, settings), **merged))
 
 
-def _plain(kind: Any) -> tuple[Any, bool]:
-    """The type of one value, choices counted as text, and whether it may be null."""
-    optional = get_origin(kind) in (Union, types.UnionType)
-    if optional:
-        parts = [part for part in get_args(kind) if part is not types.NoneType]
-        kind = parts[0] if len(parts) == 1 else None
-    if get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, (str, Enum))):
-        kind = str
-    return kind, optional
+def _merged(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    both = dict(before)
+    for name, part in value.items():
+        old = both.get(name)
+        both[name] = _merged(old, part) if isinstance(old, dict) and isinstance(part, dict) else part
+    return both
+
+
+def _nested(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The tree with dotted keys as groups in each other."""
+    nested: dict[str, Any] = {}
+    for name, value in tree.items():
+        first, dot, rest = str(name).partition(".")
+        value = {rest: value} if dot else value
+        if first in nested:
+            both = (nested[first], value)
+            if not all(isinstance(one, Mapping) for one in both) or both[0].keys() & both[1].keys():
+                raise UserError(f"{key}.{name}: the key is there twice; write it once".removeprefix("."))
+            value = {**both[0], **both[1]}
+        nested[first] = value
+    return nested
+
+
+def _deeply_nested(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _deeply_nested(part) for name, part in _nested(value, "sweep.axes").items()}
+
+
+def _swept(value: Any, setting: Declared | None) -> Any:
+    """Values that a sweep tries: text where the setting of their key is text, and untyped elsewhere."""
+    kind, optional = _plain_kind(setting.kind if setting else Any)
+    if isinstance(value, Mapping):
+        return {name: _swept(part, _at(setting, str(name))) for name, part in value.items()}
+    if isinstance(value, list):
+        below = Declared(get_args(kind)[0], {}) if get_origin(kind) is list else setting
+        return [_swept(part, below) for part in value]
+    is_text = is_dataclass(kind) or _is_text(kind)  # a group's short form is text, too
+    return str(value) if isinstance(value, Plain) and is_text and not (optional and value in NULL) else untyped(value)
+
+
+def _at(setting: Declared | None, key: str) -> Declared | None:
+    for name in key.split("."):
+        setting = setting and _below(setting, name)
+    return setting
+
+
+def _is_text(kind: Any) -> bool:
+    return get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, (str, Enum)))
+
+
+def holds_text(key: str) -> bool:
+    """True for a setting of text, whose characters are kept as they were written."""
+    setting = declared(key)
+    return setting is not None and not setting.metadata.get(OVER) and _is_text(_plain_kind(setting.kind)[0])
+
+
+def holds_one(key: str) -> bool:
+    """True for a setting of a single number, text, or truth value."""
+    setting = declared(key)
+    kind = _plain_kind(setting.kind)[0] if setting and not setting.metadata.get(OVER) else Any
+    return kind in (int, float, bool) or _is_text(kind)
+
+
+def _plain_kind(kind: Any) -> tuple[Any, bool]:
+    """The type without `| None`, and whether it had that."""
+    if get_origin(kind) not in (Union, types.UnionType):
+        return kind, False
+    [own] = [part for part in get_args(kind) if part is not types.NoneType]
+    return own, True
+
+
+def _single(value: Any, kind: Any, key: str) -> Any:
+    text = str(value).strip() if isinstance(value, (str, int, float)) and len(str(value)[:1000]) < 1000 else ""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is str:
+        _expect(isinstance(value, str), key, "text", value)
+        return os.path.expanduser(value) if isinstance(value, Plain) and value[:1] == "~" else str(value)
+    if get_origin(kind) is Literal:
+        _expect(text in get_args(kind), key, f"one of {', '.join(get_args(kind))}", value)
+        return text
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        members = {name: member for member in kind for name in (member.name.lower(), member.value)}
+        _expect(text.lower() in members, key, f"one of {', '.join(member.value for member in kind)}", value)
+        return members[text.lower()]
+    if kind is bool:
+        _expect(text.lower() in _TRUTH, key, "true or false", value)
+        return _TRUTH[text.lower()]
+    _expect(not _LEADING_ZERO.match(text), key, "a number without leading zeros", value)
+    if kind is int:
+        _expect((is_number and isinstance(value, int)) or bool(_WHOLE.fullmatch(text)), key, "a whole number", value)
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        _expect(is_number, key, "a number", value)
+    return float(value)
 
 
 def _expect(right: bool, key: str, expected: str, value: Any) -> None:
     if not right:
         raise UserError(f"{key}={'null' if value is None else shown(value)}: expected {expected}")
+
+
+def _unknown_key(key: str, siblings: list[str]) -> str:
+    """The error for an unknown key, with the nearest right one.
+
+    Keys of the same name elsewhere come first: people forget the group more often than they misspell.
+    """
+    group, _, last = key.rpartition(".")
+    if key in OF_JOBS:
+        return f"{key}: these settings are for job={key} alone; leave them out, or choose another experiment"
+    known = list(paths())
+    same_name = [path for path in known if path.rpartition(".")[2] == last]
+    nearest = near_miss(last, [sibling.rpartition(".")[2] for sibling in siblings]) if group else ""
+    hint = f" Did you mean {same_name[0]!r}?" if same_name else nearest.replace("mean '", f"mean '{group}.")
+    hint = hint or near_miss(of_any_role(key), known) or near_miss(last, known)
+    return f"unknown key {key!r}.{hint} Known here: {', '.join(siblings)}"
+
+
+def paths(group: Any = Config, prefix: str = "") -> Iterator[str]:
+    """Every dotted key below a group."""
+    for name, (kind, _) in fields_of(group).items():
+        yield prefix + name
+        below = get_args(kind)[-1] if get_origin(kind) is dict else kind
+        if is_dataclass(below):
+            yield from paths(below, f"{prefix}{name}.<role>." if below is not kind else f"{prefix}{name}.")

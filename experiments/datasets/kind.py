@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from actors.errors import UserError
+from actors.lookup import names_code
 from actors.settings import setting
 from experiments.datasets.item import Dataset, Item
 
@@ -17,7 +18,7 @@ from experiments.datasets.item import Dataset, Item
 class DataSettings:
     """The questions of a run. `data=mmqa` is short for `data.kind=mmqa`."""
 
-    kind: str = "sample"
+    kind: str = setting("sample", outside=names_code("datasets"))
     """One of `datasets.catalogue.DATASETS`, or one of your own as `package.module:load`."""
     root: str | None = setting(None, when="kind!=sample")
     """Folder of the benchmark's official release; the generated sample needs none."""
@@ -33,7 +34,7 @@ class DataSettings:
         "informative", when="kind=crisismmd"
     )
     """CrisisMMD only: informativeness, humanitarian category (`_merged`: five of them, not eight), or damage."""
-    allow_links: bool = setting(False, when="kind!=sample")
+    allow_links: bool = setting(False, when="kind!=sample", outside=bool)
     """Follow links in `data.root` that lead outside of it; for links of your own, never for a folder from others."""
 
 

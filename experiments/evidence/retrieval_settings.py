@@ -6,18 +6,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from actors.settings import setting
+from retrieval.embed import ENCODERS
 
 SERPER_KEY = "SERPER_API_KEY"  # environment variable of the account's key
+
+
+def _is_loaded(encoder: str | None) -> bool:
+    return encoder is not None and encoder not in ENCODERS
 
 
 @dataclass
 class RetrievalSettings:
     """Evidence of agents, and what systems search."""
 
-    encoder: str = "lexical"
+    encoder: str = setting("lexical", outside=_is_loaded)
     """`lexical`; the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`), with
     `late:` before it for one with several vectors a source; or an encoder of your own, `package.module:MyEncoder`."""
-    picture_encoder: str | None = None
+    picture_encoder: str | None = setting(None, outside=_is_loaded)
     """Encoder of pictures and of searches for them, where texts have another one; null: `retrieval.encoder`."""
     mode: Literal["hybrid", "vector", "text"] = "hybrid"
     """Search by vectors, by words, or by both, merged by rank."""
@@ -39,9 +44,11 @@ class RetrievalSettings:
     captions: Literal["given", "model"] = "given"
     """Descriptions of pictures: the data set's, or the run's model writes them, one call for each picture of the
     corpus, kept next to the index."""
-    web: Literal["none", "corpus", "serper", "recorded"] = setting("corpus", when="searches")
+    web: Literal["none", "corpus", "serper", "recorded"] = setting(
+        "corpus", when="searches", outside=lambda value: value == "serper"
+    )
     """The web of systems that search it. `corpus`: texts of the corpus outside the question's own pool; `serper`:
     Google, through serper.dev, with the key in the environment variable SERPER_API_KEY, recorded in the run's
     web.jsonl; `recorded`: the results in `retrieval.web_file` and no others; `none`: no results."""
-    web_file: str | None = setting(None, when="web=recorded")
+    web_file: str | None = setting(None, when="web=recorded", outside=bool)
     """The web.jsonl of an earlier run. A query that is not in it is an error."""

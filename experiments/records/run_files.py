@@ -18,7 +18,7 @@ DEPTH = 64  # of nested folders; W&B's folder in a trial has about 8 levels
 # W&B itself replaces old links.
 WANDB = re.compile(r"(trials/[^/]+/)?wandb/")
 # Files that a run, or a sweep and its trials, writes before the first question. Files of records count while empty.
-BEGINNING = re.compile(r"(trials/[^/]+/)?(config\.yaml|run\.log|model\.json|wandb/.*)|tune/.*")
+BEGINNING = re.compile(r"(trials/[^/]+/)?(config\.yaml|starts\.jsonl|run\.log|model\.json|wandb/.*)|tune/.*")
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 BARRED = {errno.EROFS, errno.EACCES, errno.EPERM}

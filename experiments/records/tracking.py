@@ -21,6 +21,7 @@ import psutil
 
 from actors.errors import UserError
 from actors.messages import Usage
+from actors.settings import setting
 
 if TYPE_CHECKING:
     import wandb
@@ -36,7 +37,7 @@ SERVICE = "wandb-core"  # the process that works for W&B
 class WandbSettings:
     """Weights & Biases; offline runs lie in the run folder, and `wandb sync` uploads them."""
 
-    mode: Literal["offline", "online", "disabled"] = "offline"
+    mode: Literal["offline", "online", "disabled"] = setting("offline", outside=lambda value: value == "online")
     """Write runs into the run folder, upload them, or neither."""
     project: str = "agora-mm"
     """Project that runs are in."""

@@ -1,4 +1,4 @@
-"""Settings of learning and pruning: plain dataclasses, so that OmegaConf can read them."""
+"""Settings of learning and pruning."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_a_run_keeps_what_the_file_said(file: Path, tmp_path: Path) -> None:
     config = load(["experiment=mmqa_prune", f"roles.file={file}", "roles.text_critic.model.name=A"])
     save(config, tmp_path / "config.yaml")
     file.unlink()
-    [critic, *_] = plan_of(load([f"resume={tmp_path}"])).roles.team
+    [critic, *_] = plan_of(load([f"resume={tmp_path}", "roles.text_critic.model.name=A"])).roles.team
     assert [(field.kind, field.name, field.asks) for field in critic.form] == [
         (FieldKind.SUMMARY, "Doubt", "what is unclear")
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +12,13 @@ import pytest
 
 from actors.errors import UserError
 from experiments.config.loading import load
-from experiments.config.saved import save
+from experiments.config.saved import read, save
 from experiments.sweeps.trials import expand
 from run import main
 from tests.support.paths import ROOT
 
 BASE = "experiment=mmqa_prune"
+OUTSIDE = ROOT.parent / "shared" / "data" / "outside" / "preset_texts.yaml"
 
 
 def value_of(word: str) -> Any:
@@ -38,6 +40,18 @@ def value_of(word: str) -> Any:
         ("roles.text_critic.instruction=Count points #1 to #3, then say.", "Count points #1 to #3, then say."),
         ("roles.text_critic.instruction=!!binary aGk=", "!!binary aGk="),
         ("cache=null", None),
+        ("output=~/runs", str(Path.home() / "runs")),
+        ("data.root=~/x", str(Path.home() / "x")),
+        ('output="~/runs"', "~/runs"),
+        ("wandb.project=\U0001f600 no", "\U0001f600 no"),
+        ("roles.text_critic.instruction=\U00020000", "\U00020000"),
+        ("methods=[single, no]", ["single", "no"]),
+        ("model.engine.revision=0123456", "0123456"),
+        ("model.engine.gpu_memory_utilization=0.90", 0.9),
+        ("figures=no", False),
+        ("sweep.axes.model.name=[1.10, 1.2]", ["1.10", "1.2"]),
+        ("sweep.axes.model.kind=[no, vllm]", ["no", "vllm"]),
+        ("sweep.axes.data.limit=[1_000,null]", ["1_000", None]),
         ("retrieval.web=none", "none"),
         ("data.limit=1_000", 1000),
         ("learner.learning_rate=1e-05", 1e-05),
@@ -48,21 +62,43 @@ def test_a_value_is_what_was_written(word: str, expected: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "line"),
+    "word",
     [
-        ("seed=010", "seed=010: expected a number without leading zeros or :"),
-        ("data.limit=1:30", "data.limit=1:30: expected a number without leading zeros or :"),
-        ("data.limit=10 #20", "data.limit: what follows ` #` is a comment in YAML"),
-        ("seed=???", "seed=???: write the value"),
-        ("methods=!!omap [a: single]", "methods: expected text, a number, true, false or null"),
-        ("roles.a/b.instruction=hi", "roles.a/b: expected a name of letters, digits and _"),
-        ("roles.text_.instruction=hi", "roles.text_: expected a name of letters, digits and _"),
+        *("seed=010", "data.limit=1:30", "data.limit=10 #20", "seed=???", "seed=0x10", "data.limit=1.0", "figures=2"),
+        *(
+            "methods=!!omap [a: single]",
+            "learner.epsilon=010.5",
+            "roles.a/b.instruction=x",
+            "roles.text_.instruction=x",
+        ),
     ],
 )
-def test_what_yaml_would_take_for_something_else_is_refused(word: str, line: str) -> None:
-    with pytest.raises(UserError) as raised:
+def test_what_yaml_would_take_for_something_else_is_refused(word: str) -> None:
+    with pytest.raises(UserError, match=re.escape(word.partition("=")[0].removesuffix(".instruction"))):
         load([BASE, word])
-    assert line in str(raised.value)
+
+
+@pytest.mark.parametrize("inside", ["group", "dotted key"])
+def test_text_of_a_preset_keeps_its_characters(inside: str, tmp_path: Path) -> None:
+    texts = "output: 2024_10_01", "wandb: {project: no}", "model: {name: 1.10}", "cache: 12:30", "methods: [single, no]"
+    dotted = "output: 2024_10_01", "wandb.project: no", "model.name: 1.10", "cache: 12:30", "methods: [single, no]"
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("\n".join(texts if inside == "group" else dotted))
+    config = load([f"experiment={preset}"])
+    assert (config.output, config.cache, config.methods) == ("2024_10_01", "12:30", ["single", "no"])
+    assert (config.wandb.project, config.model.name) == ("no", "1.10")
+    save(config, tmp_path / "config.yaml")
+    assert read(tmp_path / "config.yaml") == config
+
+
+@pytest.mark.skipif(not OUTSIDE.is_file(), reason="no inputs from outside here")
+def test_a_preset_met_outside_is_text_or_refused(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(OUTSIDE.read_text().replace("seed: 010", ""))
+    config = load([f"experiment={preset}"])
+    assert (config.output, config.model.name, config.wandb.project) == ("2024_10_01", "1.10", "no")
+    with pytest.raises(UserError, match=r"seed=010: expected a number without leading zeros"):
+        load([f"experiment={OUTSIDE}"])
 
 
 def test_a_preset_resumes_no_folder(tmp_path: Path) -> None:
@@ -106,7 +142,7 @@ def test_a_received_folder_names_nothing_by_a_role_with_a_dot_in_its_name(
     ]
     (folder / "config.yaml").write_text("\n".join(lines) + "\n")
     assert main([f"resume={folder}"]) == 2
-    assert "roles.text_z.d: expected a name of letters" in capsys.readouterr().err
+    assert "roles.text_z.d" in capsys.readouterr().err
 
 
 def test_a_word_that_is_refused_waits_for_no_library_that_only_runs_need() -> None:

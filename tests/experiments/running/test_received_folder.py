@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
+import yaml
 
 from actors.errors import UserError
 from experiments.config.loading import load
@@ -64,10 +64,14 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Said:
 
 def changed(folder: Path, **values: object) -> None:
     """Writes other values into the saved configuration, as somebody with an editor."""
-    tree = OmegaConf.load(folder / "config.yaml")
+    tree = yaml.safe_load((folder / "config.yaml").read_text())
     for key, value in values.items():
-        OmegaConf.update(tree, key, value, force_add=True)
-    (folder / "config.yaml").write_text(OmegaConf.to_yaml(tree))
+        *groups, name = key.split(".")
+        group = tree
+        for part in groups:
+            group = group[part]
+        group[name] = value
+    (folder / "config.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
 
 
 @pytest.mark.parametrize("name", ["{outside}", "../../../outside.txt", "traces/../../../../outside.txt", "config.yaml"])
@@ -129,7 +133,7 @@ def test_what_leads_out_of_a_folder_is_named_again_or_nothing_happens(
 def test_code_of_an_installed_package_is_named_again_too(
     folder: Path, refused: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("experiments.config.references.installed", lambda group: {"theirs": f"{group}:x"})
+    monkeypatch.setattr("actors.lookup.installed", lambda group: {"theirs": f"{group}:x"})
     changed(folder, **{"attack.kind": "theirs"})
     assert "add attack.kind=theirs" in refused(folder)
 

@@ -1,0 +1,60 @@
+"""Records how a run was started: version, command, time and commit, a line for each start in `starts.jsonl`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from contextlib import suppress
+from datetime import datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+STARTS = "starts.jsonl"
+ROOT = Path(__file__).parents[2]  # of the checkout, where it runs from one
+GIT_S = 5.0
+
+
+@cache
+def project_version() -> str:
+    """The version of agora-mm: of the checkout that runs, else of the installed package."""
+    project = ROOT / "pyproject.toml"
+    if project.is_file():
+        import tomllib  # a checkout alone needs it
+
+        return str(tomllib.loads(project.read_text())["project"]["version"])
+    with suppress(PackageNotFoundError):
+        return version("agora-mm")
+    return "unknown"
+
+
+def program() -> str:
+    """The beginning of the command line that started this process, such as `python run.py`, ready for a shell."""
+    own, arguments = sys.orig_argv, sys.argv[1:]
+    is_run = bool(sys.argv) and Path(sys.argv[0]).stem in ("run", "agora-mm")
+    words = own[: len(own) - len(arguments)] if is_run and own[len(own) - len(arguments) :] == arguments else []
+    return shlex.join(words or ["python", "run.py"])
+
+
+def write_start(folder: Path, arguments: list[str]) -> None:
+    """Adds this start to a run folder's starts. Raises OSError where it cannot be written."""
+    line = {
+        "version": project_version(),
+        "command": f"{program()} {shlex.join(arguments)}",
+        "time": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "commit": _commit(),
+    }
+    with (folder / STARTS).open("a") as file:
+        file.write(f"{json.dumps(line)}\n")
+
+
+def _commit() -> str | None:
+    """The commit of the checkout; None for an installed package, which may lie in the checkout of something else."""
+    with suppress(OSError, ValueError, subprocess.SubprocessError):
+        command = ["git", "-C", str(ROOT), "rev-parse", "--show-toplevel", "HEAD"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GIT_S)
+        top, commit = done.stdout.splitlines()
+        return commit if Path(top) == ROOT else None
+    return None
