@@ -59,8 +59,8 @@ def test_a_folder_without_calls_predicts_no_hours(tmp_path: Path) -> None:
 
 
 def test_an_earlier_run_that_a_received_folder_names_is_read_only_where_it_is_named_again(tmp_path: Path) -> None:
-    assert overrides_again(load(["experiment=mmqa_prune"]), tmp_path) == []
-    assert overrides_again(load(["experiment=mmqa_prune", "costs.run=/a"]), tmp_path) == ["costs.run=/a"]
+    assert overrides_again(load(["experiment=mmqa_prune"])) == []
+    assert overrides_again(load(["experiment=mmqa_prune", "costs.run=/a"])) == ["costs.run=/a"]
 
 
 def test_replies_have_the_measured_length_and_never_more_than_is_allowed() -> None:
