@@ -75,20 +75,18 @@ def _in_folder(prepared: Prepared, arguments: list[str]) -> int:
     from actors.runtime.remote import reason
     from experiments.config.references import resumption
     from experiments.records.run_files import discard, disk_failure, missing
-    from experiments.records.start import write_start
     from experiments.runner import open_folder
 
     config = prepared.config
     output = Path(config.output).absolute()
     # They go with the run where it is refused.
     made = [*missing(Path(config.cache or output / "cache").absolute()), *missing(output)]
-    folder = open_folder(config)
+    folder = open_folder(config, arguments)
     _log_to(folder.log)
     resume = visible(f"; go on with: {resumption(config, folder.path)}")
     ending.line = f"ended at once{resume}\n"
     started = time.monotonic()
     try:
-        write_start(folder.path, arguments)
         complete = prepared.work(folder) is not False
     # A cancelled main task is what is left of Ctrl-C where another task failed at the same time.
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -11,14 +11,17 @@ from experiments.config.saved import save
 from experiments.planning.plan import Plan
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import discard, is_recorded
+from experiments.records.start import write_start
 
 LOST = (ModelGone, ClusterError, StoreError, AgentLost)  # what a run cannot go on without; it can be resumed
 
 
-def open_folder(config: Config) -> RunFolder:
-    """Opens the run folder to resume, or makes a new one that holds the configuration."""
+def open_folder(config: Config, arguments: list[str]) -> RunFolder:
+    """Opens the run folder to resume, or makes a new one that holds the configuration; records the command line."""
     if config.resume:
-        return RunFolder.open(Path(config.resume))
+        folder = RunFolder.open(Path(config.resume))
+        write_start(folder.path, arguments)
+        return folder
     # Before anything is written down.
     check_exported(config)
     # Absolute, so that the run can be resumed from another working directory.
@@ -33,6 +36,7 @@ def open_folder(config: Config) -> RunFolder:
     # Before anything runs: a run that dies at once can be resumed all the same.
     try:
         save(config, folder.config)
+        write_start(folder.path, arguments)
     except OSError:
         discard(folder.path, [])
         raise

@@ -65,16 +65,11 @@ def test_a_value_is_what_was_written(word: str, expected: object) -> None:
     "word",
     [
         *("seed=010", "data.limit=1:30", "data.limit=10 #20", "seed=???", "seed=0x10", "data.limit=1.0", "figures=2"),
-        *(
-            "methods=!!omap [a: single]",
-            "learner.epsilon=010.5",
-            "roles.a/b.instruction=x",
-            "roles.text_.instruction=x",
-        ),
+        *("methods=!!omap [a: single]", "learner.epsilon=010.5", "roles.a/b.agent=x", "roles.text_.agent=x"),
     ],
 )
 def test_what_yaml_would_take_for_something_else_is_refused(word: str) -> None:
-    with pytest.raises(UserError, match=re.escape(word.partition("=")[0].removesuffix(".instruction"))):
+    with pytest.raises(UserError, match=re.escape(word.partition("=")[0].removesuffix(".agent"))):
         load([BASE, word])
 
 
