@@ -43,9 +43,8 @@ class Single:
 
 
 def constant_wiring(edges: Edges[Ints], agents: int, rounds: int, decision: Bools | None = None) -> Wiring:
-    """Makes a wiring with the same edges in every round; the decision agent reads `decision`, bool [agents], or all.
+    """Repeats edges, pairs of each kind, in every round; the decision agent reads `decision`, bool [agents], or all.
 
-    edges: pairs (sender, receiver) of each kind, in any order.
     Raises ValueError when the spatial edges close a cycle.
     """
     # Sorted, and each once.
@@ -65,8 +64,7 @@ def complete_wiring(agents: int, rounds: int) -> Wiring:
 def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], Wiring]:
     """Draws for every question as many edges of each kind, and as many agents to read, as `wiring` has.
 
-    One fixed random graph would be one draw of a very noisy baseline; this is its average. Where the rounds of `wiring`
-    differ, as many agents take part in each round, with as many edges.
+    One fixed random graph would be one draw of a very noisy baseline. Rounds that differ are drawn one by one.
     """
     if wiring.by_round:
         return lambda question: _random_by_round(wiring, derive_seed(seed, "random graph", question.id))
@@ -112,8 +110,13 @@ def wired(context: MethodContext, graph: Callable[[int], Edges[Ints]] = graphs.c
     return Wired(context.method, context.agents, constant_wiring(graph(agents), agents, context.rounds))
 
 
-def _drawn(context: MethodContext, graph: Callable[..., Edges[Ints]]) -> Wired:
-    return wired(context, partial(graph, seed=context.seed))
+def _on(graph: Callable[..., Edges[Ints]], description: str, drawn: bool = False) -> Method:
+    """Makes the method of one of `graphs`; a `drawn` graph takes the run's seed."""
+
+    def make(context: MethodContext) -> Wired:
+        return wired(context, partial(graph, seed=context.seed) if drawn else graph)
+
+    return Method(graph.__name__, description, make)
 
 
 def _random(context: MethodContext) -> Wired:
@@ -123,40 +126,21 @@ def _random(context: MethodContext) -> Wired:
 
 
 METHODS = (
-    Method(
-        "closed_book",
-        "one agent alone, without evidence",
-        lambda context: Single(context.method, True),
-        asks_team=False,
-    ),
-    Method("single", "one agent alone, with all evidence", lambda context: Single(context.method), asks_team=False),
+    Method("closed_book", "one agent alone, without evidence", lambda c: Single(c.method, True), asks_team=False),
+    Method("single", "one agent alone, with all evidence", lambda c: Single(c.method), asks_team=False),
     Method("full", "complete graph: everybody hears all that speak before, and everybody's previous round", wired),
-    Method("chain", "each agent hears the one before it", partial(wired, graph=graphs.chain)),
-    Method("star", "the first agent hears all the others", partial(wired, graph=graphs.star)),
-    Method(
-        "tree",
-        "a binary tree: two agents report to each one above them, up to the first",
-        partial(wired, graph=graphs.tree),
-    ),
-    Method(
-        "layered", "two layers: each agent of the second hears all of the first", partial(wired, graph=graphs.layered)
-    ),
-    Method("ring", "a chain whose ends hear each other's previous round", partial(wired, graph=graphs.ring)),
-    Method(
-        "regular",
-        "a random graph of four neighbours each, the same for all questions",
-        partial(_drawn, graph=graphs.regular),
-    ),
-    Method(
-        "small_world",
+    _on(graphs.chain, "each agent hears the one before it"),
+    _on(graphs.star, "the first agent hears all the others"),
+    _on(graphs.tree, "a binary tree: two agents report to each one above them, up to the first"),
+    _on(graphs.layered, "two layers: each agent of the second hears all of the first"),
+    _on(graphs.ring, "a chain whose ends hear each other's previous round"),
+    _on(graphs.regular, "a random graph of four neighbours each, the same for all questions", drawn=True),
+    _on(
+        graphs.small_world,
         "a ring of four nearest neighbours with a tenth of the edges led elsewhere, the same for all questions",
-        partial(_drawn, graph=graphs.small_world),
+        drawn=True,
     ),
-    Method(
-        "debate",
-        "nobody hears anybody inside a round, everybody everyone's previous round",
-        partial(wired, graph=graphs.debate),
-    ),
+    _on(graphs.debate, "nobody hears anybody inside a round, everybody everyone's previous round"),
     Method(
         "random",
         "as many edges and agents read as the learned graph has left, drawn anew for every question",

@@ -10,15 +10,13 @@ from typing import Any
 from actors.errors import UserError
 from actors.lookup import find
 from topologies import baselines
-from topologies.defences import challenger, inspector, majority, suspicion
+from topologies.defences import majority, resilience, suspicion
 from topologies.learning import variants
 from topologies.method import Method, MethodContext
 from topologies.systems import (
     bdog,
-    ccot,
     core_mmrag,
     ddcot,
-    direct,
     e_agent,
     echosight,
     hm_rag,
@@ -28,24 +26,21 @@ from topologies.systems import (
     mmapg,
     omnisearch,
     rora_vlm,
-    self_correction,
     vidorag,
     wiki_llava,
+    zero_shot,
 )
 from topologies.topology import Topology
 
 # In the order of `help=methods`.
 METHODS = (
     *baselines.METHODS,
-    challenger.METHOD,
-    inspector.METHOD,
+    *resilience.METHODS,
     majority.METHOD,
     *suspicion.METHODS,
     *variants.METHODS,
-    *direct.METHODS,
-    self_correction.METHOD,
+    *zero_shot.METHODS,
     ddcot.METHOD,
-    ccot.METHOD,
     mad.METHOD,
     wiki_llava.METHOD,
     rora_vlm.METHOD,
@@ -111,7 +106,7 @@ def find_methods(names: Sequence[str]) -> tuple[Method, ...]:
 
 
 def _as_method(entry: Any, name: str) -> Method:
-    """A method itself, or that of a topology's class or of a function that makes a topology."""
+    """Returns a method itself, or that of a topology's class or of a function that makes a topology."""
     if not isinstance(entry, Method) and not callable(entry):
         raise UserError(f"methods: {name} is neither a Method nor something that makes a topology of a context")
     method = entry if isinstance(entry, Method) else _made_by(entry)

@@ -7,7 +7,8 @@ every agent hears, from the previous round, itself and its neighbours by spatial
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import networkx as nx
 import numpy as np
@@ -43,14 +44,13 @@ def tree(agents: int) -> Edges[Ints]:
 
 
 def layered(agents: int) -> Edges[Ints]:
-    """Two layers, the first of half the agents, rounded up; each agent of the second hears all of the first."""
+    """Two layers, the first of half the agents, rounded up: each agent of the second hears all of the first."""
     first, second = np.split(np.arange(agents), [(agents + 1) // 2])
     return _both_kinds(agents, _every(first, second))
 
 
 def debate(agents: int) -> Edges[Ints]:
-    """No agent hears another inside a round, all hear all of the previous round: multi-agent debate (Du et al. 2023,
-    "Improving factuality and reasoning in language models through multiagent debate")."""
+    """Multi-agent debate (Du et al. 2023): all hear all of the previous round, and no other inside a round."""
     return Edges(_NO_PAIRS, _every(np.arange(agents), np.arange(agents)))
 
 
@@ -63,19 +63,13 @@ def ring(agents: int) -> Edges[Ints]:
 
 def regular(agents: int, seed: int = 0) -> Edges[Ints]:
     """Random graph with `NEIGHBOURS` for each agent; of two, the later hears the earlier."""
-    if agents <= NEIGHBOURS + 1:
-        return complete(agents)
-    drawn = derive_seed(seed, "regular graph", agents) % 2**32
-    return _undirected(nx.random_regular_graph(NEIGHBOURS, agents, seed=drawn))
+    return _drawn(agents, "regular graph", seed, lambda drawn: nx.random_regular_graph(NEIGHBOURS, agents, drawn))
 
 
 def small_world(agents: int, seed: int = 0) -> Edges[Ints]:
-    """Ring of `NEIGHBOURS` nearest agents with a share of edges led elsewhere (Watts and Strogatz 1998); of two
-    neighbours, the later hears the earlier."""
-    if agents <= NEIGHBOURS + 1:
-        return complete(agents)
-    drawn = derive_seed(seed, "small world", agents) % 2**32
-    return _undirected(nx.watts_strogatz_graph(agents, NEIGHBOURS, REWIRED, seed=drawn))
+    """Ring of `NEIGHBOURS` nearest agents with a share of edges led elsewhere (Watts and Strogatz 1998)."""
+    ring = partial(nx.watts_strogatz_graph, agents, NEIGHBOURS, REWIRED)
+    return _drawn(agents, "small world", seed, ring)
 
 
 def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> Edges[Ints]:
@@ -121,8 +115,7 @@ def acyclic(present: Bools, scores: Floats) -> Bools:
 
 
 def acyclic_pairs(pairs: Ints, scores: Floats, agents: int) -> Ints:
-    """`acyclic` for edges in a list, int [edges, 2], with their scores [edges]; returns the places of taken edges,
-    ascending.
+    """`acyclic` for listed edges [edges, 2] with scores [edges]; returns the places of taken edges, ascending.
 
     An order that all taken edges follow is repaired where a new edge runs against it (Pearce and Kelly 2006), so that
     only agents between its ends are searched for a cycle.
@@ -180,8 +173,8 @@ def as_wirings(
 ) -> Wirings:
     """Repeats a wiring `k` times; the decision agent reads `decision` [agents] or all.
 
-    edges: bool [sender, receiver], the same in every round, or [rounds, sender, receiver]; speaks: bool
-    [rounds, agents], the agents that take part in each round (all if None).
+    edges: bool [sender, receiver], the same in every round, or [rounds, sender, receiver].
+    speaks: bool [rounds, agents], the agents that take part in each round (all if None).
     Raises ValueError when the spatial edges close a cycle or the matrices are not square and of one size.
     """
     spatial, temporal = np.asarray(edges.spatial, dtype=bool), np.asarray(edges.temporal, dtype=bool)
@@ -209,8 +202,7 @@ def to_networkx(
 ) -> nx.MultiDiGraph:
     """Converts a graph for GraphML: a node per agent, edges with `kind` and, if known, `probability`.
 
-    edges: pairs (sender, receiver); or (round, sender, receiver) where rounds differ, rounds from 0: each edge then has
-        the `round` that it leads into, counted from 1.
+    edges: pairs (sender, receiver), or (round, sender, receiver), which get the `round` they lead into, from 1.
     probabilities: float [edges] of each kind.
     speaks: bool [rounds, agents]; a node then has the `rounds` that its agent takes part in, such as "1,2".
     """
@@ -246,6 +238,10 @@ def _every(senders: Ints, receivers: Ints) -> Ints:
     return np.column_stack([np.repeat(senders, len(receivers)), np.tile(receivers, len(senders))])
 
 
-def _undirected(graph: nx.Graph) -> Edges[Ints]:
+def _drawn(agents: int, name: str, seed: int, draw: Callable[[int], nx.Graph]) -> Edges[Ints]:
+    """Draws an undirected graph: of two neighbours, the later hears the earlier. A small team is complete."""
+    if agents <= NEIGHBOURS + 1:
+        return complete(agents)
+    graph = draw(derive_seed(seed, name, agents) % 2**32)
     pairs = np.sort(np.array(graph.edges, dtype=np.int64).reshape(-1, 2), axis=1)
-    return _both_kinds(len(graph), np.unique(pairs, axis=0))
+    return _both_kinds(agents, np.unique(pairs, axis=0))

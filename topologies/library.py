@@ -19,8 +19,7 @@ def query_of(question: Question) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    """Size of a system's searches: passages and rows (`texts`), `pictures`, and the largest distance from the query
-    (`radius`; None: any)."""
+    """Size of searches: passages and rows (`texts`), `pictures`, and the largest distance (`radius`; None: any)."""
 
     texts: int
     pictures: int
@@ -28,27 +27,24 @@ class TopK:
 
 
 class Library(Protocol):
-    """Searches on behalf of one question, which its id names.
+    """Searches on behalf of one question. Systems do not see its pool, nor the sources withheld from it.
 
-    Only the implementation knows the question's pool and the sources withheld from it, so that no system sees them.
     Results come best first, in an order that depends on the arguments alone.
     """
 
     async def own(self, question: Question) -> tuple[Source, ...]:
-        """Sources that are part of the question itself (its hint, its picture); most questions have none."""
+        """Returns sources that are part of the question itself (its hint, its picture)."""
 
     async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
-        """Finds the k best passages, rows or pictures, of the search's documents or pages if it names any; a picture as
-        query is compared by its embedding."""
+        """Finds the k best passages, rows or pictures; a picture as query is compared by its embedding."""
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
     ) -> tuple[Triple, ...]:
-        """Edges of the knowledge graph: of the entities nearest to `words` with their neighbours (one hop), or edges
-        whose relation is nearest to them."""
+        """Finds edges of the entities nearest to `words` (with one hop), or edges whose relation is nearest to them."""
 
     async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
-        """All edges of an entity, as head or as tail, ordered by id."""
+        """Returns all edges of an entity, as head or as tail, ordered by id."""
 
     async def entity(
         self, question: Question, name: str, k: int | None = None, *, near: str = ""
@@ -59,8 +55,7 @@ class Library(Protocol):
         """Finds the k first results of a web search; none without a web."""
 
     async def topics(self, question: Question) -> tuple[str, ...]:
-        """Entities that a search through the knowledge graph may start from, if the data set names them."""
+        """Returns entities from which a search through the knowledge graph may start, if the data set names them."""
 
     async def annotated(self, question: Question) -> tuple[tuple[str, ...], ...]:
-        """Paths through the knowledge graph that lead to the answer, from the data set's labels: only for the upper
-        bound that a paper calls knowledgeable."""
+        """Paths to the answer from the data set's labels, for the upper bound that a paper calls knowledgeable."""

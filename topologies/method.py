@@ -58,10 +58,8 @@ class LearnedGraph(Topology, Protocol):
 class MethodContext:
     """Everything that a method can make its topology from.
 
-    method: the method's name, which the topology and its traces carry.
-    agents: the names of the configured team, which discusses over `rounds` rounds.
-    seed: of all random draws of a method.
-    top_k: size of its searches.
+    method: its name, which the topology and its traces carry; agents: names of the team, which discusses over `rounds`.
+    seed: of all random draws of a method; top_k: size of its searches.
     learned: the learned graph; None unless a method `needs_graph`.
     library: searches; it knows the run's questions only where a method `needs_library`.
     watched: unlabelled discussions of the complete graph; none unless a method `needs_calibration`.
@@ -92,8 +90,7 @@ class Method:
     make: builds the topology, once for a run.
     roles: its own agents, launched with the agent that answers alone, which every method may ask.
     asks_team: whether the configured team takes part.
-    needs_graph: whether a graph is learned first; `learner` names the variant (`topologies.learning`) if this method is
-        itself the learned one.
+    needs_graph: whether a graph is learned first; `learner` names the variant of a learned method itself.
     needs_calibration: whether it watches unlabelled discussions first.
     needs_library: whether it searches itself, instead of reading the evidence that is retrieved for every question.
     reads: names of the settings of `systems` that count for it.

@@ -31,11 +31,7 @@ class Wired:
     """Topology along a wiring: one for all questions, or `wire(question)`. `every_turn` as for `discuss`."""
 
     def __init__(
-        self,
-        method: str,
-        agents: Sequence[str],
-        wire: Wiring | Callable[[Question], Wiring],
-        every_turn: bool = False,
+        self, method: str, agents: Sequence[str], wire: Wiring | Callable[[Question], Wiring], every_turn: bool = False
     ) -> None:
         self.method = method
         self.agents = tuple(agents)
@@ -65,8 +61,7 @@ async def discuss(
     """Holds a discussion along a wiring: an agent speaks as soon as all its senders have spoken.
 
     A failed turn is recorded, and no agent hears it. The answer is the decision agent's. Turns on which it does not
-    depend are left out of discussion and trace, with the edges into them, unless `every_turn` is set: learning scores
-    every agent's own answer.
+    depend are left out, with the edges into them, unless `every_turn` is set: learning scores every agent's own answer.
     """
     rounds, n = wiring.rounds, wiring.agents
     discussion = discussion_id(method, question, sample)
@@ -135,10 +130,7 @@ async def discuss(
 
 
 class Team(Protocol):
-    """Agents to ask: processes, a recorded run, or simulated ones.
-
-    usage: each agent's tokens and calls so far.
-    """
+    """Agents to ask: processes, a recorded run, or simulated ones; `usage` has each one's tokens and calls so far."""
 
     usage: dict[str, Usage]
 
@@ -154,10 +146,9 @@ class Team(Protocol):
 
 
 async def run_discussion(topology: Topology, question: Question, team: Team, seed: int, sample: int = 0) -> Trace:
-    """Holds one discussion and restarts it when an agent is lost; with the same seeds the result is the same.
+    """Holds one discussion and restarts it, with the same seeds, when an agent is lost.
 
-    Raises:
-        AgentLost: an agent was lost every time.
+    Raises AgentLost when one was lost every time.
     """
     for replay in range(REPLAYS + 1):
         if replay:
@@ -174,13 +165,10 @@ async def run_discussion(topology: Topology, question: Question, team: Team, see
     raise AgentLost(f"{question.id}: agents were lost {REPLAYS + 1} times, last: {reason}")
 
 
-def _heard(
-    needed: Bools, edges: Ints, probabilities: Floats | None
-) -> tuple[Ints, dict[tuple[int, int], dict[int, float]]]:
+def _heard(needed: Bools, edges: Ints, p: Floats | None) -> tuple[Ints, dict[tuple[int, int], dict[int, float]]]:
     """Returns the edges into needed turns, and the senders of each of these turns, with weights."""
     led = into(needed, edges)
-    taken, p = edges[led], None if probabilities is None else probabilities[led]
-    return taken, weighed_senders(taken, p, needed.shape[1])
+    return edges[led], weighed_senders(edges[led], None if p is None else p[led], needed.shape[1])
 
 
 def _from_one(edges: Ints) -> tuple[tuple[int, int, int], ...]:

@@ -2,8 +2,7 @@
 
 Every matrix is `[sender, receiver]`, as a networkx adjacency is. Edges are *spatial* (inside a round, where they form
 a DAG) or *temporal* (from one round to the next). A row of a list is (round, sender, receiver), rounds from 0, and rows
-ascend: ten thousand agents with a few senders each take no more room than these. Matrices are for data that is dense by
-nature, such as a learner's probabilities among up to a thousand agents.
+ascend. Lists hold ten thousand agents with a few senders each; matrices are for a learner of up to a thousand agents.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 T = TypeVar("T")
 
-KINDS = ("spatial", "temporal", "decision")
-"""Kinds of edges: those of `Edges`, and edges to the decision agent."""
+KINDS = ("spatial", "temporal", "decision")  # those of `Edges`, and edges to the decision agent
 
 
 class Edges(NamedTuple, Generic[T]):
@@ -62,8 +60,7 @@ class Wirings:
 
 
 def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:
-    """Edges that could be drawn and edges that were, by kind, [k, rounds, sender, receiver]; the decision agent is one
-    receiver."""
+    """Returns edges that could be drawn and drawn ones, by kind, [k, rounds, sender, receiver (or 1: decision)]."""
     return {
         "spatial": (wirings.allowed.spatial, wirings.spatial),
         # Nothing leads into the first round, so there was nothing to draw.
@@ -105,7 +102,7 @@ class ListedWirings:
     decision_allowed: Bools
 
     def drawn(self) -> dict[str, tuple[Bools, Bools]]:
-        """Edges that could be drawn and edges that were, by kind, [k, rounds, edges]."""
+        """Returns edges that could be drawn and drawn ones, by kind, [k, rounds, edges]."""
         return {
             "spatial": (self.allowed.spatial, self.spatial),
             # Nothing leads into the first round, so there was nothing to draw.
@@ -115,23 +112,19 @@ class ListedWirings:
 
     def split(self, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
         """Splits the batch into wirings, with the probabilities [edges] of their reading weights."""
-        return [self._one(k, probabilities) for k in range(len(self.spatial))]
-
-    def _one(self, k: int, probabilities: Edges[Floats] | None) -> Wiring:
-        rounds, (spatial, p_spatial), (temporal, p_temporal) = (
-            self.spatial.shape[1],
-            *(self._listed(kind, getattr(self, kind)[k], probabilities) for kind in Edges._fields),
-        )
-        could = Edges(*(self._listed(kind, getattr(self.allowed, kind)[k], None)[0] for kind in Edges._fields))
-        return Wiring(rounds, spatial, temporal, self.decision[k], p_spatial, p_temporal, could.spatial, could.temporal)
-
-    def _listed(self, kind: str, taken: Bools, probabilities: Edges[Floats] | None) -> tuple[Ints, Floats | None]:
-        rounds, edges = np.nonzero(taken)
-        rows = np.column_stack([rounds, getattr(self.pairs, kind)[edges]])
-        if probabilities is None:
-            return rows, None
-        p: Floats = getattr(probabilities, kind)
-        return rows, p[edges]
+        wirings = []
+        for k, decision in enumerate(self.decision):
+            taken = [np.nonzero(kind[k]) for kind in (self.spatial, self.temporal)]
+            could = [np.nonzero(kind[k]) for kind in self.allowed]
+            rows = [
+                np.column_stack([rounds, pairs[edges]])
+                for (rounds, edges), pairs in zip((*taken, *could), (*self.pairs, *self.pairs), strict=True)
+            ]
+            p = [
+                None if of is None else of[at] for of, (_, at) in zip(probabilities or (None, None), taken, strict=True)
+            ]
+            wirings.append(Wiring(self.spatial.shape[1], rows[0], rows[1], decision, p[0], p[1], rows[2], rows[3]))
+        return wirings
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +136,7 @@ class Wiring:
     decision: bool [N]; the agents that the decision agent reads after the last round.
     spatial_p, temporal_p: float [edges]; probabilities, which give the reading weights (equal ones if None).
     allowed_spatial, allowed_temporal: int [edges, 3]; the edges that could have been drawn (the drawn ones if None).
-    speaks: bool [T, N]; the agents that take part in each round (all if None). Others have no edges in it, take no
-        turn, and remember in later rounds only the turns that they took.
+    speaks: bool [T, N]; the agents that take part in each round (all if None). Others have no edges and no turn in it.
     """
 
     rounds: int
@@ -179,10 +171,11 @@ class Wiring:
 
     @property
     def by_round(self) -> bool:
-        """True if rounds differ in their edges or agents. No temporal edge leads into the first."""
+        """True if rounds differ in their edges or agents."""
         kinds = ((self.spatial, range(self.rounds)), (self.temporal, range(1, self.rounds)))
         return self.speaks is not None or any(
-            not np.array_equal(edges, in_rounds(of_round(edges, self.rounds - 1), rounds)) for edges, rounds in kinds
+            not np.array_equal(edges, in_rounds(edges[edges[:, 0] == self.rounds - 1, 1:], rounds))
+            for edges, rounds in kinds
         )
 
     @classmethod
@@ -196,38 +189,23 @@ class Wiring:
         speaks: Bools | None = None,
     ) -> Wiring:
         """Returns the wiring of bool matrices [T, sender, receiver]; probabilities: as for `of_edges`."""
-        taken = Edges(listed(spatial), listed(temporal))
-        return cls(
-            len(spatial),
-            *taken,
-            decision,
-            spatial_p=None if probabilities is None else of_edges(probabilities.spatial, taken.spatial),
-            temporal_p=None if probabilities is None else of_edges(probabilities.temporal, taken.temporal),
-            allowed_spatial=None if allowed is None else listed(allowed.spatial),
-            allowed_temporal=None if allowed is None else listed(allowed.temporal),
-            speaks=speaks,
-        )
-
-
-def listed(matrices: Bools) -> Ints:
-    """Returns the edges of bool matrices [T, sender, receiver]."""
-    return np.argwhere(matrices)
+        taken = [np.argwhere(edges) for edges in (spatial, temporal)]
+        p = [
+            None if of is None else of_edges(of, at)
+            for of, at in zip(probabilities or (None, None), taken, strict=True)
+        ]
+        could = [None if of is None else np.argwhere(of) for of in allowed or (None, None)]
+        return cls(len(spatial), taken[0], taken[1], decision, p[0], p[1], could[0], could[1], speaks)
 
 
 def of_edges(matrix: Floats, edges: Ints) -> Floats:
-    """Values at the edges of a list, from a matrix [sender, receiver] for all rounds, or [T, sender, receiver]."""
+    """Looks up values at listed edges in a matrix [sender, receiver] for all rounds, or [T, sender, receiver]."""
     values: Floats = matrix[edges[:, 1], edges[:, 2]] if matrix.ndim == 2 else matrix[tuple(edges.T)]
     return values
 
 
-def of_round(edges: Ints, number: int) -> Ints:
-    """Returns the pairs (sender, receiver) of one round's edges."""
-    pairs: Ints = edges[edges[:, 0] == number, 1:]
-    return pairs
-
-
 def in_rounds(pairs: Ints, rounds: Iterable[int]) -> Ints:
-    """Pairs (sender, receiver) as the edges of some rounds."""
+    """Repeats pairs (sender, receiver) as the edges of some rounds."""
     each = [np.column_stack([np.full(len(pairs), number), pairs]) for number in rounds]
     return np.concatenate([np.zeros((0, 3), dtype=np.int64), *each])
 
@@ -239,10 +217,7 @@ def into(turns: Bools, edges: Ints) -> Bools:
 
 
 def needed_turns(wiring: Wiring) -> Bools:
-    """Turns with a path to the decision agent, on which the answer depends, bool [T, N].
-
-    An agent remembers its own last turn, which counts as heard. Every turn that a needed turn hears is needed.
-    """
+    """Finds turns with a path of messages and memories to the decision agent, bool [T, N]."""
     needed = wiring.taking_part
     after = np.array(wiring.decision, dtype=bool)
     # All last turns are needed, and through the agents' memories all earlier turns.
@@ -264,7 +239,7 @@ def needed_turns(wiring: Wiring) -> Bools:
 
 
 def senders(edges: Ints) -> dict[tuple[int, int], list[int]]:
-    """Senders of each turn (round, receiver) that has any, ascending."""
+    """Lists the senders of each turn (round, receiver) that has any, ascending."""
     heard: dict[tuple[int, int], list[int]] = {}
     for t, j, i in edges.tolist():
         heard.setdefault((t, i), []).append(j)
@@ -272,7 +247,7 @@ def senders(edges: Ints) -> dict[tuple[int, int], list[int]]:
 
 
 def weighed_senders(edges: Ints, probabilities: Floats | None, agents: int) -> dict[tuple[int, int], dict[int, float]]:
-    """Senders of each turn (round, receiver) that has any, with their reading weights."""
+    """Maps the senders of each turn (round, receiver) that has any to their reading weights."""
     weights = reading_weights(edges, probabilities, agents).tolist()
     heard: dict[tuple[int, int], dict[int, float]] = {}
     for (t, j, i), weight in zip(edges.tolist(), weights, strict=True):
@@ -281,10 +256,7 @@ def weighed_senders(edges: Ints, probabilities: Floats | None, agents: int) -> d
 
 
 def reading_weights(edges: Ints, probabilities: Floats | None, agents: int) -> Floats:
-    """Softmax of p over the senders that each turn hears (Eqs. 6, 10), float [edges]; they sum to 1.
-
-    probabilities: float [edges]; None: all alike.
-    """
+    """Softmax of p [edges] over the senders that each turn hears (Eqs. 6, 10), float [edges]; None: all alike."""
     # No shift by the maximum: probabilities are at most 1, so exp cannot overflow.
     each = np.exp(np.ones(len(edges)) if probabilities is None else probabilities)
     turns = edges[:, 0] * agents + edges[:, 2]

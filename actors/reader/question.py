@@ -169,19 +169,6 @@ def _options(text: str) -> tuple[str, ...]:
     return (left.strip(" \"'"), right.strip(" \"'")) if left.strip() and right.strip() else ()
 
 
-# `..., and which ...`: a second question in the same sentence.
-_ANOTHER = re.compile(
-    r",?\s+and\s+(?:also\s+)?(?=(?:(?:in|on|at|for|from|by|to|with)\s+)?(?:whose|what|when|where|how|why)\b|"
-    r"(?:in|on|at|for|from|by|to|with)\s+which\b|(?:who|which)\s+\w+)",
-    re.IGNORECASE,
-)
-# After such a clause, `and which ...` may continue the clause.
-_RELATIVE = re.compile(r"\w\s+(?:that|which|who)\s", re.IGNORECASE)
-_ASKS = re.compile(rf"\b(?:{_WH})\b|^(?:{_AUXILIARY}|name|list|give)\b", re.IGNORECASE)
-_OPENS = re.compile(rf"(?:\w+,?\s+){{0,3}}(?:{_WH})\b|(?:{_AUXILIARY})\b", re.IGNORECASE)
-# The question quotes a text, to which later sentences belong.
-_QUOTES = re.compile(r"\b(?:this|the following) (?:text|sentence|passage)|\bbelow\b", re.IGNORECASE)
-_PRONOUN = re.compile(r"\b(?:it|its|he|his|she|her|they|their|him|them)\b", re.IGNORECASE)
 _NAME = r"(?:[Tt]he\s+)?[A-Z][\w'’.\-]*(?:\s+(?:of\s+the\s+|of\s+)?[A-Z][\w'’.\-]*)*"
 _NOUNS = r"[a-z][\w\-]*(?:\s+[a-z][\w\-]*)??"
 _PLACE = rf"(?:\s+(?:of|by|(?:in|at|along|from)(?:\s+the\s+[a-z]+\s+of)?)\s+{_NAME})*"
@@ -196,7 +183,6 @@ _CLAUSE = (
 _DESCRIBED = re.compile(
     rf"\b[Tt]he\s+(?P<noun>{_NOUNS})(?P<place>{_PLACE})\s+(?P<by>{_CLAUSE})(?P<rest>\s*.*)", re.DOTALL
 )
-_DATED = re.compile(rf"\b[Tt]he\s+(?P<year>\d{{4}})\s+(?P<noun>{_NOUNS})(?P<place>(?:\s+(?:of|in|by|from)\s+{_NAME})+)")
 # With `does` before the description, the main verb ends it.
 _MAIN_VERB = re.compile(
     r"\s+(?:like|show|have|list|open|stand|come|happen|belong|play|win|live|keep|hold|use|appear|get|take|give|lie|"
@@ -209,12 +195,6 @@ _PARTICIPLE = re.compile(r"\s+(?:[a-z]+ed|held|made|shot|built|born|written|won|
 _SAYING = frozenset("conclusion fact idea claim hypothesis belief statement way reason time".split())
 # `Name the film that ...` asks for the thing itself.
 _COMMAND = re.compile(r"^(?:name|select|identify|choose|list|give|find)\s+$", re.IGNORECASE)
-# `Which film with X is also one that Y?`: two conditions on one thing.
-_BOTH = re.compile(
-    rf"^(?P<before>.*\bwhich\s+(?P<noun>{_NOUNS}))\s+(?P<one>(?:{_CLAUSE}|in|on|of|at|listed|also).*?)\s+is\s+(?:the|also)\s+one\s+"
-    r"(?P<two>.+?)\??$",
-    re.IGNORECASE,
-)
 _ALTERNATIVES = re.compile(r"^(?P<main>.*?)(?:[:,]|\bbetween\b)\s*(?P<options>[^:]+\s+or\s+.+?)\??$")
 _FIRST = re.compile(
     r"\s*\b(?:(?:the )?(?:first|earlier|later|earliest|latest|last|more recently|most recently|older|younger|oldest|"
@@ -242,25 +222,15 @@ def parts(text: str) -> tuple[str, ...]:
     A question about a thing that is only described can be asked once the thing has a name. So the last part of such a
     question is the question itself.
     """
-    questions: list[str] = []
-    for question in _questions(text):
-        compared = _compared(question)
-        both = _BOTH.match(question)
-        if compared:
-            questions += compared
-        elif both:
-            questions += [_asked(f"{both['before']} {_holds(both[one])}") for one in ("one", "two")]
-        else:
-            # Innermost first: an outer description can be resolved once the inner thing has a name.
-            questions += [thing.question for thing in reversed(described(question))]
-            questions.append(question)
+    # Innermost first: an outer description can be resolved once the inner thing has a name.
+    questions = _compared(text) or [*(thing.question for thing in reversed(described(text))), _asked(text)]
     split = tuple(dict.fromkeys(questions))
     return split if len(split) > 1 else (text,)
 
 
 def described(question: str) -> list[Described]:
     """Finds the things that a question describes, outermost first."""
-    if _BOTH.match(question) or (_ALTERNATIVES.match(question) and question_form(question).options):
+    if _ALTERNATIVES.match(question) and question_form(question).options:
         return []
     things: list[Described] = []
     start = 0
@@ -282,47 +252,12 @@ def described(question: str) -> list[Described]:
         things.append(
             Described(match.start(), end, match["noun"], _which(match["noun"], match["place"], match["by"], rest))
         )
-    for match in _DATED.finditer(question):
-        asked = f"Which {match['noun']}{match['place']} is the one of {match['year']}?"
-        things.append(Described(match.start(), match.end(), match["noun"], asked))
-    return sorted(things, key=lambda thing: thing.start)
+    return things
 
 
 def named(question: str, thing: Described, name: str) -> str:
     """Replaces a description in the question by a name."""
     return f"{question[: thing.start]}{name}{question[thing.end :]}"
-
-
-def _questions(text: str) -> list[str]:
-    """The sentences that ask, with each `and which ...` separate; the last sentence where none asks."""
-    sentences = [part.strip() for part in re.split(r"(?<=[?!])\s+|(?<=[a-z)]\.)\s+(?=[A-Z])", text) if part.strip()]
-    asking = [part for part in sentences if part.endswith("?") and _OPENS.match(part)] or sentences[-1:]
-    if asking and _QUOTES.search(asking[0]):
-        asking = asking[:1]
-    questions: list[str] = []
-    for part in asking:
-        pieces = [part] if question_form(part).options else _ANOTHER.split(part)
-        if _RELATIVE.search(pieces[0]) or not all(
-            _ASKS.search(piece) and len(content_stems(piece)) > 0 for piece in pieces
-        ):
-            pieces = [part]
-        # Without the first letter, which is always a capital.
-        names = [name for name, _, _ in name_spans(pieces[0][1:])]
-        for number, piece in enumerate(pieces):
-            # `... and when was it built?` asks about the first question's name.
-            if number and names:
-                piece = _without_pronoun(piece, names[0])
-            questions.append(_asked(piece))
-    return questions
-
-
-def _without_pronoun(question: str, name: str) -> str:
-    """Replaces the first pronoun by a name."""
-    match = _PRONOUN.search(question)
-    if not match:
-        return question
-    owner = f"{name}'s" if match[0].lower() in ("its", "his", "their") else name
-    return f"{question[: match.start()]}{owner}{question[match.end() :]}"
 
 
 def _which(noun: str, place: str, by: str, rest: str) -> str:
@@ -337,18 +272,6 @@ def _which(noun: str, place: str, by: str, rest: str) -> str:
     if re.fullmatch(_DONE, by):
         return f"{thing} was {by}{rest}?"
     return f"{thing} is it {by}{rest}?"
-
-
-def _holds(condition: str) -> str:
-    """Turns a condition on a noun into a predicate: `with a star` becomes `has a star`."""
-    first, _, rest = condition.partition(" ")
-    if first == "with":
-        return f"has {rest}"
-    if first in ("that", "who", "which"):
-        return rest
-    if re.match(_DONE, condition):
-        return f"was {condition}"
-    return f"is the one {condition}" if first in ("whose", "where") else f"is {condition}"
 
 
 def _compared(question: str) -> list[str]:

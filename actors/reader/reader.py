@@ -41,7 +41,6 @@ from actors.reader.question import AnswerType
 from actors.reader.statements import NOTHING, looked_up, numbered, statements_of
 from actors.reader.task_state import TaskState
 from actors.reader.tasks import fill
-from actors.reader.tools import read_tools
 from actors.settings import setting
 
 CHAT_OVERHEAD_TOKENS = 8  # of a chat template, about as many as those of common models
@@ -109,7 +108,6 @@ class Reader:
         if isinstance(parts, Grading):
             return _completion(request, verdict(parts), count_tokens(request.shared))
         page = self._page(request)
-        tools = read_tools(request.own)
         settings = self.settings
         text_skill = _skill(parts.role, TEXT_SKILL) if settings.skill is None else settings.skill
         visual_skill = _skill(parts.role, VISUAL_SKILL) if settings.skill is None else settings.skill
@@ -117,8 +115,6 @@ class Reader:
         entries = page.perceived(OVERSIGHT * (1 - text_skill), BLINDNESS * (1 - visual_skill), request.seed)
         known = {entry.statement.quote for entry in entries}
         entries += page.heard(parts.discussion, known, settings.trust * openness)
-        # A tool's result counts like evidence, at full trust.
-        entries += map(page.asked.entry, tools.returned)
         # Weights are of words that distinguish statements, so the given lines have to be among them.
         lines = numbered((*parts.given, *(parts.task.given if parts.task else ())))
         asked, given = page.asked, statements_of(lines)
@@ -162,9 +158,7 @@ class Reader:
                 heard=answers_of(parts.discussion),
             )
             return _completion(request, fill(state), page.tokens)
-        unsure = not ranking or ranking[0].value < settings.threshold
-        call = tools.call(page.asked.form.text) if unsure else None
-        return _completion(request, call or self._reply(ranking, entries, page), page.tokens)
+        return _completion(request, self._reply(ranking, entries, page), page.tokens)
 
     def _page(self, request: Request) -> Page:
         """The parsed shared part, kept for the other agents, samples and rounds of the question."""

@@ -15,7 +15,7 @@ from actors.messages import Message, Question, Turn
 from topologies import graphs
 from topologies.baselines import constant_wiring
 from topologies.topology import Wired
-from topologies.wiring import Bools, Wiring, listed, needed_turns, of_edges, reading_weights
+from topologies.wiring import Bools, Wiring, needed_turns, of_edges, reading_weights
 
 
 @settings(max_examples=60)
@@ -25,7 +25,7 @@ def test_reading_weights_are_a_softmax_over_the_senders_of_each_turn(
 ) -> None:
     draw = np.random.default_rng(seed)
     present, p = draw.random((rounds, agents, agents)) < density, draw.random((agents, agents))
-    edges = listed(present)
+    edges = np.argwhere(present)
     powers = np.where(present, np.exp(p), 0.0)
     expected = powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-9)
     assert np.array_equal(reading_weights(edges, of_edges(p, edges), agents), expected[present])
@@ -83,7 +83,7 @@ def test_an_edge_reads_by_the_probability_of_its_round_where_rounds_have_their_o
     present = np.zeros((2, 3, 3), dtype=bool)
     present[:, 0, 2] = present[1, 1, 2] = True
     p = np.arange(18).reshape(2, 3, 3) / 18
-    edges = listed(present)
+    edges = np.argwhere(present)
     assert of_edges(p, edges).tolist() == p[present].tolist()
     assert of_edges(p[0], edges).tolist() == [p[0, 0, 2], p[0, 0, 2], p[0, 1, 2]]
 

@@ -13,10 +13,9 @@ from topologies.topology import Ask, discussion_id
 
 
 class Majority:
-    """Every agent answers once and alone, and the most frequent answer wins: self-consistency (Wang et al. 2022) over
-    agents instead of samples.
+    """Self-consistency (Wang et al. 2022) over agents instead of samples: each answers once and alone.
 
-    As many turns as there are agents, no decision agent. It sees answers and confidences.
+    The most frequent answer wins. Each agent takes one turn, no agent decides. It sees answers and confidences.
     """
 
     def __init__(self, method: str, agents: Sequence[str]) -> None:

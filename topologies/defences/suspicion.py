@@ -65,21 +65,18 @@ def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
 def disagreement(traces: Sequence[Trace], asked: Questions) -> Floats:
     """One minus the mean share of other agents with the same last answer as the agent, float [agents].
 
-    The idea of Krum (Blanchard et al. 2017) with answers in place of gradients: the farthest from the rest goes. Only
-    an agent's last answer in each discussion counts; an agent without one agrees with no other. It sees answers only.
-    Empty where no discussion was watched.
+    Krum's idea (Blanchard et al. 2017) with answers in place of gradients: the farthest from the rest goes. An agent
+    without an answer agrees with no other. It sees answers only. Empty where no discussion was watched.
     """
-    shares = [_shares(trace, asked[trace.question]) for trace in traces]
+    shares = []
+    for trace in traces:
+        # Traces list turns round by round, so a later turn replaces an earlier one.
+        last: dict[str, Message] = {turn.agent: turn for turn in trace.turns}
+        answers = [answer_of(asked[trace.question], last.get(agent)) for agent in trace.agents]
+        # A team of one has no other to agree with: 0 / 1, not 0 / 0.
+        others = max(1, len(answers) - 1)
+        shares.append([0.0 if own is None else (answers.count(own) - 1) / others for own in answers])
     return 1.0 - np.mean(shares, axis=0) if shares else np.zeros(0)
-
-
-def _shares(trace: Trace, question: Question) -> Floats:
-    # Traces list turns round by round, so a later turn replaces an earlier one.
-    last: dict[str, Message] = {turn.agent: turn for turn in trace.turns}
-    answers = [answer_of(question, last.get(agent)) for agent in trace.agents]
-    # A team of one has no other to agree with: 0 / 1, not 0 / 0.
-    others = max(1, len(answers) - 1)
-    return np.array([0.0 if own is None else (answers.count(own) - 1) / others for own in answers])
 
 
 def answer_of(question: Question, message: Message | None) -> str | None:
@@ -90,9 +87,9 @@ def answer_of(question: Question, message: Message | None) -> str | None:
 def anomaly(traces: Sequence[Trace], asked: Questions) -> Floats:
     """Returns the root mean square of each agent's robust z-scores over `FEATURES`, float [agents].
 
-    A plain member of the family of anomaly detectors on message graphs: G-Safeguard (Wang et al. 2025) learns a graph
-    network from labelled attacks, BlindGuard (Miao et al. 2025) learns without labels; this one learns nothing. It
-    sees messages and their receivers. It takes a minority for the anomaly, right or wrong.
+    An anomaly detector on message graphs that learns nothing; G-Safeguard (Wang et al. 2025) learns from labelled
+    attacks, BlindGuard (Miao et al. 2025) without labels. It sees messages and their receivers. It takes a minority for
+    the anomaly, right or wrong.
     """
     scores = robust_z(features(traces, asked))
     rms: Floats = np.sqrt(np.mean(np.clip(scores, -Z_MOST, Z_MOST) ** 2, axis=1))

@@ -33,13 +33,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Status, Task, Trace, Value
+from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Status, Task, Value
 from topologies.method import MethodContext, system
 from topologies.systems.bdog_graph import Blueprint, distance, limited, read_triples
 from topologies.systems.bdog_scene_graphs import read_blueprints
 from topologies.systems.helpers import ANSWER, SOLO, in_view, pictures_among
 from topologies.systems.session import Session, System
-from topologies.topology import Ask
 
 PROPONENT = Role(
     "proponent",
@@ -134,13 +133,12 @@ class Bdog(System):
         self._debate = debate
         self._first = read_blueprints(context.systems.blueprints) if graph else {}
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message:
         shown = await in_view(session, self.context)
         # Only the agent that answers sees the choices.
         asked = replace(shown, choices=())
         if not self._graph:
-            return session.trace(await self._talk(session, shown, asked))
+            return await self._talk(session, shown, asked)
         if asked.id in self._first:
             # Graphs of other models may exceed the Size constraint.
             blueprint = limited(self._first[asked.id], SIZE)
@@ -149,8 +147,8 @@ class Bdog(System):
             blueprint = _stated(await session.ask(SOLO.name, question=asked, task=task))
         if not self._debate:
             task = Task(FROM_GRAPH if blueprint else FROM_NONE, (ANSWER,), _triples(blueprint))
-            return session.trace(await session.ask(SOLO.name, question=shown, task=task))
-        return session.trace(await self._on_graph(session, shown, asked, blueprint))
+            return await session.ask(SOLO.name, question=shown, task=task)
+        return await self._on_graph(session, shown, asked, blueprint)
 
     async def _on_graph(self, session: Session, shown: Question, asked: Question, blueprint: Blueprint) -> Message:
         """Debates on a blueprint; returns the moderator's last readable conclusion."""

@@ -19,12 +19,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Given, Question, Source, Task, Trace, Value
+from actors.messages import Field, FieldKind, Message, Source, Task, Value
 from topologies.library import PICTURES, query_of
 from topologies.method import system
 from topologies.systems.helpers import numbered, page, pictures_among, together
-from topologies.systems.session import Session, System, about, sources
-from topologies.topology import SINGLE_AGENT, Ask
+from topologies.systems.session import Session, System, candidates, sources
+from topologies.topology import SINGLE_AGENT
 
 INTERNAL = "Answer from what you know and what the question itself shows. Nothing has been looked up."
 CHOOSE = (
@@ -44,21 +44,22 @@ RECONCILE = (
 class CoreMmrag(System):
     """Four turns of one agent: internal answer, choice of a page, external answer, reconciliation."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message:
         own = await session.own()
-        internal = await session.ask(SINGLE_AGENT, question=about(question, own), instruction=INTERNAL)
+        internal = await session.ask(SINGLE_AGENT, evidence=own, instruction=INTERNAL)
         pages = await self._pages(session, own)
         if not pages:
-            return session.trace(internal)
+            return internal
         seen = together(own, *pages)
-        task = Task(CHOOSE, (CHOSEN,), tuple(_candidate(n, part, seen) for n, part in enumerate(pages, 1)))
-        choice = await session.ask(SINGLE_AGENT, question=about(question, seen), task=task)
+        # A page as a line of the task: its title, and the numbers by which its sources are shown.
+        numbers = [", ".join(f"[{seen.index(source) + 1}]" for source in part) for part in pages]
+        lines = [f"{part[0].title}: {shown}" for part, shown in zip(pages, numbers, strict=True)]
+        task = Task(CHOOSE, (CHOSEN,), candidates(lines))
+        choice = await session.ask(SINGLE_AGENT, evidence=seen, task=task)
         chosen = (*numbered(choice, FieldKind.SELECTED, pages), pages[0])[0]
-        shown = about(question, together(own, chosen))
-        external = await session.ask(SINGLE_AGENT, question=shown, instruction=EXTERNAL)
-        final = await session.ask(SINGLE_AGENT, question=shown, heard=[internal, external], instruction=RECONCILE)
-        return session.trace(final)
+        shown = together(own, chosen)
+        external = await session.ask(SINGLE_AGENT, evidence=shown, instruction=EXTERNAL)
+        return await session.ask(SINGLE_AGENT, evidence=shown, heard=[internal, external], instruction=RECONCILE)
 
     async def _pages(self, session: Session, own: Sequence[Source]) -> list[tuple[Source, ...]]:
         """Returns the sources of each page, best page first: its picture, then its passages."""
@@ -80,12 +81,6 @@ class CoreMmrag(System):
         for source in together(*map(sources, results)):
             of_page.setdefault(page(source), []).append(source)
         return [tuple(of_page[name]) for name in of_page]
-
-
-def _candidate(number: int, part: Sequence[Source], seen: Sequence[Source]) -> Given:
-    """Writes a page as a line of the task: its title, and the numbers by which its sources are shown."""
-    numbers = ", ".join(f"[{seen.index(source) + 1}]" for source in part)
-    return Given(FieldKind.CANDIDATE, f"{part[0].title}: {numbers}", number)
 
 
 METHOD = system("core_mmrag", "closed-book and evidence answers, reconciled", CoreMmrag)

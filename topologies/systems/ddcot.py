@@ -24,11 +24,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.messages import Field, FieldKind, Given, Modality, Question, Role, Source, Task, Trace, Value
+from actors.messages import Field, FieldKind, Given, Message, Modality, Role, Source, Task, Value
 from topologies.method import system
 from topologies.systems.helpers import ANSWER, STEPS, in_view, pictures_among
 from topologies.systems.session import Session, System, about, answer_of
-from topologies.topology import Ask
 
 MOST = 5  # sub-questions, each of which costs a turn
 REASONER = Role("divider", Modality.TEXT, "")
@@ -78,18 +77,17 @@ class SubQuestion:
 class DDCoT(System):
     """Reasoner who divides and integrates without a picture, and a recogniser who sees nothing but pictures."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message:
         shown = await in_view(session, self.context)
         pictures = pictures_among(shown.evidence)
-        words = about(question, [source for source in shown.evidence if source not in pictures])
+        words = about(session.question, [source for source in shown.evidence if source not in pictures])
         there = WITH_PICTURE if pictures else WITHOUT_PICTURE
         divided = await session.ask(REASONER.name, question=words, task=Task(f"{DIVIDE} {there}", (PAIRS,)))
-        parts = divide(divided.said(PAIRS.name)) or [SubQuestion(question.text)]
+        parts = divide(divided.said(PAIRS.name)) or [SubQuestion(session.question.text)]
         parts = await self._recognised(session, pictures, parts)
         given = tuple(line for part in parts for line in part.given)
         task = Task(f"{INTEGRATE} {there}", (STEPS, ANSWER), given)
-        return session.trace(await session.ask(REASONER.name, question=words, task=task))
+        return await session.ask(REASONER.name, question=words, task=task)
 
     async def _recognised(
         self, session: Session, pictures: Sequence[Source], parts: Sequence[SubQuestion]

@@ -18,11 +18,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Task, Trace, Value
+from actors.messages import Field, FieldKind, Message, Modality, Role, Task, Value
 from topologies.method import system
 from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
-from topologies.systems.session import System, about, sources
-from topologies.topology import SINGLE_AGENT, Ask
+from topologies.systems.session import Session, System, sources
+from topologies.topology import SINGLE_AGENT
 
 PLANNER = Role(
     "tool_planner",
@@ -49,18 +49,15 @@ SEEING = Task(PLAN.format(alike=ALIKE), (replace(STEP, tools=TOOLS_SEEING),))
 class EAgent(System):
     """Plan of searches, each of `top_k.texts` passages or results or `top_k.pictures`; then the answer."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message:
         own = await session.own()
-        task = SEEING if pictures_among(own) else BLIND
-        plan = await session.ask(PLANNER.name, question=about(question, own), task=task)
+        plan = await session.ask(PLANNER.name, evidence=own, task=SEEING if pictures_among(own) else BLIND)
         steps = planned(plan)[:MOST_CALLS]
         # Called in the plan's order, which the trace keeps, and then run at the same time.
-        calls = [looked_up(session, tool, words, self.top_k, plan, own) for tool, words in steps]
-        results = await asyncio.gather(*calls)
-        shown = about(question, together(own, *map(sources, results)))
+        results = await asyncio.gather(*(looked_up(session, *step, self.top_k, plan, own) for step in steps))
+        shown = together(own, *map(sources, results))
         # A plan without a call has nothing to answer from.
-        return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=[plan] if steps else ()))
+        return await session.ask(SINGLE_AGENT, evidence=shown, heard=[plan] if steps else ())
 
 
 def planned(plan: Message) -> list[tuple[str, str]]:

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages import Hit, Question, Source, Trace
+from actors.messages import Hit, Message, Source
 from topologies.library import query_of
 from topologies.method import system
 from topologies.systems.helpers import NO_PASSAGE, found_by_picture, page, pictures_among, sections, together
-from topologies.systems.session import System, about, sources
-from topologies.topology import SINGLE_AGENT, Ask
+from topologies.systems.session import Session, System, sources
+from topologies.topology import SINGLE_AGENT
 
 RETRIEVED = 20  # pictures for each of the question's own
 SECTIONS = 2000  # of the candidate pages in each ranking: all that they have, up to a limit of memory
@@ -39,20 +39,18 @@ READ_FOR_WORDS = "The passage was picked for the question. Answer from it."
 class EchoSight(System):
     """One turn of one agent with the one section that comes first; with `reader_sees`, up to `pictures` pictures."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message:
         own = await session.own()
         query = pictures_among(own)
         alike = await found_by_picture(session, own, RETRIEVED)
-        queries: list[str | Source] = [query_of(question), *query]
+        queries: list[str | Source] = [query_of(session.question), *query]
         found = await sections(session, queries, {page(hit.source) for hit in alike}, SECTIONS, ELSEWHERE)
         best = [hit.source for hit in reranked(alike, found)[:1]]
         shown = [source for source in own if source not in query]
         if self.context.systems.reader_sees:
             shown += query or sources(alike)[: self.top_k.pictures]
-        answered = about(question, together(shown, best))
         instruction = (READ if query else READ_FOR_WORDS) if best else NO_PASSAGE
-        return session.trace(await session.ask(SINGLE_AGENT, question=answered, instruction=instruction))
+        return await session.ask(SINGLE_AGENT, evidence=together(shown, best), instruction=instruction)
 
 
 def reranked(alike: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hit]:

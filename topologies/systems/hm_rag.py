@@ -49,7 +49,6 @@ from actors.messages import (
     Role,
     Source,
     Task,
-    Trace,
     Triple,
 )
 from topologies.answers import ballot, text_form
@@ -59,7 +58,6 @@ from topologies.method import Method, MethodContext, system
 from topologies.systems.helpers import together
 from topologies.systems.hm_rag_agreement import THRESHOLD, least_agreement
 from topologies.systems.session import Session, System, about, in_order, sources
-from topologies.topology import Ask
 
 CAPTIONS = "captions"  # a second search of the vector agent
 VECTOR, GRAPH, WEB = BASES = ("vector", "graph", "web")
@@ -143,30 +141,29 @@ class HmRag(System):
         self._decompose = decompose
         self._decide = decide
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message | str | None:
         own = await session.own()
         told = in_words(own)
         sub_questions = await self._sub_questions(session) if self._decompose else ()
         answers, read, order = await self._answers(session, sub_questions, told)
         # One answer leaves nothing to compare, neither by vote nor by agreement.
         if len(self._bases) == 1:
-            return session.trace(answers[0])
+            return answers[0]
         if not self._decide:
-            return session.trace(vote(question, answers))
+            return vote(session.question, answers)
         usable = [message for message in answers if message.answer is not None]
         consistency = self.context.systems.consistency
-        same = Counter(ballot(question, message.answer) for message in usable)
+        same = Counter(ballot(session.question, message.answer) for message in usable)
         if consistency == "majority" and max(same.values(), default=0) > 1:
-            return session.trace(vote(question, usable))
+            return vote(session.question, usable)
         if consistency == "summaries":
             agreed = least_agreement(await self._summaries(session, usable)) >= THRESHOLD
         else:
             agreed = consistency == "answers" and len(usable) > 1 and len(same) == 1
         if agreed:
-            return session.trace(await session.ask(LIGHT.name, question=about(question, told), heard=usable))
-        everything = about(in_order(question, order), together(own, *read.values()))
-        return session.trace(await session.ask(EXPERT.name, question=everything, heard=usable))
+            return await session.ask(LIGHT.name, question=about(session.question, told), heard=usable)
+        everything = about(in_order(session.question, order), together(own, *read.values()))
+        return await session.ask(EXPERT.name, question=everything, heard=usable)
 
     async def _sub_questions(self, session: Session) -> tuple[str, ...]:
         """Two or three sub-questions; none where the question has a single intent, or nothing could be read."""

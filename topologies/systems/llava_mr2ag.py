@@ -23,12 +23,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Hit, Message, Question, Source, Task, Trace, Value
+from actors.messages import Field, FieldKind, Hit, Message, Source, Task, Value
 from topologies.library import query_of
 from topologies.method import system
 from topologies.systems.helpers import page, pictures_among, query_pictures, sections, together
-from topologies.systems.session import Session, System, about
-from topologies.topology import SINGLE_AGENT, Ask
+from topologies.systems.session import Session, System
+from topologies.topology import SINGLE_AGENT
 
 YES_NO = ("yes", "no")
 SURE = Field(FieldKind.CONFIDENCE, "how sure you are of that, a number from 0 to 1", optional=True, value=Value.SHARE)
@@ -47,34 +47,28 @@ FROM_PASSAGE = "Answer from the one passage shown and the pictures, and say how 
 class LlavaMr2ag(System):
     """One agent that reflects on each of `top_k.texts` passages separately, with up to `top_k.pictures` pictures."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message:
         own = await session.own()
-        task = Task(NEEDED, (RETRIEVE,))
-        needed = await session.ask(SINGLE_AGENT, question=about(question, own), task=task)
+        needed = await session.ask(SINGLE_AGENT, evidence=own, task=Task(NEEDED, (RETRIEVE,)))
         # Only a plain "no" goes without retrieval; an unreadable reply does not.
         if needed.said(FieldKind.RETRIEVE) == ("no",):
-            return session.trace(await session.ask(SINGLE_AGENT, question=about(question, own)))
+            return await session.ask(SINGLE_AGENT, evidence=own)
         pictures = await query_pictures(session, own, self.top_k.pictures, self.top_k.radius)
         hits = await self._passages(session, own)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts: list[Message] = await asyncio.gather(
-            *(
-                session.ask(SINGLE_AGENT, question=about(question, (hit.source, *pictures_among(own))), task=task)
-                for hit in hits
-            )
+            *(session.ask(SINGLE_AGENT, evidence=(hit.source, *pictures_among(own)), task=task) for hit in hits)
         )
         relevant = [n for n, verdict in enumerate(verdicts) if verdict.said(FieldKind.RELEVANT) == ("yes",)]
         if not relevant:
-            shown = about(question, together(own, pictures))
-            return session.trace(await session.ask(SINGLE_AGENT, question=shown))
-        views = [about(question, together((hits[n].source,), own, pictures)) for n in relevant]
+            return await session.ask(SINGLE_AGENT, evidence=together(own, pictures))
+        views = [together((hits[n].source,), own, pictures) for n in relevant]
         answers: list[Message] = await asyncio.gather(
-            *(session.ask(SINGLE_AGENT, question=view, instruction=FROM_PASSAGE) for view in views)
+            *(session.ask(SINGLE_AGENT, evidence=view, instruction=FROM_PASSAGE) for view in views)
         )
         # A negative cosine would rank an unsure answer above a sure one.
         scores = [max(0.0, hits[n].score) * certainty(verdicts[n]) for n in relevant]
-        return session.trace(picked(answers, scores))
+        return picked(answers, scores)
 
     async def _passages(self, session: Session, own: Sequence[Source]) -> Sequence[Hit]:
         """Returns the passages to judge, with the score of their page, or else their own."""

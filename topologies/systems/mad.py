@@ -20,11 +20,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Status, Task, Trace
+from actors.messages import Field, FieldKind, Message, Modality, Role, Status, Task
 from topologies.method import system
 from topologies.systems.helpers import ANSWER, in_view
-from topologies.systems.session import System, answer_of
-from topologies.topology import Ask
+from topologies.systems.session import Session, System, answer_of
 
 ROUNDS = 3
 # One text for both: the tasks of their turns give them their sides.
@@ -76,8 +75,7 @@ DECIDE = Task("Decide which of the candidates answers the question, and say why.
 class Debate(System):
     """Affirmative and negative side in turns; a moderator who may end the debate; a judge where it did not."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message | None:
         shown = await in_view(session, self.context)
         said: dict[str, list[Message]] = {AFFIRMATIVE.name: [], NEGATIVE.name: []}
         for number in range(ROUNDS):
@@ -91,14 +89,14 @@ class Debate(System):
             verdict = await session.ask(MODERATOR.name, question=shown, task=PREFER, heard=debate, remembers=True)
             preferred = verdict.said(SIDE.name)
             if preferred and preferred[-1] in said and answer_of(verdict) is not None:
-                return session.trace(verdict)
+                return verdict
         first = [messages[0] for messages in said.values()]
         if not any(message.status is Status.OK for message in first):
             # There is no answer to judge.
-            return session.trace(None)
+            return None
         # The judge decides from the answers of the first round and its own list of them.
         await session.ask(JUDGE.name, question=shown, task=LIST, heard=first)
-        return session.trace(await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True))
+        return await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True)
 
 
 METHOD = system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES, ("context",))

@@ -52,7 +52,6 @@ from actors.messages import (
     Role,
     Source,
     Task,
-    Trace,
     Triple,
     Value,
 )
@@ -60,8 +59,7 @@ from topologies.answers import wording
 from topologies.method import system
 from topologies.systems.helpers import numbered, pictures_among
 from topologies.systems.mh_mmkg_paths import GraphPath, Order, PathSearch, same
-from topologies.systems.session import Session, System, about
-from topologies.topology import Ask
+from topologies.systems.session import Session, System, about, candidates
 
 PERCEIVER = Role(
     "perceiver", Modality.BOTH, "You put into words what pictures show, for colleagues who cannot see them."
@@ -145,8 +143,8 @@ SETTINGS = {
 class MhMmkg(System):
     """One setting, by the method's name. Directed edges are followed from head to tail only."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session, setting = self.session(question, ask, seed, sample), SETTINGS[self.method]
+    async def discuss(self, session: Session) -> Message:
+        question, library, setting = session.question, self.context.library, SETTINGS[self.method]
         own = await session.own()
         pictures = pictures_among(own)
         texts = tuple(source for source in own if source not in pictures)
@@ -158,31 +156,24 @@ class MhMmkg(System):
             texts, pictures = (*texts, *_captioned(pictures)), ()
         heard: list[Message] = []
         if setting.knowledge == "searched" and pictures:
-            shown = about(question, pictures)
-            heard.append(await session.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,))))
+            heard = [await session.ask(PERCEIVER.name, evidence=pictures, task=Task(PERCEIVE, (DESCRIPTION,)))]
         # Made in every setting: it also writes annotated paths.
-        search = _Search(session, about(question, texts), heard, setting, await self.context.library.topics(question))
+        search = _Search(session, about(question, texts), heard, setting, await library.topics(question))
         paths: tuple[GraphPath, ...] = ()
         if setting.knowledge == "searched":
             paths = await search.run(self.context.systems.paths, self.context.directed, self.context.advice)
+            # Empty, and not None: a search that found nothing.
+            session.paths = tuple(path.entities for path in paths)
+            session.descriptions = tuple(search.descriptions.items())
         elif setting.knowledge == "annotated":
-            paths = await search.follow(await self.context.library.annotated(question))
+            paths = await search.follow(await library.annotated(question))
         # Not `together`: each path is shown in full, even where it repeats an earlier one.
         knowledge = [line for path in paths for line in search.written(path)]
         told = setting.captions == "offline"
-        answered = about(question, (*texts, *(() if told else pictures), *knowledge))
-        answer = await session.ask(
-            SUMMARIZER.name,
-            question=answered,
-            heard=heard if told else (),
-            instruction=SUMMARIZE if knowledge else "",
-        )
-        trace = session.trace(answer)
-        if setting.knowledge != "searched":
-            return trace
-        # Empty, and not None: a search that found nothing.
-        return replace(
-            trace, paths=tuple(path.entities for path in paths), descriptions=tuple(search.descriptions.items())
+        evidence = (*texts, *(() if told else pictures), *knowledge)
+        instruction = SUMMARIZE if knowledge else ""
+        return await session.ask(
+            SUMMARIZER.name, evidence=evidence, heard=heard if told else (), instruction=instruction
         )
 
 
@@ -253,12 +244,12 @@ class _Search:
         return tuple(lines)
 
     async def _topic(self, directed: bool) -> str | None:
-        candidates = self.topics or await self._nearest(directed)
-        if not candidates:
+        topics = self.topics or await self._nearest(directed)
+        if not topics:
             return None
-        task = Task(PICK, (PICKED,), _candidates(candidates))
+        task = Task(PICK, (PICKED,), candidates(topics))
         picked = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
-        return next(iter(numbered(picked, PICKED.name, candidates)), None)
+        return next(iter(numbered(picked, PICKED.name, topics)), None)
 
     async def _nearest(self, directed: bool) -> tuple[str, ...]:
         """Returns the graph's entities with the names that the topic agent gives, or else the nearest ones."""
@@ -273,7 +264,7 @@ class _Search:
     async def _expanded(self, path: GraphPath, ahead: Sequence[Triple], advice: str) -> tuple[Triple, ...]:
         if not ahead:
             return ()
-        given = (*self._findings(path), *_candidates([stated(edge) for edge in ahead]))
+        given = (*self._findings(path), *candidates([stated(edge) for edge in ahead]))
         task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), given)
         chosen = await self.session.ask(EXPANDER.name, question=self.question, task=task, heard=self.heard)
         return numbered(chosen, USEFUL.name, ahead)
@@ -328,10 +319,6 @@ class _Search:
 def stated(edge: Triple) -> str:
     """Writes an edge as a sentence."""
     return f"{edge.head} {edge.relation} {edge.tail}."
-
-
-def _candidates(values: Sequence[str]) -> tuple[Given, ...]:
-    return tuple(Given(FieldKind.CANDIDATE, value, number) for number, value in enumerate(values, 1))
 
 
 def _texts(sources: Sequence[Source]) -> tuple[Source, ...]:

@@ -56,7 +56,6 @@ from actors.messages import (
     Source,
     Status,
     Task,
-    Trace,
     Value,
 )
 from topologies.answers import wording
@@ -64,7 +63,6 @@ from topologies.library import PICTURES
 from topologies.method import MethodContext, system
 from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed, root
 from topologies.systems.session import Session, System, about, sources
-from topologies.topology import Ask
 
 PLANNER = Role(
     "graph_planner",
@@ -163,11 +161,10 @@ class Mmapg(System):
         self._planning = planning
         self._retrieval = retrieval
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
-        bare = about(question, await session.own())
+    async def discuss(self, session: Session) -> Message:
+        bare = about(session.question, await session.own())
         strategy = self._by_plan if self._planning else self._in_sequence
-        return session.trace(await strategy(session, bare))
+        return await strategy(session, bare)
 
     async def _by_plan(self, session: Session, bare: Question) -> Message:
         overall = await session.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))

@@ -17,11 +17,11 @@ Follows the authors' GPT version, except:
 
 from __future__ import annotations
 
-from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Task, Trace, Value
+from actors.messages import Field, FieldKind, Given, Message, Modality, Role, Task, Value
 from topologies.method import system
 from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
-from topologies.systems.session import System, about, in_order, sources
-from topologies.topology import SINGLE_AGENT, Ask
+from topologies.systems.session import Session, System, about, in_order, sources
+from topologies.topology import SINGLE_AGENT
 
 PLANNER = Role(
     "search_planner",
@@ -70,8 +70,7 @@ UNFOUND = "The search for this found nothing. Say unknown where what is shown do
 class OmniSearch(System):
     """Searches of `top_k.texts` passages (or web results) or `top_k.pictures` each, and the answer."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message:
         # The planner reads the solver's references by number, so each source keeps its number from turn to turn.
         order = read = own = await session.own()
         plan_form = (SEEING, FIELDS_SEEING) if pictures_among(own) else (BLIND, FIELDS)
@@ -79,10 +78,10 @@ class OmniSearch(System):
         given: list[Given] = []
         for _ in range(MOST_SEARCHES):
             task = Task(*plan_form, tuple(given))
-            shown = in_order(about(question, read), order)
-            plan = await session.ask(PLANNER.name, question=shown, task=task, remembers=True)
+            shown = in_order(session.question, order)
+            plan = await session.ask(PLANNER.name, question=shown, evidence=read, task=task, remembers=True)
             if plan.said(FieldKind.ACTION) == (FINISH,) and plan.said(FieldKind.ANSWER):
-                return session.trace(plan)
+                return plan
             where, sub_question, query = step(plan)
             if not where or not (query or where == SIMILAR):
                 break
@@ -93,7 +92,7 @@ class OmniSearch(System):
                 titles = "; ".join(picture.title for picture in results)
                 found = f"pictures, shown to you: {titles}" if results else "no picture"
             else:
-                shown = in_order(about(question, together(own, results), sub_question), order)
+                shown = in_order(about(session.question, together(own, results), sub_question), order)
                 instruction = SOLVE if results else UNFOUND
                 solution = await session.ask(SINGLE_AGENT, question=shown, instruction=instruction)
                 solved.append(solution)
@@ -101,9 +100,8 @@ class OmniSearch(System):
                 found = f"{solution.content} Answer: {solution.answer}" if known else "nothing that answers it"
             given += [Given(FieldKind.SUB_QUESTION, sub_question)] if sub_question else []
             given.append(Given(FieldKind.FOUND, found))
-        shown = in_order(about(question, read), order)
-        final = await session.ask(PLANNER.name, question=shown, heard=solved, remembers=True)
-        return session.trace(final)
+        shown = in_order(about(session.question, read), order)
+        return await session.ask(PLANNER.name, question=shown, heard=solved, remembers=True)
 
 
 def step(plan: Message) -> tuple[str, str, str]:

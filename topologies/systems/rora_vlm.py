@@ -20,12 +20,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Question, Source, Task, Trace, Value
+from actors.messages import Field, FieldKind, Message, Source, Task, Value
 from topologies.library import query_of
 from topologies.method import system
 from topologies.systems.helpers import found_by_picture, numbered, pictures_among, together
-from topologies.systems.session import Session, System, about, sources
-from topologies.topology import SINGLE_AGENT, Ask
+from topologies.systems.session import Session, System, sources
+from topologies.topology import SINGLE_AGENT
 
 DESCRIBED = 40  # words of a picture's description in a query: pages of OCR text would drown the question
 FILTER = (
@@ -42,10 +42,9 @@ KEPT = Field(
 class RoraVlm(System):
     """Two turns of one agent: filter the retrieved pictures, and answer with the rest and their passages."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message:
         own = await session.own()
-        query, words = pictures_among(own), query_of(question)
+        query, words = pictures_among(own), query_of(session.question)
         retrieved = sources((await found_by_picture(session, own, self.top_k.pictures))[: self.top_k.pictures])
         # Rounded up, so that every picture has a passage.
         each = -(-self.top_k.texts // (len(retrieved) or 1))
@@ -58,8 +57,7 @@ class RoraVlm(System):
         ]
         if not snippets and not query:
             snippets = [sources(await session.search(words, self.top_k.texts, radius=self.top_k.radius))]
-        shown = about(question, together(own, *snippets))
-        return session.trace(await session.ask(SINGLE_AGENT, question=shown))
+        return await session.ask(SINGLE_AGENT, evidence=together(own, *snippets))
 
     async def _kept(self, session: Session, query: Sequence[Source], retrieved: Sequence[Source]) -> Sequence[Source]:
         """Retrieved pictures that, by the model, show the subject of the question."""
@@ -67,8 +65,7 @@ class RoraVlm(System):
             return ()
         # The question's own pictures are shown for comparison only.
         pictures = (*query, *retrieved)
-        shown = about(session.question, pictures)
-        chosen = await session.ask(SINGLE_AGENT, question=shown, task=Task(FILTER, (ANY, KEPT)))
+        chosen = await session.ask(SINGLE_AGENT, evidence=pictures, task=Task(FILTER, (ANY, KEPT)))
         if named := numbered(chosen, FieldKind.SELECTED, pictures):
             return named
         return () if chosen.said(FieldKind.RELEVANT) == ("no",) else retrieved

@@ -53,12 +53,16 @@ class Session:
         self._spoken: dict[str, int] = {}  # turns by agent, in the order of first turns, which is the trace's
         self._read: dict[str, None] = {}  # an ordered set: ids of all sources that any turn was shown
         self._lookups: list[Lookup | None] = []  # in the order of the calls; None until the results are there
+        # Of the trace, for systems that search a graph for paths.
+        self.paths: tuple[tuple[str, ...], ...] | None = None
+        self.descriptions: tuple[tuple[str, str], ...] = ()
 
     def ask(
         self,
         agent: str,
         *,
         question: Question | None = None,
+        evidence: Sequence[Source] | None = None,
         task: Task | None = None,
         heard: Sequence[Message] = (),
         instruction: str = "",
@@ -69,7 +73,7 @@ class Session:
         """Takes one turn. Failure is in the message's status, never an exception.
 
         Args:
-            question: a question with other evidence, or another question, in place of the discussion's own.
+            question: a question in place of the discussion's own; evidence: its sources, in place of its own.
             task: a task to do instead of answering.
             heard: messages to read; failed ones are left out.
             given: input lines for an answer; a task has its own.
@@ -84,6 +88,7 @@ class Session:
         recall = self._spoken.get(agent, 0) if remembers else 0
         self._spoken[agent] = self._spoken.get(agent, 0) + 1
         shown = question or self.question
+        shown = shown if evidence is None else about(shown, evidence)
         self._read |= dict.fromkeys(source.id for source in shown.evidence)
         listened = [message for message in heard if message.status is Status.OK]
         turn = Turn(
@@ -201,6 +206,8 @@ class Session:
             evidence=tuple(self._read),
             decision=(answer.agent,) if isinstance(answer, Message) else (),
             lookups=tuple(lookup for lookup in self._lookups if lookup is not None),
+            paths=self.paths,
+            descriptions=self.descriptions,
         )
 
     def _noted(
@@ -225,16 +232,20 @@ class Session:
 
 
 class System:
-    """Topology that goes step by step; a system derives from it and takes its steps in `answer`."""
+    """Topology that goes step by step; a system derives from it and takes its steps in `discuss`."""
 
     def __init__(self, context: MethodContext) -> None:
         self.method = context.method
         self.context = context
         self.top_k = context.top_k
 
-    def session(self, question: Question, ask: Ask, seed: int, sample: int) -> Session:
-        """Starts a new discussion of a question, with the run's library."""
-        return Session(self.method, question, ask, self.context.library, seed, sample)
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        session = Session(self.method, question, ask, self.context.library, seed, sample)
+        return session.trace(await self.discuss(session))
+
+    async def discuss(self, session: Session) -> Message | str | None:
+        """Takes the steps of one discussion and returns its answer, as `Session.trace` expects it."""
+        raise NotImplementedError
 
 
 def answer_of(message: Message) -> str | None:
@@ -261,6 +272,11 @@ def about(question: Question, evidence: Sequence[Source], text: str | None = Non
 def in_order(question: Question, order: Sequence[Source]) -> Question:
     """Question with evidence numbered by its places among these sources, whichever of them a turn shows."""
     return replace(question, order=tuple(source.id for source in order))
+
+
+def candidates(lines: Sequence[str]) -> tuple[Given, ...]:
+    """Lists candidates of a task, numbered from 1."""
+    return tuple(Given(FieldKind.CANDIDATE, line, number) for number, line in enumerate(lines, 1))
 
 
 def sources(hits: Sequence[Hit]) -> tuple[Source, ...]:

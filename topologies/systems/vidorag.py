@@ -32,12 +32,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from actors.messages import Field, FieldKind, Hit, Message, Modality, Question, Role, Source, Status, Task, Trace, Value
+from actors.messages import Field, FieldKind, Hit, Message, Modality, Question, Role, Source, Status, Task, Value
 from topologies.library import PICTURES, query_of
 from topologies.method import system
 from topologies.systems.helpers import numbered, together
-from topologies.systems.session import Session, System, about, in_order, sources
-from topologies.topology import Ask
+from topologies.systems.session import Session, System, in_order, sources
 
 SEEKER = Role(
     "seeker",
@@ -95,14 +94,13 @@ INSPECTED = (
 class ViDoRAG(System):
     """Retrieval of up to twice `top_k.texts` and `top_k.pictures`, rounds of seeker and inspector, and the answer."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message:
         own = await session.own()
         # The question's own sources are always read, so they are no candidates.
         candidates = together(own, await self._retrieved(session))[len(own) :]
         # One list for all, as the agents hear each other's numbers.
         listed = (*candidates, *own)
-        question = in_order(question, listed)
+        question = in_order(session.question, listed)
         picked: tuple[Source, ...] = ()
         inspection: Message | None = None
         rests_on: Sequence[Source] = ()
@@ -116,21 +114,19 @@ class ViDoRAG(System):
             left = tuple(source for source in left if source not in chosen)
             picked = (*picked, *chosen)
             read = together(own, picked)
-            inspection = await session.ask(
-                INSPECTOR.name, question=about(question, read), task=Task(INSPECT, INSPECTED)
-            )
+            task = Task(INSPECT, INSPECTED)
+            inspection = await session.ask(INSPECTOR.name, question=question, evidence=read, task=task)
             named = [source for source in numbered(inspection, FieldKind.SELECTED, listed) if source in read]
             if inspection.said(FieldKind.ENOUGH) == ("no",):
                 picked = tuple(source for source in picked if source in named)
                 continue
             # A failed inspection ends the search as well.
             if inspection.said(FieldKind.ANSWER) and set(picked) <= set(named):
-                return session.trace(inspection)
+                return inspection
             rests_on = named
             break
-        shown = about(question, together(own, rests_on or picked))
-        heard = () if inspection is None else (inspection,)
-        return session.trace(await session.ask(SYNTHESISER.name, question=shown, heard=heard))
+        shown, heard = together(own, rests_on or picked), [] if inspection is None else [inspection]
+        return await session.ask(SYNTHESISER.name, question=question, evidence=shown, heard=heard)
 
     async def _retrieved(self, session: Session) -> tuple[Source, ...]:
         """Retrieves the sources in the better component of each modality's scores; pages as their pictures."""
@@ -153,8 +149,8 @@ class ViDoRAG(System):
         inspection: Message | None,
     ) -> Sequence[Source]:
         """Returns the seeker's picks among the sources `left`, by the numbers of all that are `listed`."""
-        heard = () if inspection is None else (inspection,)
-        message = await session.ask(SEEKER.name, question=about(question, left), task=Task(SEEK, SEEN), heard=heard)
+        task, heard = Task(SEEK, SEEN), [] if inspection is None else [inspection]
+        message = await session.ask(SEEKER.name, question=question, evidence=left, task=task, heard=heard)
         chosen = [source for source in numbered(message, FieldKind.SELECTED, listed) if source in left]
         # Nothing picked at first: all go on, so that no source is lost. Later it ends the search.
         return left if message.status is not Status.OK or (inspection is None and not chosen) else chosen

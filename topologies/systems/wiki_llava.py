@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.messages import Question, Trace
+from actors.messages import Message
 from topologies.library import query_of
 from topologies.method import system
 from topologies.systems.helpers import NO_PASSAGE, page, query_pictures, together
-from topologies.systems.session import System, about, sources
-from topologies.topology import SINGLE_AGENT, Ask
+from topologies.systems.session import Session, System, sources
+from topologies.topology import SINGLE_AGENT
 
 DOCUMENTS = 1  # that each picture names
 LOOKED_AT = 100  # passages most like a picture, among which its documents are found
@@ -31,19 +31,18 @@ READ = "The passages come from the documents that the pictures point to. Answer 
 class WikiLlava(System):
     """One turn of one agent, with `top_k.texts` passages of each document that (up to `pictures`) pictures name."""
 
-    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = self.session(question, ask, seed, sample)
+    async def discuss(self, session: Session) -> Message:
         own = await session.own()
         pictures = await query_pictures(session, own, self.top_k.pictures, self.top_k.radius)
         near = await asyncio.gather(*(session.search(picture, LOOKED_AT, mode="vector") for picture in pictures))
         # The first documents of every picture, each once.
         ranked = [list(dict.fromkeys(page(hit.source) for hit in hits)) for hits in near]
         named = dict.fromkeys(name for names in ranked for name in names[:DOCUMENTS])
-        query, k = query_of(question), self.top_k.texts
+        query, k = query_of(session.question), self.top_k.texts
         passages = await asyncio.gather(*(session.search(query, k, mode="vector", pages={name}) for name in named))
-        shown = about(question, together(own, *map(sources, passages), pictures))
+        shown = together(own, *map(sources, passages), pictures)
         instruction = READ if any(passages) else NO_PASSAGE
-        return session.trace(await session.ask(SINGLE_AGENT, question=shown, instruction=instruction))
+        return await session.ask(SINGLE_AGENT, evidence=shown, instruction=instruction)
 
 
 METHOD = system("wiki_llava", "the picture names documents, the question their passages", WikiLlava)

@@ -139,7 +139,7 @@ class OpinionTeam:
             scores = torch.rand(k, m.rounds, self.agents, generator=drawn) < m.skill_both
             return scores.float(), (torch.rand(k, generator=drawn) < m.skill_both).float()
         edges = wirings.spatial, wirings.temporal
-        weights = [reading_weights(e, p) for e, p in zip(edges, probabilities or (None, None), strict=True)]
+        weights = [dense_weights(e, p) for e, p in zip(edges, probabilities or (None, None), strict=True)]
         spatial, temporal = weights
         heard = sum(torch.from_numpy(e.sum(axis=2, dtype=np.float32)) for e in edges)
         # More messages distract more, by the root of their number: that makes useless edges harmful.
@@ -196,7 +196,7 @@ class OpinionTeam:
         return Generator().manual_seed(derive_seed(self.seed, "opinions", *key))
 
 
-def reading_weights(present: Tensor | np.ndarray, probabilities: Floats | None) -> Tensor:
+def dense_weights(present: Tensor | np.ndarray, probabilities: Floats | None) -> Tensor:
     """Softmax of p over each receiver's present senders, float [..., sender, receiver] (Eqs. 6 and 10)."""
     weights = torch.as_tensor(np.array(present)).float()
     if probabilities is not None:

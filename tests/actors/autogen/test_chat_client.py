@@ -274,18 +274,9 @@ async def test_an_endpoint_that_is_not_there_is_an_error_that_says_so() -> None:
         await ModelClient(choice.model()).create(ASK)
 
 
-async def test_an_assistant_on_the_embedded_reader_looks_up_what_it_was_not_told() -> None:
-    client = ModelClient(Reader(ReaderSettings()))
-    agent = AssistantAgent("helper", client, tools=[TOOL], max_tool_iterations=3)
+async def test_an_assistant_with_a_tool_asks_again_with_what_the_tool_returned() -> None:
+    model = Scripted('Call: {"tool": "look_up", "arguments": {"query": "Ana"}}', REPLY)
+    agent = AssistantAgent("helper", ModelClient(model), tools=[TOOL], max_tool_iterations=3)
     result = await agent.run(task="Where was Ana Brix born?")
-    text = result.messages[-1].to_text()
-    assert "Answer: Tarn Hollow" in text
-    assert "[look_up]" in text, "the tool's result is the evidence"
-    assert client.calls == 2
-
-
-async def test_the_reader_uses_no_tool_when_its_evidence_answers() -> None:
-    client = ModelClient(Reader(ReaderSettings(skill=1)))
-    known = "## Question\nWhere was Ana Brix born?\n## Evidence\n[t1] Ana Brix: Ana Brix was born in Salt Quay."
-    created = await client.create([UserMessage(content=known, source="user")], tools=[TOOL])
-    assert "Answer: Salt Quay" in str(created.content)
+    assert result.messages[-1].to_text() == REPLY
+    assert "[look_up]" in model.requests[1].own

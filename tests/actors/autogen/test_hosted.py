@@ -123,6 +123,7 @@ def look_up(query: str) -> str:
     return "Ana Brix: Ana Brix was born in Salt Quay."
 
 
+CALL = 'Call: {"tool": "look_up", "arguments": {"query": "Ana Brix"}}'
 LOOK_UP = FunctionTool(look_up, description="Finds where people were born.")
 
 
@@ -182,18 +183,16 @@ async def test_a_visual_role_s_agent_sees_the_pictures() -> None:
 
 
 async def test_an_agent_with_a_tool_answers_from_what_the_tool_returns() -> None:
-    asked = replace(TURN, question=replace(QUESTION, evidence=()))
-    message, usage = await hosted("with_tool", Reader(ReaderSettings())).take(asked)
-    assert (message.answer, message.status, message.calls) == ("Salt Quay", Status.OK, 2)
-    assert message.repair_tokens == 0, "calling a tool is no repair"
-    assert "[look_up]" in message.content
-    assert usage.calls == 2
+    model = Scripted(CALL, REPLY)
+    message, usage = await hosted("with_tool", model).take(TURN)
+    assert (message.answer, message.status, message.calls, usage.calls) == ("Tarn Hollow", Status.OK, 2, 2)
+    assert message.repair_tokens == 0
+    assert "[look_up] Ana Brix: Ana Brix was born in Salt Quay." in model.requests[1].own
 
 
 async def test_an_agent_that_ends_with_its_tool_s_result_is_asked_for_the_form() -> None:
-    asked = replace(TURN, question=replace(QUESTION, evidence=()))
-    message, _ = await hosted("summarising", Reader(ReaderSettings())).take(asked)
-    assert (message.answer, message.calls) == ("Salt Quay", 2)
+    message, _ = await hosted("summarising", Scripted(CALL, REPLY)).take(TURN)
+    assert (message.answer, message.calls) == ("Tarn Hollow", 2)
     assert 0 < message.repair_tokens < message.prompt_tokens + message.completion_tokens
 
 

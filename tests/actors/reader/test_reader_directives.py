@@ -25,7 +25,7 @@ from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks import attack_kinds
 from experiments.attacks.attack_kinds import Input
 from experiments.attacks.kind import AttackContext, AttackSettings
-from topologies.defences.challenger import CHALLENGE
+from topologies.defences.resilience import CHALLENGE
 
 SHARP = ReaderSettings(skill=1, noise=0)
 QUESTION = Question(

@@ -21,7 +21,7 @@ from experiments.config.study_settings import Influence, PlantedSettings
 from experiments.jobs import plan_of
 from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
-from experiments.studies.planted.opinions import OpinionModel, OpinionTeam, reading_weights
+from experiments.studies.planted.opinions import OpinionModel, OpinionTeam, dense_weights
 from experiments.studies.planted.planted_report import COLUMNS, draw, metrics, summarise, tables, write
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, without, worlds
@@ -32,7 +32,7 @@ from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
 from topologies.learning.variants import LearnedMethod
-from topologies.wiring import Edges, listed, of_edges
+from topologies.wiring import Edges, of_edges
 
 pytestmark = pytest.mark.slow
 
@@ -95,8 +95,8 @@ def test_a_message_reaches_its_receivers_of_the_round_and_no_other_agent() -> No
 def test_reading_weights_are_those_of_the_runtime() -> None:
     generator = np.random.default_rng(0)
     present, p = generator.random((4, 2, 5, 5)) < 0.5, generator.random((5, 5))
-    for taken, weighed, equal in zip(present, reading_weights(present, p), reading_weights(present, None), strict=True):
-        edges = listed(taken)
+    for taken, weighed, equal in zip(present, dense_weights(present, p), dense_weights(present, None), strict=True):
+        edges = np.argwhere(taken)
         at = tuple(edges.T)
         np.testing.assert_allclose(weighed.numpy()[at], wiring.reading_weights(edges, of_edges(p, edges), 5), 1e-5)
         np.testing.assert_allclose(equal.numpy()[at], wiring.reading_weights(edges, None, 5), 1e-5)

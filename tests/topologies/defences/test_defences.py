@@ -33,9 +33,8 @@ from topologies.answers import ballot
 from topologies.baselines import constant_wiring
 from topologies.catalogue import METHODS
 from topologies.defences import suspicion as suspicions
-from topologies.defences.challenger import CHALLENGE
-from topologies.defences.inspector import Inspector, corrected
 from topologies.defences.majority import Majority, vote
+from topologies.defences.resilience import CHALLENGE, Inspector, corrected
 from topologies.defences.suspicion import most_suspicious, silencing
 from topologies.graphs import complete
 from topologies.learning.learned_topology import LearnedTopology

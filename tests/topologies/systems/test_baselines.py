@@ -29,7 +29,7 @@ from topologies.systems.echosight import READ, READ_FOR_WORDS, reranked
 from topologies.systems.helpers import NO_PASSAGE
 from topologies.systems.llava_mr2ag import certainty, picked
 from topologies.systems.mad import AFFIRMATIVE, NEGATIVE, OPEN, OPPOSE, REPLY, ROUNDS
-from topologies.systems.self_correction import REVISIONS
+from topologies.systems.zero_shot import REVISIONS
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,118 @@
+"""Zero-shot baselines of one agent, from the question and its own hint and picture: SP, CoT, CCoT, Self-Correction.
+
+SP and CoT (M3Prune, section 8): SP gives the answer alone; CoT first writes down the steps that lead to it, at any
+length. The authors published no code for these rows. BDoG and CCoT ask for their baselines in the same way, but CoT
+takes them two calls (the steps, then the answer with these read) and here one, as M3Prune describes it. Questions of
+MultimodalQA have neither hint nor picture: there both use the model's knowledge alone.
+
+CCoT: compositional chain of thought (Mitra et al. 2024; BDoG, section 2.3). A scene graph takes the place of the
+rationale: objects, attributes and relations that bear on the question, drawn from the pictures with question and hint
+in view. Then the question is answered with the pictures and the graph. Different from the authors' code:
+- The graph is stated in triples instead of JSON, and an unreadable one is left out (theirs pastes any reply).
+- Choices are shown when the graph is drawn, as in all their scripts but LLaVA's.
+- The hint stays for the answer, as in their scripts for Sphinx.
+- A question without a picture, which theirs does not meet, is answered directly.
+
+Self-Correction: an agent answers, criticises its own answer and revises it (BDoG, section 3 and Fig. 2c). BDoG gives a
+feedback function from one rationale to the next, iterated, all from one model, and no code for it. Decided here:
+feedback is a verdict and the faults; at most two revisions; it ends when no fault is found, when a revision repeats the
+answer, or when a turn fails (the last answer then counts).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from actors.messages import Field, FieldKind, Given, Message, Status, Task, Value
+from topologies.answers import ballot
+from topologies.method import MethodContext, system
+from topologies.systems.helpers import ANSWER, SOLO, STEPS, in_view, pictures_among
+from topologies.systems.session import Session, System
+
+DIRECT = Task("Answer the question, without any explanation.", (ANSWER,))
+STEP_BY_STEP = Task(
+    "Think step by step: say what is asked, what is known about each part, and what follows from that. Only then "
+    "answer the question.",
+    (STEPS, ANSWER),
+)
+
+SCENE_GRAPH = (
+    "Draw up the scene graph of the pictures for this question: the objects in them that bear on it, their attributes "
+    "(colour, number, lettering, state) and how the objects relate to each other. Only what can be seen."
+)
+EDGE = Field(
+    FieldKind.TRIPLE, "object | relation | object, or object | attribute | value", many=True, value=Value.TRIPLE
+)
+WITH_GRAPH = (
+    "The triples below are the scene graph of the pictures. Answer the question from the pictures and this graph, "
+    "without any explanation."
+)
+
+REVISIONS = 2  # at most
+CRITIQUE = (
+    "Look over your own answer to the question as if somebody else had given it. Check every step that led to it "
+    "against the question and what is shown, and say what is wrong or missing. Find no fault where there is none."
+)
+FAULTS = Field(FieldKind.THOUGHT, "the faults of the answer, one after another", optional=True)
+HOLDS = Field(FieldKind.SUPPORTED, "whether Answer 1 stands after your check", ("yes", "no"))
+REVISE = "You found fault with your last answer. Answer anew, and mend what you found wrong; keep what was right."
+
+
+class Direct(System):
+    """One turn of one agent, which does `task`. Nothing is looked up."""
+
+    def __init__(self, context: MethodContext, task: Task) -> None:
+        super().__init__(context)
+        self._task = task
+
+    async def discuss(self, session: Session) -> Message:
+        return await session.ask(SOLO.name, question=await in_view(session, self.context), task=self._task)
+
+
+class CCoT(System):
+    """Two turns of one agent: the pictures' scene graph, and the answer with it."""
+
+    async def discuss(self, session: Session) -> Message:
+        shown = await in_view(session, self.context)
+        triples: tuple[str, ...] = ()
+        if pictures_among(shown.evidence):
+            graph = await session.ask(SOLO.name, question=shown, task=Task(SCENE_GRAPH, (EDGE,)))
+            triples = graph.said(EDGE.name)
+        # As lines of the task instead of a message: there is no other agent to weigh.
+        given = tuple(Given(FieldKind.TRIPLE, triple) for triple in triples)
+        task = Task(WITH_GRAPH, (ANSWER,), given) if given else DIRECT
+        return await session.ask(SOLO.name, question=shown, task=task)
+
+
+class SelfCorrection(System):
+    """One agent that remembers its turns: answer, critique, revision, critique, ..."""
+
+    async def discuss(self, session: Session) -> Message:
+        shown = await in_view(session, self.context)
+        answer = await session.ask(SOLO.name, question=shown)
+        for _ in range(REVISIONS):
+            if answer.status is not Status.OK:
+                break
+            task = Task(CRITIQUE, (FAULTS, HOLDS), (Given(FieldKind.ANSWER, answer.answer or "unknown", 1),))
+            critique = await session.ask(SOLO.name, question=shown, task=task, remembers=True)
+            # A critique that failed found no fault either.
+            if critique.said(FieldKind.SUPPORTED) != ("no",):
+                break
+            revised = await session.ask(SOLO.name, question=shown, instruction=REVISE, remembers=True)
+            # The same answer again, or none: the last one counts.
+            same = ballot(session.question, revised.answer) == ballot(session.question, answer.answer)
+            if revised.status is not Status.OK or same:
+                break
+            answer = revised
+        return answer
+
+
+METHODS = tuple(
+    system(name, f"{description}, without retrieval", make, (SOLO,), ("context",))
+    for name, description, make in (
+        ("sp", "one agent answers at once", partial(Direct, task=DIRECT)),
+        ("cot", "one agent answers step by step", partial(Direct, task=STEP_BY_STEP)),
+        ("self_correction", "an agent answers, criticises its own answer and revises it", SelfCorrection),
+        ("ccot", "a scene graph of the pictures, then the answer with it", CCoT),
+    )
+)
