@@ -521,6 +521,7 @@ class Completion:
         request, with the reason.
     cached_tokens: of the prompt, from the replica's prefix cache. reused: it was not computed for this request.
     tokens: the reply's, each with its natural log-probability, where the request asked for them.
+    served: model, provider and fingerprint that an endpoint's reply names.
     """
 
     id: str
@@ -533,6 +534,7 @@ class Completion:
     limit_tokens: int = 0
     reused: bool = False
     tokens: tuple[tuple[str, float], ...] = ()
+    served: tuple[str, str, str] = ("", "", "")
 
 
 @wire
@@ -543,6 +545,9 @@ class Abilities:
     schema: it can be kept to a JSON schema. likelihoods: it reports its tokens' log-probabilities.
     system_turn: its chat has one. seeds: equal requests get equal replies.
     context_tokens: of prompt and reply together; None where not known.
+    most_pictures: of one request; None where no limit is known.
+    served: model, provider and fingerprint that its replies name. adapted: what differs in its requests from what the
+    settings say, each as the setting that says so and the reason.
     """
 
     pictures: bool = True
@@ -551,6 +556,9 @@ class Abilities:
     system_turn: bool = True
     seeds: bool = True
     context_tokens: int | None = None
+    most_pictures: int | None = None
+    served: tuple[str, str, str] = ("", "", "")
+    adapted: tuple[tuple[str, str], ...] = ()
 
 
 @wire

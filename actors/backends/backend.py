@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from actors.backends.model_choice import ModelChoice
-from actors.backends.model_settings import ModelSettings
+from actors.backends.model_settings import ModelSettings, Usual
 from actors.errors import UserError
 from actors.models import Model
 from actors.reader.reader import ReaderSettings
@@ -56,6 +56,7 @@ class Backend:
 
     key: the group of settings, such as `model` or `judge`, for errors.
     reader: settings of the embedded reader.
+    usual: values of the run's requests.
     """
 
     name: ClassVar[str]
@@ -66,6 +67,7 @@ class Backend:
     key: str
     settings: ModelSettings
     reader: ReaderSettings
+    usual: Usual = field(default=Usual(), kw_only=True)
 
     def maker(self) -> Callable[[], Model]:
         """Returns a function that makes the model in a replica's process.

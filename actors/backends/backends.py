@@ -31,7 +31,7 @@ READER_REPLY_TOKENS = {"": 71, "single": 44, "decision": 75}
 
 
 # Settings of an endpoint in an exported team.
-SETTINGS = ("base_url", "name", "timeout_s", "retries", "requests_per_minute", "tokens_per_minute", "extra")
+SETTINGS = ("base_url", "name", "timeout_s", "retries", "requests_per_minute", "tokens_per_minute", "extra", "thinking")
 
 
 class ReaderBackend(Backend):
@@ -71,11 +71,11 @@ class OpenAIBackend(Backend):
         if model.key_env and model.key_env not in os.environ:
             # The value is not shown: by mistake it may be the key itself.
             raise UserError(f"{key}.key_env: there is no environment variable of that name; export the key under it")
-        return partial(OpenAIModel, model, SecretStr(os.environ.get(model.key_env, "")))
+        return partial(OpenAIModel, model, SecretStr(os.environ.get(model.key_env, "")), self.usual)
 
     def dependencies(self) -> Mapping[str, Any]:
         model = self.settings
-        return {"base_url": model.base_url, "extra": model.extra, **declared_layout(model.abilities)}
+        return {"base_url": model.base_url, "extra": model.extra, **declared_layout(model)}
 
     @property
     def replicas(self) -> int:

@@ -53,11 +53,26 @@ def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: b
     return messages
 
 
-def pictures_in_words(request: Request) -> Request:
-    """Returns the request for a model that reads no pictures: every picture is described."""
-    if all(source.image is None for source in request.images):
+def pictures_in_words(request: Request, most: int | None = 0) -> Request:
+    """Returns the request for a model that reads at most so many pictures: all further ones are described."""
+    shown = [source for source in request.images if source.image is not None]
+    if most is None or len(shown) <= most:
         return request
-    return replace(request, images=tuple(replace(source, image=None) for source in request.images))
+    kept = shown[:most]
+    return replace(
+        request, images=tuple(source if source in kept else replace(source, image=None) for source in request.images)
+    )
+
+
+def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns messages whose texts are lists with one part, for chat templates that read only lists."""
+    return [
+        {
+            **message,
+            "content": [_text(message["content"])] if isinstance(message["content"], str) else message["content"],
+        }
+        for message in messages
+    ]
 
 
 def _label(source: Source) -> str:

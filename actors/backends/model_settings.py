@@ -80,6 +80,8 @@ class ModelSettings:
     """Endpoint: most tokens in any 60 s (null: no limit)."""
     extra: dict[str, Any] = setting(factory=dict, when="kind=openai")
     """Endpoint: further fields of the request's body, sent unchanged; null removes a field."""
+    thinking: bool | None = setting(None, when="kind=vllm|openai")
+    """vLLM and endpoint: whether a model that can think before it answers does so (null: its own default)."""
     abilities: DeclaredAbilities = setting(factory=DeclaredAbilities, when="kind=vllm|openai")
     """vLLM and endpoint: abilities that are declared and not tested."""
 
@@ -92,9 +94,30 @@ class ModelSettings:
             raise UserError(f"{key}.base_url has a password or a query; put the key into the variable of key_env")
 
 
-def declared_layout(abilities: DeclaredAbilities) -> dict[str, bool]:
-    """Returns the declared abilities that change a prompt's layout, on which completions depend."""
-    return {} if abilities.system_turn is None else {"system_turn": abilities.system_turn}
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """Values of a run's requests, with which an endpoint is probed; pictures: the most of one request."""
+
+    temperature: float = 0.0
+    max_tokens: int = 512
+    pictures: int = 1
+
+
+def declared_layout(model: ModelSettings) -> dict[str, bool]:
+    """Returns the settings that change a prompt's layout, on which completions depend."""
+    declared = {"system_turn": model.abilities.system_turn, "thinking": model.thinking}
+    return {name: value for name, value in declared.items() if value is not None}
+
+
+def template_arguments(thinking: bool | None) -> dict[str, bool]:
+    """Returns the variables by which chat templates switch a model's thinking on or off (Qwen's, DeepSeek's)."""
+    return {} if thinking is None else {"enable_thinking": thinking, "thinking": thinking}
+
+
+def thinking_arguments(thinking: bool | None) -> dict[str, Any]:
+    """Returns the fields of a request that switch a model's thinking: servers' of open models, and OpenAI's."""
+    effort = {"reasoning_effort": "none"} if thinking is False else {}
+    return {} if thinking is None else {"chat_template_kwargs": template_arguments(thinking), **effort}
 
 
 def model_name(model: ModelSettings) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,26 +14,37 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import SecretStr
 
-from actors.backends.chat import SEEDS, chat, pictures_in_words
-from actors.backends.model_settings import ModelSettings
-from actors.backends.openai_probes import READY, Ask, follows_schemas, reads_pictures, returns_likelihoods
-from actors.backends.openai_reply import EndpointFault, counted, read_reply
+from actors.backends.model_settings import ModelSettings, Usual
+from actors.backends.openai_layout import CHANGES, PARTS, SYSTEM, SYSTEM_WITH_PICTURES, Layout, is_named
+from actors.backends.openai_probes import (
+    MOST_PICTURES,
+    READY,
+    Outcome,
+    adapt,
+    count_pictures,
+    drops_text,
+    follows_schemas,
+    returns_likelihoods,
+    tiny_pictures,
+)
+from actors.backends.openai_reply import PROMPT_REFUSED, EndpointFault, Why, counted, read_reply
 from actors.backends.rate_limit import RateLimit
 from actors.backends.redaction import Redaction
 from actors.errors import ModelError, ModelGone
+from actors.http_client import NoResponse, fetch, open_client
 from actors.messages import Abilities, Completion, Request, derive_seed
-from actors.pictures import data_url
 
 LOG = logging.getLogger(__name__)
-CONNECT_S = 10.0
 FIRST_PAUSE_S, FIRST_WAIT_S, LONGEST_PAUSE_S = 0.5, 2.0, 30.0
 # Longest total wait of a request for an endpoint that limits its rate.
 PATIENCE_S, PATIENCE_AT_START_S = 300.0, 30.0
 RETRIES_AT_START = 2
-# More than any reply with its likelihoods: a body without end must not fill the memory.
-BODY_BYTES = 32_000_000
-# Errors of chat templates without a system turn (Gemma's), or without one when there are pictures (Llama-3.2-Vision's).
-NO_SYSTEM_TURN = re.compile(r"system[ _](message|prompt|role|turn|instruction)", re.IGNORECASE)
+# Of a request with a schema that is refused: some endpoints refuse a reply that does not keep to it.
+SCHEMA_RETRIES = 2
+# Changes of the layout that one request may bring about.
+ADAPTATIONS = 4
+# A shorter prompt is never too long.
+SHORT_CHARACTERS = 500
 CHARACTERS_PER_TOKEN, TOKENS_PER_PICTURE = 3, 1000
 
 
@@ -42,79 +52,142 @@ class OpenAIModel:
     """One endpoint. Safe for any number of concurrent `complete` calls; callers bound them.
 
     Retries happen here and not in a client library, because each attempt counts against the rate limits, a requested
-    wait delays all requests, and a malformed reply is a fault like any other.
+    wait delays all requests, and a malformed reply is a fault like any other. A refused request is explained by what
+    the endpoint answers to less: a tiny request, fewer pictures, one field less.
     """
 
-    def __init__(self, settings: ModelSettings, key: SecretStr | None = None) -> None:
+    def __init__(self, settings: ModelSettings, key: SecretStr | None = None, usual: Usual | None = None) -> None:
         self.settings = settings
+        usual = usual or Usual()
+        self._most_pictures = min(max(1, usual.pictures), MOST_PICTURES)
+        self._ready = replace(READY, temperature=usual.temperature, max_tokens=usual.max_tokens)
         self._key = key.get_secret_value().strip() if key else ""
         self._redaction = Redaction(self._key)
         self._line = self._redaction.line
-        self._base = settings.base_url.rstrip("/")
+        declared = settings.abilities
+        self._layout = Layout(
+            settings.base_url.rstrip("/"),
+            frozenset({SYSTEM} if declared.system_turn is False else ()),
+            0 if declared.pictures is False else None,
+        )
+        self._adapted: dict[str, str] = {}
+        self._learning = asyncio.Lock()
+        self._answered = 0
         self._limit = RateLimit(settings.requests_per_minute, settings.tokens_per_minute)
         self._client: httpx2.AsyncClient | None = None
         self._missed_usage = False
-        declared = settings.abilities.system_turn
-        # Without pictures (False) and with pictures (True): some templates refuse a system turn only then.
-        self._system_turn = dict.fromkeys((False, True), declared is not False)
         self._abilities: Abilities | None = None
+        self._served: set[tuple[str, str, str]] = set()
 
     async def start(self) -> None:
-        """Requests a few tokens with the settings of every later request, then tests the model's abilities.
+        """Sends a tiny request with the values of every later one, adapts to refusals, and tests the abilities.
 
         Raises:
             ValueError: the endpoint does not answer; the error names the reason and the remedy.
         """
         self._check()
-        # At DEBUG it logs the headers of responses, in which an endpoint may repeat the key.
-        logging.getLogger("httpcore2").setLevel(logging.INFO)
-        self._client = httpx2.AsyncClient(
-            # Uncompressed: a few bytes of a compressed body can become any number.
-            headers={"Content-Type": "application/json", "Accept-Encoding": "identity"}
-            | ({"Authorization": f"Bearer {self._key}"} if self._key else {}),
-            # `_attempt` bounds the whole attempt; a read timeout would let an endpoint send slowly for ever.
-            timeout=httpx2.Timeout(None, connect=CONNECT_S),
-            # The pool's capacity bounds the requests in flight. No connection is reused: a reply that a proxy sends
-            # twice would be taken for the next request's.
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
-        )
         try:
-            problem = (await self._probe(READY)).error
-            if not problem:
-                self._abilities = await self._find_abilities()
-        except (ModelError, ModelGone) as error:
+            self._client = open_client({"Authorization": f"Bearer {self._key}"} if self._key else {})
+            ready = await self._fitted(self._ready)
+            if isinstance(ready, Completion) and ready.stop != "error":
+                self._abilities = await self._find_abilities(ready)
+                return
+            problem = ready.error if isinstance(ready, Completion) else f"{ready.reason}{self._remedy(ready)}"
+        except (ModelError, ModelGone, NoResponse) as error:
             problem = str(error)
-        if problem:
-            names = sorted(model["id"] for model in await self._models())
-            await self.close()
-            line = self._line(f"no reply from model {self.settings.name!r} at {self._base}: {problem}")
-            if names and self.settings.name not in names:
-                others = f"{', '.join(names[:8])}{' and others' if len(names) > 8 else ''}"
-                line = f"{line} {self._line(f'(it serves {others})')}"
-            raise ValueError(line)
+        names = sorted(model["id"] for model in await self._models())
+        await self.close()
+        line = self._line(f"no reply from model {self.settings.name!r} at {self._layout.base}: {problem}")
+        if names and self.settings.name not in names:
+            others = f"{', '.join(names[:8])}{' and others' if len(names) > 8 else ''}"
+            line = f"{line} {self._line(f'(it serves {others})')}"
+        raise ValueError(line)
+
+    def _remedy(self, fault: EndpointFault) -> str:
+        """Names the settings whose fields a refusal at the start names."""
+        named = [f"extra.{name}" for name in self.settings.extra if is_named(name, fault)]
+        named += ["agents.max_tokens"] if is_named("max_tokens", fault) else []
+        return f"; change {' or '.join(named)}" if named else ""
 
     async def abilities(self) -> Abilities:
         """Returns the model's abilities, as declared or as tested at the start."""
         if self._abilities is None:
             raise RuntimeError("OpenAIModel.abilities before start")
-        # A template may reject a system turn later.
-        return self.settings.abilities.over(replace(self._abilities, system_turn=self._system_turn[False]))
+        return self._abilities
 
-    async def _find_abilities(self) -> Abilities:
-        declared = self.settings.abilities
-        # Concurrently: an endpoint may take long for each.
-        pictures, schema, likelihoods, context_tokens = await asyncio.gather(
-            _unless_declared(declared.pictures, reads_pictures, self._probe),
-            _unless_declared(declared.schema, follows_schemas, self._probe),
-            _unless_declared(declared.likelihoods, returns_likelihoods, self._probe),
+    async def _find_abilities(self, ready: Completion) -> Abilities:
+        """Tests the abilities that are not declared, all at once: an endpoint may take long for each."""
+        declared, settled = self.settings.abilities, self._layout
+        self._served.add(ready.served)
+        if ready.stop == "length" and not ready.text.strip():
+            filled = f"its thoughts took all {ready.completion_tokens or self._ready.max_tokens} tokens of a reply"
+            self._adapted["thinking=false, or a larger agents.max_tokens, as every turn may fail"] = filled
+
+        async def known(value: bool) -> tuple[bool, str]:
+            return value, ""
+
+        async def chance() -> tuple[bool, str]:
+            able, refusal, tokens = await returns_likelihoods(self._probe, self._ready, settled)
+            if tokens and await drops_text(self._probe, self._ready, settled, ready.prompt_tokens, tokens):
+                self._adapt(PARTS, "its chat template drops a text that is no list")
+            return able, refusal
+
+        schema, likelihoods = declared.schema, declared.likelihoods
+        _, schemas, chances, context_tokens = await asyncio.gather(
+            self._find_pictures(self._most_pictures) if declared.pictures is None else known(True),
+            follows_schemas(self._probe, self._ready, settled) if schema is None else known(schema),
+            chance() if likelihoods is None else known(likelihoods),
             self._context_tokens(),
         )
-        # Every request has a seed, unless `extra` removes it.
-        seeds = self.settings.extra.get("seed", 0) is not None
-        return Abilities(pictures, schema, likelihoods, seeds=seeds, context_tokens=context_tokens)
+        for name, (_, refusal) in (("schema", schemas), ("likelihoods", chances)):
+            if refusal:
+                self._adapted[f"abilities.{name}=false"] = refusal
+        layout = self._layout
+        return declared.over(
+            Abilities(
+                layout.most_pictures != 0,
+                schemas[0],
+                chances[0],
+                SYSTEM not in layout.changes,
+                # Every request has a seed, unless `extra` removes it.
+                self.settings.extra.get("seed", 0) is not None and "seed" not in layout.changes,
+                context_tokens,
+                layout.most_pictures or None,
+                ready.served,
+                tuple((setting, self._line(reason)) for setting, reason in self._adapted.items()),
+            )
+        )
 
-    async def _probe(self, request: Request) -> Completion:
-        return await self._asked(request, RETRIES_AT_START, PATIENCE_AT_START_S)
+    async def _find_pictures(self, most: int) -> None:
+        async def fitted(request: Request) -> Outcome:
+            return await self._fitted(request, (SYSTEM_WITH_PICTURES,))
+
+        taken, reason = await count_pictures(fitted, self._ready, most)
+        if reason:
+            self._layout = replace(self._layout, most_pictures=taken)
+            setting = f"retrieval.pictures={taken}" if taken else "abilities.pictures=false"
+            self._adapted[setting] = reason
+
+    async def _probe(self, request: Request, layout: Layout) -> Outcome:
+        return await self._answer(request, layout, RETRIES_AT_START, PATIENCE_AT_START_S)
+
+    async def _fitted(self, request: Request, only: Collection[str] = CHANGES) -> Outcome:
+        """Returns the reply to a probe, with the layout adapted where the endpoint refuses it as it is."""
+        outcome = await self._probe(request, self._layout)
+        if isinstance(outcome, Completion):
+            return outcome
+        adaptation = await adapt(self._probe, request, self.settings, self._layout, outcome, only)
+        if adaptation is None:
+            return outcome
+        # Other probes may have changed it meanwhile.
+        for change, fault in adaptation.cured.items():
+            self._adapt(change, fault.reason)
+        return adaptation.reply
+
+    def _adapt(self, change: str, reason: str) -> None:
+        self._layout = self._layout.changed(change)
+        setting = CHANGES[change].format(base=self._layout.base, max_tokens=self._ready.max_tokens)
+        self._adapted[setting] = reason
 
     async def _context_tokens(self) -> int | None:
         """Returns the context that the endpoint lists for the model, as vLLM's server does."""
@@ -126,134 +199,158 @@ class OpenAIModel:
         return None
 
     def _check(self) -> None:
+        base = self._layout.base
         try:
-            address = urlsplit(self._base)
+            address = urlsplit(base)
             usable = address.scheme in ("http", "https") and address.hostname and (address.port or 80)
         except ValueError:
             usable = None
-        if "@" in self._base or "?" in self._base:
+        if "@" in base or "?" in base:
             raise ValueError("base_url has a password or a query; put the key into the variable that key_env names")
-        if not usable or self._base.endswith("/completions"):
-            raise ValueError(f"base_url={self._line(self._base)!r}: expected an address like http://host:8000/v1")
+        if not usable or base.endswith("/completions"):
+            raise ValueError(f"base_url={self._line(base)!r}: expected an address like http://host:8000/v1")
         if not self.settings.name:
-            raise ValueError(f"name is empty: expected the model's name at {self._base}")
+            raise ValueError(f"name is empty: expected the model's name at {base}")
         if not self._key.isascii() or not self._key.isprintable() or " " in self._key:
             raise ValueError("the key has characters that no key has; check the variable that key_env names")
         if ours := sorted({"model", "messages", "stream", "n"} & self.settings.extra.keys()):
             raise ValueError(f"extra has {', '.join(ours)}, which cannot be set there")
 
     async def complete(self, request: Request) -> Completion:
-        """Answers one request. One that the endpoint refuses gets a completion with the reason.
+        """Answers one request. One that the endpoint refuses, or fails too often, gets a completion with the reason.
 
         Cancelling the call closes its connection, on which servers stop generating.
 
         Raises:
-            ModelError: all attempts met a fault.
             ModelGone: the endpoint accepts nothing from this account any more, or nothing listens at its address.
         """
         if self._client is None:
             raise RuntimeError("OpenAIModel.complete before start, or after close")
-        return await self._asked(request, self.settings.retries, PATIENCE_S)
+        for _ in range(ADAPTATIONS):
+            layout, answered = self._layout, self._answered
+            reply = await self._answer(request, layout, self.settings.retries, PATIENCE_S)
+            if isinstance(reply, Completion):
+                return reply
+            outcome = reply
+            if outcome.why in (Why.CLOSED, Why.UNREACHABLE):
+                raise self._gone(outcome)
+            async with self._learning:
+                # Another request may have changed the layout meanwhile.
+                if layout == self._layout and (final := await self._explained(request, outcome, answered)) is not None:
+                    return final
+        return Completion(request.id, "", stop="error", error=self._line(outcome.reason))
 
-    async def _asked(self, request: Request, retries: int, patience_s: float) -> Completion:
-        if self._abilities is not None and not (await self.abilities()).pictures:
-            request = pictures_in_words(request)
-        # The first refusal is remembered.
-        pictures = any(source.image for source in request.images)
-        system_turn = self._system_turn[pictures]
-        reply = await self._laid_out(request, system_turn, retries, patience_s)
-        if system_turn and reply.stop == "error" and NO_SYSTEM_TURN.search(reply.error):
-            without = await self._laid_out(request, False, retries, patience_s)
-            if without.stop != "error":
-                self._system_turn[pictures] = False
-                return without
-        return reply
+    async def _explained(self, request: Request, fault: EndpointFault, answered: int) -> Completion | None:
+        """Returns the completion of a request that failed for good, or None once the layout suits it.
 
-    async def _laid_out(self, request: Request, system_turn: bool, retries: int, patience_s: float) -> Completion:
+        Args:
+            answered: replies of the endpoint before the request. Later ones show that it still answers.
+
+        Raises:
+            ModelGone: the endpoint refuses a tiny request as well, which it answered at the start.
+        """
+        layout, sized = self._layout, fault.prompt_tokens > fault.limit_tokens > 0
+        ready = replace(self._ready, temperature=request.temperature, max_tokens=request.max_tokens)
+        named = any(is_named(name, fault) for name in CHANGES)
+        if fault.why is Why.PASSING:
+            return self._failed(request, fault)
+        if not sized and (named or self._answered == answered):
+            tiny = await self._fitted(ready)
+            if isinstance(tiny, EndpointFault):
+                if tiny.why is Why.PASSING:
+                    return self._failed(request, fault)
+                raise self._gone(tiny)
+        pictures = sum(source.image is not None for source in request.images)
+        if layout.most_pictures is not None:
+            pictures = min(pictures, layout.most_pictures)
+        if pictures and fault.why is Why.REFUSED and layout == self._layout:
+            with tiny_pictures(pictures) as some:
+                together = await self._fitted(replace(ready, images=some), (SYSTEM_WITH_PICTURES,))
+            if pictures > 1 and isinstance(together, EndpointFault) and together.why is Why.REFUSED:
+                await self._find_pictures(pictures)
+        if layout != self._layout:
+            LOG.warning("the endpoint now refuses what it took: %s", "; ".join(map(": ".join, self._adapted.items())))
+            return None
+        for _ in range(SCHEMA_RETRIES if request.schema and not sized and fault.why is Why.REFUSED else 0):
+            again = await self._answer(request, layout, 0, 0)
+            if isinstance(again, Completion):
+                return again
+        # What is refused although much less is answered is too long.
+        size = len(request.system) + len(request.shared) + len(request.own)
+        if fault.status in PROMPT_REFUSED and (sized or pictures or size > SHORT_CHARACTERS):
+            reason, limit = self._line(fault.reason), fault.limit_tokens
+            return Completion(request.id, "", fault.prompt_tokens, stop="too_long", error=reason, limit_tokens=limit)
+        return self._failed(request, fault)
+
+    def _failed(self, request: Request, fault: EndpointFault) -> Completion:
+        return Completion(request.id, "", stop="error", error=self._line(fault.reason))
+
+    def _gone(self, fault: EndpointFault) -> ModelGone:
+        return ModelGone(self._line(f"{self._layout.base} takes no more requests: {fault.reason}"))
+
+    async def _answer(self, request: Request, layout: Layout, retries: int, patience_s: float) -> Outcome:
+        """Returns the reply, after up to `retries` faults and `patience_s` seconds of waiting for a rate limit."""
         try:
             # Reading and encoding pictures would block the event loop.
-            body = await asyncio.to_thread(self._body, request, system_turn)
+            body = await asyncio.to_thread(lambda: json.dumps(layout.body(request, self.settings)).encode())
         except (OSError, ValueError) as error:
             return Completion(request.id, "", stop="error", error=self._line(str(error)))
-        return await self._answer(request, body, retries, patience_s)
-
-    def _body(self, request: Request, system_turn: bool) -> bytes:
-        urls = [data_url(source.image) for source in request.images if source.image is not None]
-        schema = {"name": "reply", "strict": True, "schema": json.loads(request.schema or "{}")}
-        body = {
-            "model": self.settings.name,
-            "messages": chat(request, [{"type": "image_url", "image_url": {"url": url}} for url in urls], system_turn),
-            "temperature": request.temperature,
-            "max_tokens": request.max_tokens,
-            "seed": request.seed % SEEDS,
-            **({"response_format": {"type": "json_schema", "json_schema": schema}} if request.schema else {}),
-            **({"logprobs": True} if request.likelihoods else {}),
-            **self.settings.extra,
-        }
-        return json.dumps({name: value for name, value in body.items() if value is not None}).encode()
-
-    async def _answer(self, request: Request, body: bytes, retries: int, patience_s: float) -> Completion:
-        """Returns the reply, after up to `retries` faults and `patience_s` seconds of waiting for a rate limit."""
         faults, waits, waited_s = 0, 0, 0.0
         while True:
-            outcome = await self._attempt(request, body)
-            if isinstance(outcome, Completion):
+            outcome = await self._attempt(request, layout, body)
+            if isinstance(outcome, Completion) or outcome.why in (Why.REFUSED, Why.CLOSED):
                 return outcome
-            if outcome.closed:
-                raise ModelGone(self._line(f"{self._base}: {outcome.reason}"))
-            if outcome.limited:
-                pause_s = outcome.wait_s or growing(FIRST_WAIT_S, waits, request)
+            if outcome.why is Why.LIMITED:
+                first_s = FIRST_WAIT_S if outcome.wait_s is None else FIRST_PAUSE_S
+                # Growing in any case: with a tiny Retry-After the number of requests would have no bound.
+                pause_s = max(outcome.wait_s or 0.0, growing(first_s, waits, request))
                 waits, waited_s = waits + 1, waited_s + pause_s
                 if waited_s > patience_s:
                     wish = f"; it asks for a pause of {pause_s:.0f} s" if outcome.wait_s else ""
-                    raise ModelError(self._line(f"{self._base} takes no more requests: {outcome.reason}{wish}"))
+                    return replace(outcome, reason=f"{outcome.reason}{wish}")
             else:
                 pause_s = growing(FIRST_PAUSE_S, faults, request)
                 faults += 1
                 if faults > retries:
-                    # Where nothing listens, all later requests would fail too, and be recorded as failed.
-                    kind = ModelGone if outcome.unreachable else ModelError
-                    raise kind(self._line(f"{self._base} failed {faults} times: {outcome.reason}"))
+                    return replace(outcome, reason=f"{outcome.reason} (failed {faults} times at {layout.base})")
             LOG.info("%s: %s; asking again in %.1f s", request.id, self._line(outcome.reason), pause_s)
             if outcome.wait_s:
                 self._limit.pause(pause_s)  # for all requests: the limit is the account's
             else:
                 await asyncio.sleep(pause_s)
 
-    async def _attempt(self, request: Request, body: bytes) -> Completion | EndpointFault:
+    async def _attempt(self, request: Request, layout: Layout, body: bytes) -> Outcome:
         admission = await self._limit.admit(estimated_tokens(request))
         client = self._client
         if client is None:
-            raise ModelError(f"the connections to {self._base} were closed")
+            raise ModelError(f"the connections to {layout.base} were closed")
         try:
-            async with asyncio.timeout(self.settings.timeout_s):
-                response = await _fetched(client, "POST", f"{self._base}/chat/completions", body)
-        except TimeoutError:
-            return EndpointFault(f"no reply within {self.settings.timeout_s:g} s")
-        except _TooMuch as error:
-            return EndpointFault(str(error))
-        except httpx2.RequestError as error:
-            reason = f"{type(error).__name__}: {str(error) or 'no details'}"
-            return EndpointFault(reason, unreachable=isinstance(error, httpx2.ConnectError))
+            response = await fetch(client, "POST", f"{layout.base}/chat/completions", body, self.settings.timeout_s)
+        except NoResponse as error:
+            return EndpointFault(Why.UNREACHABLE if error.unreachable else Why.PASSING, str(error))
         # Reading and redacting a long reply would block the event loop.
         outcome = await asyncio.to_thread(read_reply, request, *response, time.time(), self._redaction.text)
         if not isinstance(outcome, Completion):
             return outcome
-        if outcome.prompt_tokens and outcome.stop != "too_long":
+        self._answered += 1
+        if outcome.prompt_tokens:
             self._limit.correct(admission, outcome.prompt_tokens + outcome.completion_tokens)
         elif not outcome.error and not self._missed_usage:
             self._missed_usage = True
-            LOG.warning("%s does not report the tokens of its replies: they count as 0", self._base)
+            LOG.warning("%s does not report the tokens of its replies: they count as 0", layout.base)
+        if self._served and not outcome.error and outcome.served not in self._served:
+            self._served.add(outcome.served)
+            LOG.warning("another model answers at %s: %s", layout.base, " ".join(filter(None, outcome.served)))
         return replace(outcome, error=self._line(outcome.error))
 
     async def _models(self) -> list[dict[str, Any]]:
         """Returns the models that the endpoint lists, each with its `id`; none where the list has another form."""
-        assert self._client is not None
+        if self._client is None:
+            return []
         try:
-            async with asyncio.timeout(CONNECT_S):
-                _, _, content = await _fetched(self._client, "GET", f"{self._base}/models")
+            _, _, content = await fetch(self._client, "GET", f"{self._layout.base}/models")
             return [model for model in json.loads(content)["data"] if isinstance(model["id"], str)]
-        except (httpx2.RequestError, TimeoutError, _TooMuch, RecursionError, ValueError, LookupError, TypeError):
+        except (NoResponse, RecursionError, ValueError, LookupError, TypeError):
             return []
 
     async def close(self) -> None:
@@ -261,29 +358,6 @@ class OpenAIModel:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
-
-
-class _TooMuch(Exception):
-    """A body that is longer than any reply, or compressed against the request."""
-
-
-async def _fetched(
-    client: httpx2.AsyncClient, method: str, url: str, body: bytes | None = None
-) -> tuple[int, httpx2.Headers, bytes]:
-    """Returns a response's status, headers and whole body. Raises _TooMuch, and RequestError."""
-    async with client.stream(method, url, content=body) as response:
-        if (encoding := response.headers.get("content-encoding", "identity")) != "identity":
-            raise _TooMuch(f"the reply is compressed ({encoding[:40]}), although it was requested uncompressed")
-        content = bytearray()
-        async for part in response.aiter_raw():
-            content += part
-            if len(content) > BODY_BYTES:
-                raise _TooMuch(f"the reply has more than {BODY_BYTES:,} bytes and was cut off")
-        return response.status_code, response.headers, bytes(content)
-
-
-async def _unless_declared(declared: bool | None, find: Callable[[Ask], Awaitable[bool]], ask: Ask) -> bool:
-    return await find(ask) if declared is None else declared
 
 
 def growing(first_s: float, number: int, request: Request) -> float:

@@ -1,26 +1,35 @@
-"""Tests the abilities of a model behind an endpoint, with one small request for each.
+"""Finds out what a model behind an endpoint can do, and how requests to it must be written, with tiny requests.
 
-A model lacks an ability whose request the endpoint refuses or ignores. A persistent fault is an error.
+An endpoint is asked as the run will ask it. From a refusal one field at a time is left out, renamed or moved until the
+endpoint answers; no wording of a refusal counts, only what is answered without it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import tempfile
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PIL import Image
 
+from actors.backends.model_settings import ModelSettings
+from actors.backends.openai_layout import CHANGES, PARTS, Layout, possible_changes
+from actors.backends.openai_reply import EndpointFault, Why
 from actors.errors import ModelError
 from actors.messages import Completion, Kind, Request, Source
 
-Ask = Callable[[Request], Awaitable[Completion]]
+Outcome = Completion | EndpointFault
+Ask = Callable[[Request, Layout], Awaitable[Outcome]]
 
-READY = Request("start", "", "You are about to be asked questions.", "Are you ready?", "Say yes.", max_tokens=16)
+READY = Request("start", "", "You are about to be asked questions.", "Are you ready?", "Say yes.")
+FEW_TOKENS = 16
+MORE_WORDS = 40  # that a longer prompt has
+PICTURE_SIDE = 224
+MOST_PICTURES = 20  # that are tried
 # Uses all features of the schemas of replies: an endpoint that accepts this one accepts those of turns.
 SCHEMA = {
     "type": "object",
@@ -52,51 +61,155 @@ BEGINNING = re.compile(r'\s*\{\s*(?:$|"colour"\s*:\s*"(?:red|green|blue)"\s*,)')
 SCHEMA_TOKENS = 48
 # For a model that thinks before it answers.
 THINKING_TOKENS = 2048
-PICTURE_SIDE = 32
-# Some servers fail with 5xx instead of 4xx (llama.cpp for pictures: "image input is not supported").
-UNSUPPORTED = re.compile(r"not support|unsupported|multimodal", re.IGNORECASE)
 
 
-async def reads_pictures(ask: Ask) -> bool:
-    """Tests whether a picture is accepted. One that is silently ignored passes, too."""
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """A layout that an endpoint accepts, its reply, and the fault that each new change has cured."""
+
+    layout: Layout
+    reply: Completion
+    cured: Mapping[str, EndpointFault]
+
+
+async def adapt(
+    ask: Ask,
+    request: Request,
+    settings: ModelSettings,
+    layout: Layout,
+    fault: EndpointFault,
+    only: Container[str] = CHANGES,
+) -> Adaptation | None:
+    """Searches for the fewest changes with which a refused request is answered; None where there are none.
+
+    A change that brings another fault is a step on the way. At most some twenty requests.
+
+    Args:
+        only: changes that come into question.
+    """
+    cured: dict[str, EndpointFault] = {}
+    seen, now = {_stable(fault)}, layout
+    reply: Outcome = fault
+    while isinstance(reply, EndpointFault):
+        if not _is_answer(reply):
+            return None
+        for change in possible_changes(request, settings, now, reply):
+            if change not in only:
+                continue
+            if change == "max_tokens" and isinstance(
+                await ask(replace(request, max_tokens=FEW_TOKENS), now), Completion
+            ):
+                continue  # the endpoint knows the field, and the number is too large
+            other = await ask(request, now.changed(change))
+            if isinstance(other, Completion) or _stable(other) not in seen:
+                cured[change], reply, now = reply, other, now.changed(change)
+                seen.add(_stable(other) if isinstance(other, EndpointFault) else "")
+                break
+        else:
+            return None
+    # A step may have changed nothing but the words of the fault.
+    for change in list(cured) if len(cured) > 1 else ():
+        if isinstance(again := await ask(request, now.without(change)), Completion):
+            reply, now = again, now.without(change)
+            del cured[change]
+    return Adaptation(now, reply, cured)
+
+
+def _stable(fault: EndpointFault) -> str:
+    """The words of a fault without numbers and ids, which differ each time."""
+    return re.sub(r"\S*\d\S*", "", fault.reason)
+
+
+async def count_pictures(fitted: Callable[[Request], Awaitable[Outcome]], ready: Request, most: int) -> tuple[int, str]:
+    """Returns how many of `most` pictures an endpoint takes at once, and why no more.
+
+    A picture that is silently ignored counts, too. Raises ModelError where the endpoint does not answer.
+    """
+    with tiny_pictures(most) as pictures:
+        requests = [replace(ready, id=f"start/pictures/{n}", images=pictures[:n]) for n in range(most + 1)]
+        refused = await fitted(requests[most])
+        if isinstance(refused, Completion):
+            return most, ""
+        taken, too_many = 0, most
+        number = 1
+        while too_many - taken > 1:
+            outcome = await fitted(requests[number])
+            if isinstance(outcome, Completion):
+                taken = number
+            else:
+                too_many, refused = number, outcome
+            number = (taken + too_many) // 2
+    _check_answered(refused)
+    return taken, refused.reason
+
+
+@contextmanager
+def tiny_pictures(number: int) -> Iterator[tuple[Source, ...]]:
+    """Yields pictures of one colour, in a file that is deleted afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "red.png"
-        await asyncio.to_thread(Image.new("RGB", (PICTURE_SIDE, PICTURE_SIDE), "red").save, path)
-        picture = Source("1", "1", Kind.IMAGE, "Picture", "", str(path))
-        reply = await _asked(ask, replace(READY, id="start/pictures", images=(picture,)))
-    # "Too long" for a picture of a thousand pixels is no reply either.
-    return reply is not None and reply.stop in ("stop", "length")
+        Image.new("RGB", (PICTURE_SIDE, PICTURE_SIDE), "red").save(path)
+        yield tuple(Source(f"{n + 1}", f"{n + 1}", Kind.IMAGE, "Picture", "", str(path)) for n in range(number))
 
 
-async def follows_schemas(ask: Ask) -> bool:
-    """Tests whether a model that is asked to say yes replies in JSON where a schema demands it."""
-    request = replace(READY, id="start/schema", schema=json.dumps(SCHEMA), max_tokens=SCHEMA_TOKENS)
-    reply = await _asked(ask, request)
-    if reply is None or reply.stop == "error":
-        return False
+async def follows_schemas(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str]:
+    """Tests whether a model that is asked to say yes replies in JSON where a schema demands it; gives a refusal."""
+    request = replace(ready, id="start/schema", schema=json.dumps(SCHEMA), max_tokens=SCHEMA_TOKENS)
+    reply = await _asked(ask, request, layout)
+    if isinstance(reply, EndpointFault):
+        return False, reply.reason
     if reply.stop == "length":
-        return BEGINNING.match(reply.text) is not None
+        return BEGINNING.match(reply.text) is not None, ""
     try:
         said = json.loads(reply.text)
     except ValueError:
+        return False, ""
+    return isinstance(said, dict) and said.keys() == SCHEMA["properties"].keys(), ""  # type: ignore[attr-defined]
+
+
+async def returns_likelihoods(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str, int | None]:
+    """Tests whether replies come with their tokens' probabilities.
+
+    Returns:
+        the ability, the reason of a refusal, and the tokens of the prompt, which is longer than `ready`.
+    """
+    reply = await _asked(ask, replace(_longer(ready), likelihoods=True), layout)
+    if isinstance(reply, EndpointFault):
+        return False, reply.reason, None
+    return bool(reply.tokens), "", reply.prompt_tokens
+
+
+async def drops_text(ask: Ask, ready: Request, layout: Layout, ready_tokens: int, longer_tokens: int) -> bool:
+    """Tests for a chat template that reads lists of parts alone, and drops a question that is sent as text.
+
+    Args:
+        ready_tokens, longer_tokens: tokens of `ready` as a prompt, and of the longer one.
+    """
+    if not ready_tokens or longer_tokens - ready_tokens >= MORE_WORDS // 2:
         return False
-    return isinstance(said, dict) and said.keys() == SCHEMA["properties"].keys()  # type: ignore[attr-defined]
+    as_parts = await ask(_longer(ready), layout.changed(PARTS))
+    return isinstance(as_parts, Completion) and as_parts.prompt_tokens - longer_tokens >= MORE_WORDS // 2
 
 
-async def returns_likelihoods(ask: Ask) -> bool:
-    """Tests whether replies come with their tokens' probabilities."""
-    reply = await _asked(ask, replace(READY, id="start/likelihoods", likelihoods=True))
-    return reply is not None and bool(reply.tokens)
+def _longer(ready: Request) -> Request:
+    return replace(ready, id="start/likelihoods", shared=f"{ready.shared} {'Please say so. ' * (MORE_WORDS // 3)}")
 
 
-async def _asked(ask: Ask, request: Request) -> Completion | None:
-    """The reply; None where the endpoint's error shows that it will never give one."""
-    try:
-        reply = await ask(request)
-        if reply.stop == "length" and not reply.text:
-            reply = await ask(replace(request, max_tokens=THINKING_TOKENS))
-    except ModelError as error:
-        if UNSUPPORTED.search(str(error)):
-            return None
-        raise
+async def _asked(ask: Ask, request: Request, layout: Layout) -> Outcome:
+    """The reply, or the fault of an endpoint that will never give one. Raises ModelError where it may."""
+    reply = await ask(request, layout)
+    if isinstance(reply, Completion) and reply.stop == "length" and not reply.text:
+        reply = await ask(replace(request, max_tokens=THINKING_TOKENS), layout)
+    if isinstance(reply, EndpointFault):
+        _check_answered(reply)
     return reply
+
+
+def _is_answer(fault: EndpointFault) -> bool:
+    """True for a fault that depends on the request, as far as can be known."""
+    return fault.status > 0 and fault.why in (Why.REFUSED, Why.PASSING)
+
+
+def _check_answered(fault: EndpointFault) -> None:
+    if not _is_answer(fault):
+        raise ModelError(fault.reason)

@@ -1,8 +1,4 @@
-"""Reads the response of an endpoint that speaks OpenAI's protocol: a completion, a refusal, or a passing fault.
-
-Wordings for a prompt that is too long are those of OpenAI, vLLM 0.32, llama.cpp (which Ollama runs on), DashScope,
-Gemini, xAI, TGI and Bedrock.
-"""
+"""Reads the response of an endpoint that speaks OpenAI's protocol: a completion, or the fault in its place."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from actors.messages import Completion, Request
@@ -21,28 +18,12 @@ from actors.prompting.safe_text import one_line
 QUOTED_CHARACTERS, READ_CHARACTERS = 300, 10_000
 REPLY_CHARACTERS = 1_000_000  # longer replies are cut off, as if the model had reached its limit
 MOST_TOKENS = 10**9  # a larger number is no count of tokens
+LEAST_TOKENS = 16  # a smaller number in a message is no size of a prompt
 PASSING = (408, 425, 429)  # and every 5xx
-NO_CREDIT = "insufficient_quota"
-TOO_LONG = re.compile(
-    r"context[ _](length|size|window)|maximum (model|prompt) length|(prompt|input) is too long|range of input length"
-    r"|input token count|`inputs` (tokens \+|must have)",
-    re.IGNORECASE,
-)
-CONTEXT_TOKENS = re.compile(
-    r"context length is(?: only)? (\d+)|model length of (\d+)|context size \((\d+)|(\d+) maximum"
-    r"|`max_new_tokens` must be <= (\d+)",
-    re.IGNORECASE,
-)
-INPUT_TOKENS = re.compile(
-    r"input length should be \[\d+, ?(\d+)|prompt length is (\d+)|tokens allowed \(?(\d+)"
-    r"|must have less than (\d+) tokens",
-    re.IGNORECASE,
-)
-PROMPT_TOKENS = re.compile(
-    r"(?:contains|resulted in|passed|has) (\d+) (?:input )?tokens|(\d+) in the messages|prompt \(length (\d+)\)"
-    r"|request \((\d+) tokens\)|too long: (\d+) tokens|token count \((\d+)\)|given: (\d+)",
-    re.IGNORECASE,
-)
+PROMPT_REFUSED = (400, 413, 422)
+NO_CREDIT, FILTERED, TOO_MANY = "insufficient_quota", "content_filter", "rate_limit_exceeded"
+CONTENT_FILTER = "content filter"
+NUMBER = re.compile(r"(?<![\d.,-])\d{1,3}(?:,\d{3})+(?!\d)|(?<![\d.-])\d+")
 # Names of a normal end, and of a limit, in the protocols that proxies translate; any other end is no normal one.
 ENDED = frozenset(
     "none stop eos eos_token eosfound end_turn stop_sequence complete completed tool_calls function_call".split()
@@ -50,20 +31,35 @@ ENDED = frozenset(
 CUT_OFF = frozenset(("length", "model_length", "max_tokens", "model_context_window_exceeded"))
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointFault:
-    """The reason for a missing reply; unless `closed`, the same request may be answered when it is sent again.
+class Why(StrEnum):
+    """Kinds of faults.
 
-    limited: the endpoint gets too many requests, and may have asked for a pause of `wait_s` seconds.
-    unreachable: nothing listens at the address.
-    closed: the endpoint accepts no more requests from this account (a wrong key, or no credit).
+    passing: the same request may be answered when it is sent again. limited: the endpoint gets too many requests.
+    refused: it will not answer this request. unreachable: nothing listens at the address. closed: it accepts no more
+    requests from this account (a wrong key, or no credit).
     """
 
+    PASSING = "passing"
+    LIMITED = "limited"
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointFault:
+    """The reason for a missing reply, whose first words are the HTTP status and the endpoint's first sentence.
+
+    status: of HTTP, 0 without a response. wait_s: the pause that the endpoint asks for.
+    prompt_tokens, limit_tokens: the prompt's size and the largest one, where the endpoint gives both; else 0.
+    """
+
+    why: Why
     reason: str
-    limited: bool = False
+    status: int = 0
     wait_s: float | None = None
-    unreachable: bool = False
-    closed: bool = False
+    prompt_tokens: int = 0
+    limit_tokens: int = 0
 
 
 Redact = Callable[[str], str]
@@ -92,19 +88,21 @@ def read_reply(
         code = counted(fault.get("code"))  # from a gateway that had already begun to answer
         status = code if 400 <= code < 600 else 500
     text = shortened(redact(_message(data))) or _beginning(body, redact)
-    # Messages about keys, missing models and rate limits may mention a context length, too.
-    worded = TOO_LONG.search(f"{fault.get('type')} {fault.get('code')} {text}")
-    # Except Groq's 413 for an account's limit of tokens per minute: truncation must not depend on it.
-    too_large = status == 413 and fault.get("code") != "rate_limit_exceeded"
-    if too_large or (worded and status not in (401, 403, 404, 429)):
-        return _too_long(request, fault, text)
-    reason = f"HTTP {status}: {text}"
-    if NO_CREDIT in (fault.get("code"), fault.get("type")) or status in (401, 402):
-        return EndpointFault(f"{reason}{_remedy(status, fault, headers)}", closed=True)
+    codes = fault.get("code"), fault.get("type")
+    reason = f"HTTP {status}: {text}{_remedy(status, headers)}"
+    if FILTERED in codes:
+        return Completion(request.id, "", stop="error", error=f"{CONTENT_FILTER}: {reason}")
+    if status == 413 and TOO_MANY in codes:  # Groq's, for an account's tokens per minute: no prompt is cut for it
+        return Completion(request.id, "", stop="error", error=reason)
+    if NO_CREDIT in codes or status in (401, 402):
+        return EndpointFault(Why.CLOSED, reason, status)
     if status in PASSING or status >= 500:
         wait_s = _wait_s(headers, now)
-        return EndpointFault(reason, status == 429 or bool(wait_s), wait_s)
-    return Completion(request.id, "", stop="error", error=f"{reason}{_remedy(status, fault, headers)}")
+        return EndpointFault(Why.LIMITED if status == 429 or wait_s else Why.PASSING, reason, status, wait_s)
+    if isinstance(parameter := fault.get("param"), str) and parameter not in text:
+        reason += f" (param: {shortened(redact(parameter))})"
+    sizes = _sizes(request, fault, text) if status in PROMPT_REFUSED else (0, 0)
+    return EndpointFault(Why.REFUSED, reason, status, None, *sizes)
 
 
 def _completion(
@@ -112,41 +110,50 @@ def _completion(
 ) -> Completion | EndpointFault:
     if not isinstance(data, dict):
         kind = headers.get("content-type", "no content type")
-        return EndpointFault(
-            f"HTTP 200 without JSON ({kind}: {_beginning(body, redact)}); base_url may be wrong, or a proxy answered"
-        )
+        said = f"HTTP 200 without JSON ({kind}: {_beginning(body, redact)}); base_url may be wrong, or a proxy answered"
+        return EndpointFault(Why.PASSING, said, 200)
     try:
         choice = data["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
         content, refusal, likelihoods = message.get("content"), message.get("refusal"), choice.get("logprobs")
     except (LookupError, TypeError, AttributeError):
-        return EndpointFault(f"HTTP 200 without a choice: {_beginning(body, redact)}")
+        return EndpointFault(Why.PASSING, f"HTTP 200 without a choice: {_beginning(body, redact)}", 200)
     if finish in ("abort", "error"):  # how servers end replies whose engine failed
-        return EndpointFault(f"the endpoint broke the reply off (finish_reason {finish})")
+        return EndpointFault(Why.PASSING, f"the endpoint broke the reply off (finish_reason {finish})", 200)
     if broken := choice.get("error"):
-        return EndpointFault(f"the endpoint broke the reply off: {shortened(redact(_message({'error': broken})))}")
+        said = shortened(redact(_message({"error": broken})))
+        return EndpointFault(Why.PASSING, f"the endpoint broke the reply off: {said}", 200)
     finish = shortened(redact(str(finish)))
     limited, ended = finish.lower() in CUT_OFF, finish.lower() in ENDED
     if isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
         content = _said(content)
     if content is not None and not isinstance(content, str):
-        return EndpointFault(f"HTTP 200 with content that is not text: {_beginning(body, redact)}")
+        return EndpointFault(Why.PASSING, f"HTTP 200 with content that is not text: {_beginning(body, redact)}", 200)
     prompt, completion, cached = _usage(data.get("usage"))
     error = ""
     if finish == "content_filter":
-        error = "the endpoint's content filter stopped the reply"
+        error = f"{CONTENT_FILTER}: the endpoint stopped the reply"
     elif refusal and not content:
         error = f"the model refused: {redact(str(refusal))}"
     elif content is None and not limited:  # a reply cut off while the model still thinks has no text
         error = f"the reply has no text (finish_reason {finish})"
     written = "" if error else content or ""
-    text = redact(written[:REPLY_CHARACTERS])
+    # In this order, so that no cut leaves half a key.
+    text = redact(written)[:REPLY_CHARACTERS]
     stop = "error" if error else "stop" if ended and len(written) <= REPLY_CHARACTERS else "length"
     if not (error or ended or limited):
         error = f"the reply ended early (finish_reason {finish})"
     # Tokens of another text do not belong to this one.
     tokens = _tokens(likelihoods, text) if text == written else ()
-    return Completion(request.id, text, prompt, completion, cached, stop=stop, error=error, tokens=tokens)
+    model, provider, build = (_named(data.get(name), redact) for name in ("model", "provider", "system_fingerprint"))
+    served = (model, provider, build)
+    return Completion(
+        request.id, text, prompt, completion, cached, stop=stop, error=error, tokens=tokens, served=served
+    )
+
+
+def _named(value: Any, redact: Redact) -> str:
+    return shortened(redact(value)) if isinstance(value, str) else ""
 
 
 def _said(parts: list[dict[str, Any]]) -> str | None:
@@ -166,38 +173,50 @@ def _tokens(likelihoods: Any, text: str) -> Tokens:
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
-    """Tokens of prompt, completion, and cached prompt; 0 where none are reported."""
+    """Tokens of prompt, completion, and cached prompt; 0 where none are reported.
+
+    Some providers count a model's thoughts in the total alone.
+    """
     if not isinstance(usage, dict):
         return 0, 0, 0
     details = usage.get("prompt_tokens_details")
     # The second name is DeepSeek's.
     cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
-    counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
-    prompt, completion, hits = map(counted, counts)
-    return prompt, completion, hits
+    counts = (usage.get(f"{part}_tokens") for part in ("prompt", "completion", "total"))
+    prompt, completion, total = map(counted, counts)
+    return prompt, max(completion, total - prompt if prompt else 0), counted(cached)
 
 
-def _too_long(request: Request, fault: Mapping[str, Any], text: str) -> Completion:
-    """A completion whose `limit_tokens` is the context minus the longest reply."""
-    context = _number(CONTEXT_TOKENS, text) or counted(fault.get("n_ctx"))
-    if context and context <= request.max_tokens:
-        reason = f"{text}; a reply of {request.max_tokens} tokens leaves no room: lower max_tokens"
-        return Completion(request.id, "", stop="error", error=reason)
-    limit = _number(INPUT_TOKENS, text) or (context - request.max_tokens if context else 0)
-    prompt = _number(PROMPT_TOKENS, text) or counted(fault.get("n_prompt_tokens"))
-    return Completion(request.id, "", prompt, stop="too_long", error=text, limit_tokens=limit)
+def _sizes(request: Request, fault: Mapping[str, Any], text: str) -> tuple[int, int]:
+    """Returns the tokens of the prompt and of the longest one, as far as a refusal has such numbers.
+
+    Endpoints word it in dozens of ways, but all give the context, and the prompt with or without its reply.
+    """
+    reply = request.max_tokens
+    stated = [counted(fault.get(name)) for name in ("n_ctx", "n_prompt_tokens")]
+    stated += [counted(int(number.replace(",", ""))) for number in NUMBER.findall(text) if len(number) <= 12]
+    numbers = sorted({number for number in stated if number >= LEAST_TOKENS} - {reply})
+    if not numbers:
+        return 0, 0
+    largest = prompt = numbers.pop()
+    if largest - reply in numbers:
+        numbers.remove(prompt := largest - reply)
+    if not numbers:
+        return 0, max(0, largest - reply)
+    context = numbers[-1]
+    if prompt == largest and largest - context < reply:
+        # The prompt fits without its reply: of both readings, the one that cuts less.
+        prompt, context = context, largest
+    return (prompt, context - reply) if context > reply else (0, 0)
 
 
-def _remedy(status: int, fault: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+def _remedy(status: int, headers: Mapping[str, str]) -> str:
     if 300 <= status < 400:
         return f"; it redirects to {headers.get('location', 'nowhere')}: give the address that answers as base_url"
     if status in (401, 403):
         return "; it needs a key with access to this model: key_env names the environment variable that holds it"
-    if status == 404:
+    if status in (404, 405):
         return "; check name, and base_url, which ends with the version: http://host:8000/v1"
-    parameter = fault.get("param")
-    if isinstance(parameter, str) and parameter.isidentifier():
-        return f"; leave out an unsupported field with extra.{parameter}=null"
     return ""
 
 
@@ -237,15 +256,24 @@ def _error(data: Any) -> Mapping[str, Any]:
 
 
 def _message(data: Any) -> str:
+    """The words of an error; behind a router's, those of the provider, which it passes on as `metadata.raw`."""
     if not isinstance(data, dict):
         return ""
     fault: Any = data.get("error", data)
+    behind = ""
     if isinstance(fault, dict):
+        metadata = fault.get("metadata")
+        if isinstance(metadata, dict) and isinstance(raw := metadata.get("raw"), str):
+            try:
+                behind = _message(json.loads(raw))
+            except (ValueError, RecursionError):
+                behind = raw
         fault = fault.get("message") or fault.get("detail") or fault
     try:
-        return fault if isinstance(fault, str) else json.dumps(fault)
+        text = fault if isinstance(fault, str) else json.dumps(fault)
     except RecursionError:
         return ""
+    return f"{text}: {behind}" if behind else text
 
 
 def _beginning(body: bytes, redact: Redact) -> str:
@@ -259,11 +287,6 @@ def shortened(text: str) -> str:
     """Shortens a text to one line that ends with a whole word: half a key would not be redacted."""
     line = one_line(text)
     return line if len(line) <= QUOTED_CHARACTERS else f"{line[:QUOTED_CHARACTERS].rpartition(' ')[0]} …"
-
-
-def _number(pattern: re.Pattern[str], text: str) -> int:
-    match = pattern.search(text)
-    return next((counted(int(group)) for group in match.groups() if group), 0) if match else 0
 
 
 def counted(value: Any) -> int:

@@ -47,7 +47,7 @@ class VllmBackend(Backend):
         """Includes the files of a local folder, which change with further training."""
         model = self.settings
         known = {"dtype": model.dtype, "max_model_len": model.max_model_len, "engine": model.engine}
-        return {**known, **declared_layout(model.abilities), **files_of(model.name)}
+        return {**known, **declared_layout(model), **files_of(model.name)}
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
         """Fills in what vLLM needs on a CPU.

@@ -1,6 +1,7 @@
 """Caches completions, so that equal requests are computed once across agents, discussions, runs and trials.
 
-A key depends on the model with its settings, the prompt, the contents of the pictures, and the sampling. It does not
+A key depends on the model with its settings, the model that answers at its address, the layout of its requests, the
+prompt, the contents of the pictures, and the sampling. It does not
 depend on the request's id, so that all equal requests share it, nor on a picture's path, so that a copy of a data set
 serves as well.
 
@@ -51,6 +52,7 @@ class CachedModel:
     def __init__(self, model: Model, reuse: Reuse) -> None:
         self._model = model
         self._identity = reuse.model
+        self._abilities: Abilities | None = None
         self._memory = _Memory(int(reuse.memory_mb * 1e6))
         self._disk = CompletionStore(reuse.folder, int(reuse.disk_gb * 1e9))
         self._files = _FileDigests()
@@ -60,13 +62,18 @@ class CachedModel:
         """Returns a cached completion, marked `reused`, or the model's own.
 
         A request with a picture that cannot be read goes to the model, which reports it. Completions without an answer
-        (`too_long`, `error`) go to all that wait for them, but are not cached. An exception of the model goes to the
-        caller that asked it; one of those that waited then asks in turn.
+        (`too_long`, `error`, an empty text), or from another model than at the start, go to all that wait for them, but
+        are not cached. An exception of the model goes to the caller that asked it; one of those that waited then asks
+        in turn.
         """
         files = await self._files.of([source.image for source in request.images])
         if files is None:
             return await self._model.complete(request)
-        key = completion_key(request, self._identity, files)
+        if self._abilities is None:
+            self._abilities = await self.abilities()
+        able = self._abilities
+        asked = able.pictures, able.most_pictures, able.system_turn, able.served, [name for name, _ in able.adapted]
+        key = completion_key(request, f"{self._identity}{asked}", files)
         while (computing := self._computing.get(key)) is not None:
             await asyncio.wait([computing])  # awaiting the future itself, a cancelled waiter would cancel it for all
             if (shared := computing.result()) is not None:
@@ -79,7 +86,8 @@ class CachedModel:
         completion = None
         try:
             completion = await self._model.complete(request)
-            if completion.stop in CACHED_STOPS:
+            whole = completion.stop in CACHED_STOPS and completion.text.strip()
+            if whole and completion.served == able.served:
                 self._memory.put(key, completion)
                 self._disk.put(key, completion)
             return completion

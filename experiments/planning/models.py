@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from actors.backends.backend import Backend
 from actors.backends.backends import find_backend
-from actors.backends.model_settings import model_name
+from actors.backends.model_settings import Usual, model_name
 from experiments.analysis.summary import MODELS
 from experiments.config.config import Config
 from experiments.config.layers import judge_model, model_of_role
@@ -77,14 +77,15 @@ def find_models(config: Config, roles: Iterable[str]) -> RunModels:
     Raises:
         UserError: there is no such kind of model, or it cannot be imported.
     """
-    main = find_backend(MAIN, config.model, config.reader)
+    usual = Usual(config.agents.temperature, config.agents.max_tokens, config.retrieval.pictures)
+    main = replace(find_backend(MAIN, config.model, config.reader), usual=usual)
     backends, of_roles = [main], {}
     for role in roles:
         own = model_of_role(config, role)
         if own is None:
             continue
         settings, reader = own
-        backend = find_backend(f"roles.{role}.model", settings, reader)
+        backend = replace(find_backend(f"roles.{role}.model", settings, reader), usual=usual)
         if not _alike(main, backend) and "replicas" not in config.roles[role].model:
             # As many as the run's own would be more than a machine has cores or GPUs for.
             backend = replace(backend, settings=replace(settings, replicas=1))

@@ -69,6 +69,7 @@ def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: 
     record = main.record()
     if others:
         record["roles"] = {role: model.record() for model in others for role in model.roles}
+    record = json.loads(json.dumps(record))  # with lists in place of tuples, as a record is read
     if folder.model.exists():
         _check_same(folder, record)
         return
@@ -109,6 +110,7 @@ def _check_same(folder: RunFolder, now: Mapping[str, Any]) -> None:
 
 
 def _check_as_it_was(folder: RunFolder, name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    then, now = ({**side, **_comparable(side)} for side in (then, now))
     changed = [ability for ability in then if ability in now and then[ability] != now[ability]]
     if changed:
         # As on the command line.
@@ -119,11 +121,25 @@ def _check_as_it_was(folder: RunFolder, name: str, then: Mapping[str, Any], now:
         )
 
 
+def _comparable(abilities: Mapping[str, Any]) -> dict[str, Any]:
+    """The model alone, as a provider's build changes by the week; what was adapted, without the endpoint's words."""
+    return {
+        "served": abilities.get("served", [""])[:1],
+        "adapted": sorted(setting for setting, _ in abilities.get("adapted", ())),
+    }
+
+
 def describe(config: Config, models: Sequence[AbleModel]) -> Iterator[str]:
     """A line for each model: its abilities, as the run uses them."""
     for model in models:
         of = f" of {', '.join(model.roles)}" if model.roles else ""
         yield f"model {model.name}{of}: {'; '.join(_parts(config, model.abilities))}"
+        if any(model.abilities.served) and model.abilities.served[0] != model.name:
+            yield f"model {model.name}{of} answers as {' '.join(filter(None, model.abilities.served))}"
+        key = model.backend.key
+        for setting, reason in model.abilities.adapted:
+            inside = setting.startswith(("extra.", "abilities.", "base_url=", "thinking="))
+            yield f"model {model.name}{of}: asked with {f'{key}.' if inside else ''}{setting}, because: {reason}"
 
 
 def _parts(config: Config, abilities: Abilities) -> Iterator[str]:
@@ -132,7 +148,8 @@ def _parts(config: Config, abilities: Abilities) -> Iterator[str]:
     own = abilities.likelihoods and agents.likelihoods
     yield "its own probabilities as confidences" if own else "stated confidences"
     if config.topology.visual or config.retrieval.pictures:
-        yield "pictures as pictures" if abilities.pictures else "pictures as captions"
+        most = f"at most {abilities.most_pictures} " if abilities.most_pictures else ""
+        yield f"{most}pictures as pictures" if abilities.pictures else "pictures as captions"
     if abilities.context_tokens is not None:
         yield f"{abilities.context_tokens:,} tokens"
     if not abilities.seeds:

@@ -1,0 +1,87 @@
+"""Sends HTTP requests to services that may be slow, broken or hostile: endpoints and web search."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
+
+import httpx2
+
+CONNECT_S = 10.0
+# More than any reply with its likelihoods: a body without end must not fill the memory.
+BODY_BYTES = 32_000_000
+# What the environment sets for every connection; the values may hold passwords.
+CERTIFICATES, PROXIES = ("SSL_CERT_FILE", "SSL_CERT_DIR"), ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+class NoResponse(Exception):
+    """No usable response, for the reason in the text; `unreachable`: no connection was made."""
+
+    def __init__(self, reason: str, unreachable: bool = False) -> None:
+        super().__init__(reason)
+        self.unreachable = unreachable
+
+
+def open_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
+    """Opens a client for one service.
+
+    Raises:
+        NoResponse: the environment's proxies or certificates cannot be used; the reason names their variables.
+    """
+    for name in ("httpx2", "httpcore2"):
+        # They log reason phrases and headers, in which a service may repeat the key.
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        return httpx2.AsyncClient(
+            # Uncompressed: a few bytes of a compressed body can become any number.
+            headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **headers},
+            # `fetch` bounds the whole exchange; a read timeout would let a service send slowly for ever.
+            timeout=httpx2.Timeout(None, connect=CONNECT_S),
+            # Callers bound the requests in flight. No connection is reused: a reply that a proxy sends twice would be
+            # taken for the next request's.
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+        )
+    except (ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
+        cause = _named(CERTIFICATES if isinstance(error, OSError) else PROXIES)
+        raise NoResponse(f"no connection can be made: {error}{cause}", True) from error
+
+
+async def fetch(
+    client: httpx2.AsyncClient, method: str, url: str, body: bytes | None = None, timeout_s: float = CONNECT_S
+) -> tuple[int, httpx2.Headers, bytes]:
+    """Returns a response's status, headers and whole body.
+
+    Raises:
+        NoResponse: none came within `timeout_s` seconds, or one that is compressed or longer than any.
+    """
+    try:
+        async with asyncio.timeout(timeout_s), client.stream(method, url, content=body) as response:
+            if (encoding := response.headers.get("content-encoding", "identity")) != "identity":
+                raise NoResponse(f"the reply is compressed ({encoding[:40]}), although it was requested uncompressed")
+            content = bytearray()
+            async for part in response.aiter_raw():
+                content += part
+                if len(content) > BODY_BYTES:
+                    raise NoResponse(f"the reply has more than {BODY_BYTES:,} bytes and was cut off")
+            return response.status_code, response.headers, bytes(content)
+    except TimeoutError as error:
+        raise NoResponse(f"no reply within {timeout_s:g} s") from error
+    except (httpx2.RequestError, httpx2.InvalidURL) as error:
+        unreachable, cause = isinstance(error, httpx2.ConnectError | httpx2.ProxyError), ""
+        if unreachable:
+            address = urlsplit(url)
+            direct = proxy_bypass(address.hostname or "")
+            proxies = () if direct else (f"{address.scheme}_PROXY".upper(), "ALL_PROXY")
+            cause = _named((*proxies, *(CERTIFICATES if address.scheme == "https" else ())))
+        raise NoResponse(f"{type(error).__name__}: {str(error) or 'no details'}{cause}", unreachable) from error
+
+
+def _named(variables: Sequence[str]) -> str:
+    """Names those of the environment's variables that are set, as the possible cause of a failed connection."""
+    names = [name for name in variables if os.environ.get(name) or os.environ.get(name.lower())]
+    bypass = ", or list the host in NO_PROXY" if any(name in PROXIES for name in names) else ""
+    return f"; the environment sets {' and '.join(names)}: correct or unset it{bypass}" if names else ""
