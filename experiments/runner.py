@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, UserError, first_of
@@ -16,7 +17,7 @@ from experiments.records.start import write_start
 LOST = (ModelGone, ClusterError, StoreError, AgentLost)  # what a run cannot go on without; it can be resumed
 
 
-def open_folder(config: Config, arguments: list[str]) -> RunFolder:
+def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
     """Opens the run folder to resume, or makes a new one that holds the configuration; records the command line."""
     if config.resume:
         folder = RunFolder.open(Path(config.resume))

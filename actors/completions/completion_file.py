@@ -4,6 +4,9 @@ SQLite is in the standard library, needs no server, and its transactions survive
 log, readers do not wait for writers. The log adds at most 16 MB, or one transaction, to the bound. The least recently
 used completions go first, and freed pages are used again or returned.
 
+A cache folder may come from anybody: the file is read first, and written only if its schema is exactly the one below.
+No trigger, view or computed column of another schema ever runs.
+
 A write-ahead log works on one machine only. In a folder on a network file system each machine therefore has a separate
 file, named after it, with a separate bound; machines share nothing.
 """
@@ -17,7 +20,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
@@ -26,6 +29,7 @@ from actors.messages import Completion
 
 # Raise VERSION whenever the table or the content of its keys changes: older files then start anew.
 APPLICATION, VERSION = 0x41474F52, 2
+INCREMENTAL = 2  # value of `auto_vacuum`; without it no page is ever returned
 SCHEMA = (
     "CREATE TABLE completions (key BLOB NOT NULL, used_ns INTEGER NOT NULL, stop TEXT NOT NULL,"
     " prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, text BLOB NOT NULL, tokens BLOB NOT NULL,"
@@ -47,6 +51,7 @@ OPENING_PATIENCE_S = 30.0
 # SQLite's module decodes a damaged file's names into UnicodeError, and its lengths into MemoryError.
 DISK_ERRORS = (OSError, sqlite3.Error, UnicodeError, MemoryError)
 LOG_BYTES = 16_000_000
+ENTRY_BYTES = 64_000_000  # of a completion's text, or of its tokens unpacked; a file that holds more is damaged
 LOCAL = frozenset("apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs ntfs overlay ramfs reiserfs tmpfs xfs zfs".split())
 
 
@@ -69,19 +74,40 @@ def open_file(path: Path, patience_s: float) -> sqlite3.Connection:
     """
     deadline = time.monotonic() + OPENING_PATIENCE_S
     while True:
-        db = sqlite3.connect(path, timeout=OPENING_PATIENCE_S, isolation_level=None, check_same_thread=False)
+        db = None
         try:
+            _check_schema(path)
+            db = sqlite3.connect(path, timeout=OPENING_PATIENCE_S, isolation_level=None, check_same_thread=False)
             _prepare(db)
             db.execute(f"PRAGMA busy_timeout = {round(patience_s * 1000)}")
             return db
         except BaseException as error:
-            db.close()
+            if db is not None:
+                db.close()
             if not is_busy(error) or time.monotonic() > deadline:
                 raise
         time.sleep(0.02)
 
 
+def _check_schema(path: Path) -> None:
+    """Raises sqlite3.Error for a file with another schema than this program makes. Writes nothing."""
+    if not os.path.exists(path) or (path.is_file() and not os.path.getsize(path)):
+        return
+    if not path.is_file():
+        raise sqlite3.DatabaseError("it is no plain file")
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=OPENING_PATIENCE_S, uri=True)) as db:
+        if _number(db, "user_version") < VERSION and _number(db, "application_id") == APPLICATION:
+            known = db.execute("SELECT 1 FROM sqlite_master WHERE type NOT IN ('table', 'index')").fetchone() is None
+        else:
+            made = {sql for (sql,) in db.execute("SELECT sql FROM sqlite_master LIMIT 9")}
+            known = made <= set(SCHEMA) and (not made or _number(db, "auto_vacuum") == INCREMENTAL)
+        if not known:
+            raise sqlite3.DatabaseError("the file belongs to another program, or was changed by one")
+
+
 def _prepare(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, ENTRY_BYTES)
     with _transaction(db, "DEFERRED"):  # another process may be making the file
         application, version = _number(db, "application_id"), _number(db, "user_version")
         is_new = not application and not version and not db.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -110,14 +136,21 @@ def find(db: sqlite3.Connection, key: bytes) -> Completion | None:
     stop, prompt_tokens, completion_tokens, text, tokens, checksum = row
     if not (isinstance(text, bytes) and isinstance(tokens, bytes)) or checksum != _sum(key, *row[:5]):
         raise sqlite3.DatabaseError("the file is damaged")
-    return Completion(
-        id="",
-        text=text.decode("utf-8", "surrogatepass"),
-        prompt_tokens=prompt_tokens,
-        completion_tokens=completion_tokens,
-        stop=stop,
-        tokens=tuple(map(tuple, json.loads(zlib.decompress(tokens)))) if tokens else (),
-    )
+    try:
+        listed = json.loads(zlib.decompressobj().decompress(tokens, ENTRY_BYTES)) if tokens else ()
+        completion = Completion(
+            id="",
+            text=text.decode("utf-8", "surrogatepass"),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            stop=stop,
+            tokens=tuple(map(tuple, listed)),
+        )
+    except (ValueError, TypeError, RecursionError, zlib.error) as error:
+        raise sqlite3.DatabaseError("the file is damaged") from error
+    if not isinstance(stop, str) or not storable(completion):
+        raise sqlite3.DatabaseError("the file is damaged")
+    return completion
 
 
 def storable(completion: Completion) -> bool:
@@ -155,7 +188,8 @@ def write(
 def _shrink(db: sqlite3.Connection, limit: int) -> bool:
     """Takes one step towards a file within `limit` bytes; returns True where another is necessary."""
     most = limit // _number(db, "page_size")
-    if _number(db, "page_count") <= most:
+    before = _number(db, "page_count")
+    if before <= most:
         return False
     evicted = 0
     for _ in range(EVICTIONS):
@@ -165,7 +199,8 @@ def _shrink(db: sqlite3.Connection, limit: int) -> bool:
     free = min(_number(db, "freelist_count"), _number(db, "page_count") - most, FREED)
     for _ in range(free):
         db.execute("PRAGMA incremental_vacuum(1)")  # for more pages, Python's module would free one only
-    return (evicted or free) > 0 and _number(db, "page_count") > most
+    after = _number(db, "page_count")
+    return (evicted > 0 or after < before) and after > most
 
 
 def _sum(key: bytes, stop: str, prompt_tokens: int, completion_tokens: int, text: bytes, tokens: bytes) -> int:

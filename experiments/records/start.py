@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
@@ -38,7 +39,7 @@ def program() -> str:
     return shlex.join(words or ["python", "run.py"])
 
 
-def write_start(folder: Path, arguments: list[str]) -> None:
+def write_start(folder: Path, arguments: Sequence[str]) -> None:
     """Adds this start to a run folder's starts. Raises OSError where it cannot be written."""
     line = {
         "version": project_version(),

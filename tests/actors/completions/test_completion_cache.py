@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -504,14 +505,50 @@ async def test_a_file_that_is_no_database_is_reported_once(folder: str, caplog: 
     assert database(folder).read_bytes() == b"not a database " * 1000
 
 
-async def test_another_programs_database_is_left_as_it_is(folder: str, caplog: pytest.LogCaptureFixture) -> None:
+OURS = [*completion_file.SCHEMA, "PRAGMA auto_vacuum = INCREMENTAL"]
+ROWS = "SELECT randomblob(16), 1, 'stop', 1, 1, x'00', x'', 0 FROM completions"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TABLE addresses (name)"],
+        [*OURS, f"CREATE TRIGGER more AFTER INSERT ON completions BEGIN INSERT INTO completions {ROWS}; END"],
+        [*OURS, "CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n"],
+        [*OURS[1:], "CREATE VIEW completions AS SELECT 1"],
+        [OURS[0].replace("text BLOB", "text BLOB DEFAULT (randomblob(1e9))"), *OURS[1:]],
+        OURS[:-1],  # never gives a page back
+    ],
+)
+async def test_a_database_of_another_schema_is_left_as_it_is(
+    statements: list[str], folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
     Path(folder).mkdir(parents=True)
-    with sqlite3.connect(database(folder)) as db:
-        db.execute("CREATE TABLE addresses (name)")
-    db.close()
+    with contextlib.closing(sqlite3.connect(database(folder))) as db:
+        for statement in sorted(
+            statements, key=lambda text: ("auto_vacuum" not in text, "TABLE completions" not in text)
+        ):
+            with contextlib.suppress(sqlite3.OperationalError):  # an index of a view
+                db.execute(statement)
     before = database(folder).read_bytes()
     assert "belongs to another program" in await goes_on(folder, caplog)
     assert database(folder).read_bytes() == before
+
+
+def test_tokens_that_unpack_without_end_or_are_no_list_are_damage(
+    folder: str, store: CompletionStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_many(store, range(1))
+    store.close()
+    for tokens in (zlib.compress(b"[" * 100_000_000), zlib.compress(b"[" * 100_000), zlib.compress(b"5"), b"x"):
+        with contextlib.closing(sqlite3.connect(database(folder))) as db, db:
+            [key] = db.execute("SELECT key FROM completions").fetchone()
+            checksum = completion_file._sum(key, "stop", 1, 1, b"0 " * 50, tokens)
+            db.execute("UPDATE completions SET tokens = ?, sum = ?", (tokens, checksum))
+        again = CompletionStore(folder, 10**9)
+        assert again.get(key) is None
+        again.close()
+    assert "the file is damaged" in caplog.text
 
 
 async def test_a_newer_version_is_left_alone(
