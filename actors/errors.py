@@ -8,6 +8,7 @@
     ├── AgentLost       an agent's process died with turns in flight: the discussion is replayed
     ├── MemoryLost      an agent does not remember its earlier turns: the discussion is replayed
     ├── ModelGone       no replica is left and none will come: the run ends, and nothing is recorded of it
+    ├── TooManyFailures turns keep failing: the run ends, and asks them again when it is resumed
     └── ModelError      no completion this time; asking again may work
         └── ModelLost   the model will not answer again: its process has to be started anew
 
@@ -21,6 +22,10 @@ from typing import TypeVar
 from actors.visible import visible
 
 E = TypeVar("E", bound=BaseException)
+
+# How the error of a turn begins that failed for what its question holds; a broken model or endpoint fails otherwise.
+CONTENT_FILTER = "content filter"
+DOES_NOT_FIT = "the prompt does not fit"
 
 
 class AgoraError(Exception):
@@ -60,6 +65,10 @@ class MemoryLost(AgoraError):
 
 class ModelGone(AgoraError):
     """No replica is left and none will come. It ends the run, and is never recorded as one turn's failure."""
+
+
+class TooManyFailures(AgoraError):
+    """Turns keep failing. It ends the run, which asks them again when it is resumed."""
 
 
 class ModelError(AgoraError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, UserError, first_of
+from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, TooManyFailures, UserError, first_of
 from experiments.config.config import Config
 from experiments.config.references import check_exported, resumption
 from experiments.config.saved import save
@@ -14,7 +14,8 @@ from experiments.records.recorder import RunFolder
 from experiments.records.run_files import discard, is_recorded
 from experiments.records.start import write_start
 
-LOST = (ModelGone, ClusterError, StoreError, AgentLost)  # what a run cannot go on without; it can be resumed
+# They end a run, which can be resumed.
+LOST = (ModelGone, ClusterError, StoreError, AgentLost, TooManyFailures)
 
 
 def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
@@ -44,14 +45,14 @@ def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
     return folder
 
 
-def run(plan: Plan, folder: RunFolder) -> None:
-    """Does the job of a plan in its folder.
+def run(plan: Plan, folder: RunFolder) -> bool:
+    """Does the job of a plan in its folder. Returns False where too much failed for a conclusion.
 
     Raises:
         UserError: everything that the user can put right; records stay, and the run can be resumed.
     """
     try:
-        plan.job.run(plan, folder)
+        return plan.job.run(plan, folder)
     except LOST as error:
         raise UserError(f"{error}{_how_to_resume(plan, folder)}") from error
     # Task groups wrap what a task raised; the user's own mistake in it is all that has to be reported.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from actors.agents.roles import DUMMY_SENTENCE
-from actors.errors import MemoryLost, ModelError
+from actors.errors import DOES_NOT_FIT, MemoryLost, ModelError
 from actors.messages import (
     Abilities,
     Completion,
@@ -232,7 +232,7 @@ def _does_not_fit(completion: Completion) -> str:
     # Without numbers the error tells whether the model or a server in between refused it.
     known = size or completion.error
     return (
-        f"the prompt does not fit the model's context{f' ({known})' if known else ''} and no evidence is left to cut: "
+        f"{DOES_NOT_FIT} the model's context{f' ({known})' if known else ''} and no evidence is left to cut: "
         "lower agents.budget_words, agents.max_tokens or topology.rounds, or raise model.max_model_len"
     )
 

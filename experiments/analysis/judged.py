@@ -12,6 +12,7 @@ from experiments.analysis.summary import EMBEDDED, paired_tests, rounded, verdic
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import judged, similarities
 from experiments.judging.rubric import CORRECT, GRADED, Rubric
+from experiments.records.failures import FailureSettings
 from experiments.records.recorder import RunFolder
 
 EMBEDDED_JUDGE_NOTE = "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."
@@ -24,8 +25,12 @@ def summarise(
     pairs: Sequence[tuple[str, str]],
     seed: int,
     rubric: Rubric = GRADED,
+    failures: float = FailureSettings.share,
 ) -> dict[str, Any]:
     """Returns the judgements as metrics.json holds them: the judge, its rubric, Acc* of every method, paired tests.
+
+    Answers whose judgement failed, and questions that failed, are in no mean; beyond the share `failures` of them a
+    method has no Acc* (None) and is in no pair.
 
     Raises ValueError unless the same questions, one at least, are judged for all of `methods`.
     """
@@ -41,8 +46,13 @@ def summarise(
         # Paired tests need the same questions, and a run killed while judging lacks some of one method.
         if not questions or of_method.keys() != questions:
             raise ValueError(f"{len(of_method)} answers of {method} are judged, {len(questions)} of {methods[0]}")
-    # Sorted by question id: paired tests compare by place, and order must not change a file.
-    correct = {method: [float(judgements[method][q].correct) for q in sorted(questions)] for method in methods}
+    failed = {(scored.method, scored.question) for scored in folder.scores() if scored.failed_calls}
+    correct: dict[str, dict[str, float]] = {}
+    # Sorted by question id: order must not change a file.
+    for method, of_method in judgements.items():
+        graded = [id for id in sorted(questions) if of_method[id].grade is not None and (method, id) not in failed]
+        enough = len(questions) - len(graded) <= failures * len(questions)
+        correct[method] = {id: float(of_method[id].correct) for id in graded} if enough else {}
     similar = similarities(folder)
     shares = {method: [share for (name, _), share in similar.items() if name == method] for method in methods}
     means = {method: rounded(math.fsum(of) / len(of)) for method, of in shares.items() if of}
@@ -54,7 +64,9 @@ def summarise(
         "right": rubric.right,
         "correct_from": CORRECT,
         "methods": {
-            method: _row([*judgements[method].values()], correct[method], derive_seed(seed, "bootstrap acc*", method))
+            method: _row(
+                [*judgements[method].values()], [*correct[method].values()], derive_seed(seed, "bootstrap acc*", method)
+            )
             for method in methods
         },
         "paired": paired_tests(correct, pairs, seed, "paired acc*"),
@@ -64,16 +76,15 @@ def summarise(
 
 def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -> dict[str, Any]:
     n = len(judgements)
-    # The mean grade leaves failed judgements out; Acc* counts them as wrong.
     grades = [judgement.grade for judgement in judgements if judgement.grade is not None]
     costs = {
         name: rounded(sum(getattr(judgement, name) for judgement in judgements) / n)
         for name in ("calls", "prompt_tokens", "completion_tokens")
     }
     return {
-        "acc_star": rounded(math.fsum(correct) / n),
-        "ci95": rounded(bootstrap_interval(correct, seed)),
-        "grade": rounded(sum(grades) / len(grades)) if grades else None,
+        "acc_star": rounded(math.fsum(correct) / len(correct)) if correct else None,
+        "ci95": rounded(bootstrap_interval(correct, seed)) if correct else None,
+        "grade": rounded(sum(grades) / len(grades)) if grades and correct else None,
         # Counts of the grades 1 to 5.
         "grades": [grades.count(grade) for grade in range(1, 6)],
         "failed": n - len(grades),
@@ -92,5 +103,8 @@ def notes(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"Share of the descriptions of the graph's pictures that the judge finds the same as people's: {shares}."
     failed = sum(row["failed"] for row in summary["methods"].values())
     if failed:
-        yield f"{failed:,} of its judgements failed (no grade could be read): these answers count as wrong for Acc*."
+        yield f"{failed:,} of its judgements failed: these answers are not in Acc*; a resumed run judges them again."
+    lacking = [method for method, row in summary["methods"].items() if row["acc_star"] is None]
+    if lacking:
+        yield f"Too few answers were judged for an Acc* of {', '.join(lacking)} (failures.share)."
     yield from verdicts(summary["paired"], "Acc*")

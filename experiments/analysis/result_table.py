@@ -93,8 +93,10 @@ def number(key: str, form: str = ".3f", missing: str = "", scale: float = 1) -> 
     return cell
 
 
-def with_interval(mean: float, ci95: Sequence[float]) -> str:
-    """A mean with its interval in brackets."""
+def with_interval(mean: float | None, ci95: Sequence[float] | None) -> str:
+    """A mean with its interval in brackets, or a dash without one."""
+    if mean is None or ci95 is None:
+        return "-"
     low, high = ci95
     return f"{mean:.3f} ({low:.3f}-{high:.3f})"
 

@@ -14,6 +14,7 @@ from experiments.analysis.summary import (
     TRAINING_TOKENS,
     TROUBLES,
     Metrics,
+    failure_notes,
     model_notes,
     verdicts,
 )
@@ -52,8 +53,8 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Cell]:
     columns |= {
         "prompt\ntokens": number("prompt_tokens", ",.0f"),
         "reply\ntokens": number("completion_tokens", ",.0f"),
-        "calls": lambda row: tenths(row["calls"]),
-        "edges": lambda row: tenths(row["edges"]),
+        "calls": lambda row: "" if row["calls"] is None else tenths(row["calls"]),
+        "edges": lambda row: "" if row["edges"] is None else tenths(row["edges"]),
     }
     if _any(metrics, TRAINING_TOKENS):
         columns["train\nMtok"] = number(TRAINING_TOKENS, ".2f", scale=1e6)
@@ -88,6 +89,7 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     if _any(metrics, TRAINING_TOKENS):
         yield "Train: millions of tokens of all discussions that a graph was learned from."
     yield from shared_notes([metrics])
+    yield from failure_notes(metrics)
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."

@@ -16,11 +16,15 @@ from topologies.wiring import Floats
 MOST_VALUES = 20  # values per tag; a tag with more, such as an id or a page title, would fill a report with tiny groups
 
 
-def by_method(run: RunFolder) -> dict[str, dict[str, Scored]]:
-    """Reads every method's answers by question id, in the ids' order; a group's questions count as one."""
+def by_method(run: RunFolder, failed: bool = False) -> dict[str, dict[str, Scored]]:
+    """Reads every method's answers by question id, in the ids' order; a group's questions count as one.
+
+    failed: with those in whose discussion a turn failed, which count in no mean and no comparison.
+    """
     answers: dict[str, dict[str, Scored]] = {}
     for scored in by_question(run.scores()):
-        answers.setdefault(scored.method, {})[scored.question] = scored
+        if failed or not scored.failed_calls:
+            answers.setdefault(scored.method, {})[scored.question] = scored
     # Records come in the order of completion, which no sum may depend on.
     return {method: dict(sorted(of_method.items())) for method, of_method in answers.items()}
 
@@ -52,7 +56,7 @@ def by_tag(
 
     utilities: by method and question. tags: by question; a value of several, such as `IMG+TXT`, counts as each.
     Returns the number of `questions` and each method's mean `utility`, by tag and value in alphabetical order, without
-    tags that have one value only.
+    tags that have one value only. A mean is over the questions that the method has; there is none without any.
     """
     parts: dict[str, dict[str, list[str]]] = {}
     # Sorted, because records come in the order of completion, which differs between runs.
@@ -67,8 +71,9 @@ def by_tag(
                 "questions": len(questions),
                 # `fsum` is exact, so that the sum does not depend on the order of its terms.
                 "utility": {
-                    method: math.fsum(scores[question] for question in questions) / len(questions)
+                    method: math.fsum(own) / len(own)
                     for method, scores in utilities.items()
+                    if (own := [scores[question] for question in questions if question in scores])
                 },
             }
             for value, questions in sorted(values.items())

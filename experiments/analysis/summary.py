@@ -15,10 +15,11 @@ from typing import Any
 from actors.messages import derive_seed
 from experiments.analysis.scores import by_method, by_tag
 from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
-from experiments.analysis.turn_counts import count_turns
+from experiments.analysis.turn_counts import by_phase, count_turns
 from experiments.attacks.attack_metrics import attackers_found, mean_by_round
 from experiments.metrics.answer_metrics import PATH_METRICS
 from experiments.records.checkpoint import LEARNING
+from experiments.records.failures import FailureSettings
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.run_files import write_atomically
@@ -46,6 +47,7 @@ class RunFacts:
     """A run's names, and the methods and pairs that it compared.
 
     metric: the name of the data set's utility (EM, accuracy). pairs: the first minus the second of each is tested.
+    failures: the share of a method's questions that may have failed for anything to be concluded about it.
     """
 
     experiment: str
@@ -55,6 +57,7 @@ class RunFacts:
     methods: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...] = ()
     seed: int = 0
+    failures: float = FailureSettings.share
 
 
 def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
@@ -62,10 +65,12 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
 
     - A row has `cut_turns` where any method had one, and `strict_em` where all of the method's answers have it.
     - `parts` are the means `by_tag`.
+    - `failures` has the phases in which turns failed. Failed questions are in no mean; a method with more of them than
+      `facts.failures` has no means (None) and is in no pair.
 
     Raises ValueError unless all methods have answered the same questions, one at least.
     """
-    recorded = by_method(run)
+    recorded = by_method(run, failed=True)
     answers = {method: recorded.get(method, {}) for method in facts.methods}
     # Methods without any answer get an empty entry, so that the check below reports them.
     first = answers[facts.methods[0]]
@@ -74,7 +79,12 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
             raise ValueError(f"{method} has answered {len(of_method)} questions, {facts.methods[0]} {len(first)}")
     # Shown for all methods or for none: a table needs the same columns in every row.
     cut = any(scored.cut_turns for of_method in answers.values() for scored in of_method.values())
-    utilities = {method: {id: scored.utility for id, scored in of.items()} for method, of in answers.items()}
+    sound = {method: {id: one for id, one in of.items() if not one.failed_calls} for method, of in answers.items()}
+    for method, of_method in sound.items():
+        if len(first) - len(of_method) > facts.failures * len(first):
+            sound[method] = {}
+    utilities = {method: {id: scored.utility for id, scored in of.items()} for method, of in sound.items()}
+    failures = _failures(run, answers, sound)
     parts = by_tag(utilities, {id: scored.tags for id, scored in first.items()})
     return {
         "experiment": facts.experiment,
@@ -83,7 +93,12 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
         "questions": len(first),
         "methods": {
             method: rounded(
-                _row(method, list(of_method.values()), facts.seed, cut)
+                _row(method, list(sound[method].values()), facts.seed)
+                | {
+                    name: sum(getattr(scored, name) for scored in of_method.values())
+                    for name in TROUBLES
+                    if cut or name != CUT
+                }
                 | _turns(run, method)
                 | _training(run.learned(method))
                 # Only a learned graph ranks edges, and only under attack is there a rank to check.
@@ -91,28 +106,66 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
             )
             for method, of_method in answers.items()
         },
-        "paired": paired_tests(
-            # `by_method` sorts by question id, so places correspond between methods.
-            {method: [*scores.values()] for method, scores in utilities.items()},
-            facts.pairs,
-            facts.seed,
-            "paired",
-        ),
+        "paired": paired_tests(utilities, facts.pairs, facts.seed, "paired"),
         **({"parts": rounded(parts)} if parts else {}),
+        **({"failures": failures} if failures else {}),
     }
+
+
+def _failures(
+    run: RunFolder, answers: Mapping[str, Mapping[str, Scored]], sound: Mapping[str, Mapping[str, Scored]]
+) -> dict[str, Metrics]:
+    """Counts failed turns by phase, with the commonest reason, and the questions that a method lost by them."""
+    found = {}
+    for phase, counts in by_phase(run, answers, failed=True).items():
+        found[phase] = {"turns": counts.turns, "failed": counts.failed, "reason": counts.failure}
+        if phase in answers:
+            lost = sum(bool(scored.failed_calls) for scored in answers[phase].values())
+            found[phase] |= {"questions": lost, "concluded": bool(sound[phase])}
+    return found
+
+
+def broken(metrics: Metrics) -> list[str]:
+    """Returns the methods about which nothing is concluded, since too many of their questions failed."""
+    return [name for name, counted in metrics.get("failures", {}).items() if not counted.get("concluded", True)]
+
+
+def inconclusive(metrics: Metrics) -> str:
+    """Names the methods about which nothing is concluded, and why; empty without any."""
+    notes = [note for note in failure_notes(metrics) if note.partition(":")[0] in broken(metrics)]
+    unjudged = [
+        name for name, row in metrics.get("judged", {"methods": {}})["methods"].items() if row["acc_star"] is None
+    ]
+    notes += [f"too few answers were judged for an Acc* of {', '.join(unjudged)}"] if unjudged else []
+    return " ".join(notes)
+
+
+def failure_notes(metrics: Metrics) -> Iterator[str]:
+    """Yields a line for each phase in which turns failed."""
+    for phase, counted in metrics.get("failures", {}).items():
+        line = f"{phase}: {counted['failed']:,} of {counted['turns']:,} turns failed, most often: {counted['reason']}."
+        if "questions" in counted:
+            of = f"{counted['questions']:,} of its {metrics['questions']:,} questions"
+            line += f" {of} failed by it and are in no mean and no comparison."
+        if not counted.get("concluded", True):
+            line += " These are too many for a conclusion (failures.share); a resumed run asks them again."
+        yield line
 
 
 def paired_tests(
-    scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple[str, str]], seed: int, purpose: str
+    scores: Mapping[str, Mapping[str, float]], pairs: Sequence[tuple[str, str]], seed: int, purpose: str
 ) -> dict[str, Metrics]:
     """Returns a `PairedTest` of every pair as metrics.json has it, with `p_holm`: adjusted for their number.
 
-    scores: by method, of the same questions in the same order. purpose: gives these tests draws that no others have.
+    scores: by method and question; a pair is compared on the questions that both have, if any. purpose: gives these
+        tests draws that no others have.
     """
-    tests = {
-        f"{better} vs {rival}": paired_test(scores[better], scores[rival], derive_seed(seed, purpose, better, rival))
-        for better, rival in pairs
-    }
+    tests = {}
+    for better, rival in pairs:
+        if shared := sorted(scores[better].keys() & scores[rival].keys()):
+            ours, theirs = ([scores[method][question] for question in shared] for method in (better, rival))
+            test = paired_test(ours, theirs, derive_seed(seed, purpose, better, rival))
+            tests[f"{better} vs {rival}"] = test
     # All tests of one table are corrected together: a reader picks from all of them.
     adjusted = holm([test["p_value"] for test in tests.values()])
     return {pair: rounded({**test, "p_holm": p}) for (pair, test), p in zip(tests.items(), adjusted, strict=True)}
@@ -153,8 +206,10 @@ def write(run: RunFolder, metrics: Metrics) -> None:
     write_atomically(run.metrics, (json.dumps(metrics, indent=2) + "\n").encode())
 
 
-def _row(method: str, answers: Sequence[Scored], seed: int, cut: bool) -> Metrics:
+def _row(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
     n = len(answers)
+    if not n:
+        return dict.fromkeys(("utility", "ci95", "f1", *COSTS))
 
     def mean_and_interval(name: str, values: Sequence[float], draws: str) -> Metrics:
         interval = bootstrap_interval(values, derive_seed(seed, draws, method))
@@ -168,7 +223,6 @@ def _row(method: str, answers: Sequence[Scored], seed: int, cut: bool) -> Metric
         row |= mean_and_interval(STRICT, strict, "bootstrap strict_em")
     row["f1"] = math.fsum(scored.f1 for scored in answers) / n
     row |= {name: sum(getattr(scored, name) for scored in answers) / n for name in COSTS}
-    row |= {name: sum(getattr(scored, name) for scored in answers) for name in TROUBLES if cut or name != CUT}
     # An attack with a target, over the questions that have one: None, not 0, where a question had none.
     attacked = [scored for scored in answers if scored.attack_success is not None]
     if attacked:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from actors.messages import Status, Trace
 from experiments.analysis.result_table import ResultTable
+from experiments.records.failures import kind_of
 from experiments.records.recorder import RunFolder
 
 HEADERS = ("turns of", "turns", "read at once", "read after a repair", "not read", "failed", "repair tokens")
 REASONS = ("turns of", "turns", "reason")
 MOST_REASONS = 12  # rows for one method; the rest are one row
-UNREAD = "the reply could not be read"
-_NUMBER = re.compile(r"\d[\d.,]*(?<=\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +26,7 @@ class TurnCounts:
     tokens: of all turns, prompt and completion.
     repair_tokens: of second replies; None where the trace of a repaired turn was written before they were counted.
     reasons: turns by why they failed or could not be read, with the numbers in a reason as N.
+    failure: the commonest reason of those that failed.
     """
 
     turns: int
@@ -40,6 +39,7 @@ class TurnCounts:
     tokens: int
     repair_tokens: int | None
     reasons: Mapping[str, int]
+    failure: str = ""
 
     @property
     def repair_share(self) -> float | None:
@@ -52,6 +52,7 @@ def count_turns(traces: Iterable[Trace]) -> TurnCounts:
     turns = at_once = repairs = failed = unread = silent = tokens = repair_tokens = 0
     known = True
     reasons: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
     for turn in (turn for trace in traces for turn in trace.turns):
         if turn.status is Status.OK and not turn.calls:
             continue
@@ -67,9 +68,8 @@ def count_turns(traces: Iterable[Trace]) -> TurnCounts:
         unread += turn.status is Status.UNPARSED
         silent += turn.status is Status.OK and not turn.states_anything
         if turn.status is not Status.OK:
-            # One line that a page can show, whatever a model or an endpoint wrote, with numbers as N.
-            line = _NUMBER.sub("N", "".join(char if char.isprintable() else " " for char in turn.error))
-            reasons[" ".join(line.split())[:200] or UNREAD] += 1
+            reasons[kind_of(turn.error)] += 1
+            errors[kind_of(turn.error)] += turn.status is Status.FAILED
     return TurnCounts(
         turns=turns,
         at_once=at_once,
@@ -82,16 +82,24 @@ def count_turns(traces: Iterable[Trace]) -> TurnCounts:
         repair_tokens=repair_tokens if known else None,
         # By number, then by text: the order of the traces must not show.
         reasons=dict(sorted(reasons.items(), key=lambda counted: (-counted[1], counted[0]))),
+        failure=min(errors, key=lambda error: (-errors[error], error)) if failed else "",
     )
 
 
-def by_phase(run: RunFolder, methods: Iterable[str]) -> dict[str, TurnCounts]:
-    """Counts the turns of each method, then of each stage of learning, without empty phases."""
-    counts = {method: count_turns(run.traces(f"evaluate-{method}")) for method in methods}
+def by_phase(run: RunFolder, methods: Iterable[str], failed: bool = False) -> dict[str, TurnCounts]:
+    """Counts the turns of each method, then of each stage of learning, without empty phases.
+
+    failed: only of phases in which a turn failed, which is found without decoding the others.
+    """
+    phases = {method: (run, f"evaluate-{method}") for method in methods}
     for graph in run.all_learned():
         for path in graph.training_traces():
-            label = f"learning {graph.name}, stage {path.stem.removeprefix('train-')}"
-            counts[label] = count_turns(graph.traces(path.stem))
+            phases[f"learning {graph.name}, stage {path.stem.removeprefix('train-')}"] = graph, path.stem
+    counts = {
+        label: count_turns(folder.traces(phase))
+        for label, (folder, phase) in phases.items()
+        if not failed or folder.failed(phase)
+    }
     return {label: of_phase for label, of_phase in counts.items() if of_phase.turns}
 
 

@@ -22,6 +22,7 @@ from experiments.config.setting_groups import (
 )
 from experiments.datasets.kind import DataSettings
 from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.records.failures import FailureSettings
 from experiments.records.tracking import WandbSettings
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.method import DefenceSettings, SystemSettings
@@ -90,13 +91,14 @@ class Config:
     attack: AttackSettings = setting(factory=AttackSettings, when=DISCUSSES)
     defence: DefenceSettings = setting(factory=DefenceSettings, when=f"watches, {DISCUSSES}")
     systems: SystemSettings = setting(factory=SystemSettings, when=f"read_by_methods, {DISCUSSES}")
+    failures: FailureSettings = setting(factory=FailureSettings, when=DISCUSSES)
     sweep: SweepSettings = setting(factory=SweepSettings)
     ray: RaySettings = setting(factory=RaySettings)
     wandb: WandbSettings = setting(factory=WandbSettings)
 
 
 # None of these changes an answer.
-HOW_IT_RUNS = ("concurrency", "figures", "runtime", "ray", "wandb", "completions", "costs", "cache")
+HOW_IT_RUNS = ("concurrency", "figures", "runtime", "ray", "wandb", "completions", "costs", "cache", "failures")
 # Neither do these of a model.
 _OF_A_MODEL = """replicas capacity gpus hang_s key_env timeout_s retries requests_per_minute
     tokens_per_minute""".split()

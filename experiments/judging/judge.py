@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from actors.errors import ModelError
-from actors.messages import Abilities, Completion, FieldKind, Grading, Request, Usage, derive_seed
+from actors.messages import Abilities, Completion, FieldKind, Grading, Request, Status, Usage, derive_seed
 from actors.models import Model, abilities_of
 from actors.prompting.form import Form, as_json, in_lines, schema, still_asked
 from actors.prompting.prompt import CHOICES, QUESTION, REPLY_FORM, is_enforced, repair_request
@@ -47,6 +47,13 @@ class Judgement:
             raise ValueError(f"expected a grade from 1 to 5 or none, and counts, not {self.grade!r} and {counts}")
         if not (isinstance(self.reason, str) and isinstance(self.error, str)):
             raise ValueError("expected a reason and an error in words")
+
+    @property
+    def status(self) -> Status:
+        """How it ended: `unparsed` where the judge replied, but gave no grade that can be read."""
+        if self.grade is not None:
+            return Status.OK
+        return Status.UNPARSED if self.completion_tokens else Status.FAILED
 
     @property
     def correct(self) -> bool:

@@ -1,8 +1,7 @@
 """Judges a whole run: its answers in judgements.jsonl, and agents' descriptions of pictures in scenes.jsonl.
 
-judgements.jsonl has a line for every line of scores.jsonl, in their order. A killed run judges only what is missing. A
-judgement that failed stays in the file as such; to have these judged again, delete judgements.jsonl and resume: with
-the completion cache only they are computed anew.
+judgements.jsonl has a line for every line of scores.jsonl, in their order. A resumed run judges only what is missing or
+has failed.
 
 scenes.jsonl is for Sim. of MH-MMKG's Table 4: whether an agent's description of an entity's pictures shows the same as
 people's. It has a line for every description of an entity that people described too, and is written at once, when all
@@ -24,13 +23,13 @@ from experiments.datasets.item import Item
 from experiments.judging.judge import Judge, Judgement
 from experiments.judging.rubric import GRADED, SAME_SCENE, Rubric
 from experiments.records import jsonl
+from experiments.records.failures import Breaker
 from experiments.records.progress import Progress
-from experiments.records.recorder import RunFolder
+from experiments.records.recorder import JUDGEMENTS, SCENES, RunFolder
 from experiments.records.records import Scored
 from experiments.records.run_files import write_atomically
 from topologies.answers import wording
 
-JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"
 DAMAGED = "delete the file to judge again"
 
 
@@ -76,9 +75,10 @@ async def judge_run(
     items: Mapping[str, Item],
     concurrency: int,
     progress: Progress,
+    breaker: Breaker,
     rubric: Rubric = GRADED,
 ) -> None:
-    """Judges every answer in scores.jsonl that is not judged yet.
+    """Judges every answer in scores.jsonl that is not judged yet, or whose judgement failed.
 
     Call it while the folder's `Recorder` is open, which keeps other writers out.
 
@@ -88,16 +88,21 @@ async def judge_run(
 
     Raises:
         UserError: the file cannot be written, or holds judgements of other answers, another judge or another rubric.
+        TooManyFailures: judgements keep failing.
     """
     path = folder.path / JUDGEMENTS
     digest = judge.digest(rubric)
-    done, size = _judged_before(folder, digest)
+    done, size, known = _judged_before(folder, digest)
     # Counted first, for the progress bar: records are streamed and never all in memory.
     total = sum(1 for _ in folder.scores())
     bar = progress.phase(f"judging with {judge.name}", total=total, done=done)
 
     async def grade(scored: Scored) -> Judgement:
-        return await judge.grade(items[scored.question], scored.answer, rubric)
+        if (scored.method, scored.question) in known:
+            return known[scored.method, scored.question]
+        judgement = await judge.grade(items[scored.question], scored.answer, rubric)
+        breaker.count(("the judge",), judgement.status, judgement.error)
+        return judgement
 
     with path.open("ab", buffering=0) as file:
         file.truncate(size)  # without a half-written last line
@@ -108,10 +113,12 @@ async def judge_run(
             bar.advance()
 
 
-def _judged_before(folder: RunFolder, digest: str) -> tuple[int, int]:
-    """Number and size in bytes of the judgements that match the scores, line by line."""
+def _judged_before(folder: RunFolder, digest: str) -> tuple[int, int, dict[tuple[str, str], Judgement]]:
+    """Number and size in bytes of the judgements before the first that failed, and those after it by answer."""
     path = folder.path / JUDGEMENTS
-    number = size = 0
+    done = size = 0
+    after: dict[tuple[str, str], Judgement] = {}
+    failed = False
     scores = folder.scores()
     for number, line in enumerate(jsonl.lines(path), start=1):
         judgement = jsonl.decoded(path, number, line, Judged.decode, DAMAGED)
@@ -123,8 +130,12 @@ def _judged_before(folder: RunFolder, digest: str) -> tuple[int, int]:
         # Grades of two judges or rubrics must not be averaged.
         if judgement.judge != digest:
             raise UserError(f"{path} was written by another judge or with another rubric; delete it to judge again")
-        size += len(line)
-    return number, size
+        failed = failed or judgement.judgement.grade is None
+        if not failed:
+            done, size = number, size + len(line)
+        elif judgement.judgement.grade is not None:
+            after[judgement.method, judgement.question] = judgement.judgement
+    return done, size, after
 
 
 @runtime_checkable
@@ -141,9 +152,9 @@ def scenes(folder: RunFolder) -> Iterator[Judged]:
 
 
 def similarities(folder: RunFolder) -> dict[tuple[str, str], float]:
-    """By method and question, the share of descriptions that show the same as people's; a failed judgement is a no."""
+    """By method and question, the share of descriptions that show the same as people's, of those that were judged."""
     verdicts: dict[tuple[str, str], list[bool]] = {}
-    for scene in scenes(folder):
+    for scene in (scene for scene in scenes(folder) if scene.judgement.grade is not None):
         verdicts.setdefault((scene.method, scene.question), []).append(scene.judgement.correct)
     return {key: sum(same) / len(same) for key, same in verdicts.items()}
 
@@ -155,18 +166,20 @@ async def judge_scenes(
     methods: Sequence[str],
     concurrency: int,
     progress: Progress,
+    breaker: Breaker,
 ) -> None:
     """Judges every description in the methods' traces whose entity people described too.
 
     Raises:
         UserError: the file is of another judge or rubric.
+        TooManyFailures: judgements keep failing.
     """
     digest = judge.digest(SAME_SCENE)
-    known = next(scenes(folder), None)
-    if known is not None:
-        # Written at once, so a file that is there is whole.
-        if known.judge != digest:
-            raise UserError(f"{folder.path / SCENES} was written by another judge or with another rubric; delete it")
+    known = list(scenes(folder))
+    if known and known[0].judge != digest:
+        raise UserError(f"{folder.path / SCENES} was written by another judge or with another rubric; delete it")
+    # Written at once, so a file that is there is whole.
+    if known and all(scene.judgement.grade is not None for scene in known):
         return
     by_name = {wording(entity): caption for entity, caption in captions.items()}
     described = [
@@ -183,7 +196,9 @@ async def judge_scenes(
     async def grade(scene: tuple[str, str, str, str]) -> Judgement:
         _, _, entity, text = scene
         question = Question(f"scene/{entity}", f"What do the pictures of {entity} show?")
-        return await judge.grade(Item(question, (by_name[wording(entity)],)), text, SAME_SCENE)
+        judgement = await judge.grade(Item(question, (by_name[wording(entity)],)), text, SAME_SCENE)
+        breaker.count(("the judge",), judgement.status, judgement.error)
+        return judgement
 
     lines = []
     async for (method, question, entity, _), judgement in in_order(iter(described), grade, concurrency):

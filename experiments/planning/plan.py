@@ -49,8 +49,8 @@ class Job:
     def check_counted(self, plan: Plan) -> None:
         """Raises UserError where a dry run cannot count the job."""
 
-    def run(self, plan: Plan, folder: RunFolder) -> None:
-        """Does the job in its folder, from where it was left.
+    def run(self, plan: Plan, folder: RunFolder) -> bool:
+        """Does the job in its folder, from where it was left. Returns False where too much failed for a conclusion.
 
         Raises:
             UserError: anything that the user can put right; records stay, and the run can be resumed.

@@ -199,6 +199,12 @@ def cut_to(path: Path, size: int) -> None:
     os.truncate(path, size)
 
 
+def drop(path: Path, places: Container[int]) -> None:
+    """Removes the lines that begin at some places of a file, and makes it plain. Raises OSError without room."""
+    write_atomically(path, (line for place, line in placed(path) if place not in places))
+    compressed(path).unlink(missing_ok=True)
+
+
 def make_plain(path: Path) -> None:
     """Makes a compressed file plain, so that it can be appended to. Raises OSError without room."""
     packed = compressed(path)

@@ -15,7 +15,8 @@ Long files of traces are compressed when the run ends (`jsonl.py`).
 
 A checkpoint has the sizes of the training records, so resuming cuts them back to these. Evaluated questions need no
 checkpoint: those with a complete trace and score count. A kill leaves at most one trace without its score; a power cut
-may leave more, and resuming moves the complete ones to `<name>.unmatched`.
+may leave more, and resuming moves the complete ones to `<name>.unmatched`. Resuming also drops questions with a turn
+that failed for another reason than the question itself: they are asked again, and all answers are judged again.
 """
 
 from __future__ import annotations
@@ -39,16 +40,18 @@ from typing import Self
 import numpy as np
 
 from actors.errors import UserError
-from actors.messages import Trace
+from actors.messages import Status, Trace
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.records import jsonl
 from experiments.records.checkpoint import LEARNING, Checkpoint
+from experiments.records.failures import of_question
 from experiments.records.jsonl import DAMAGED
 from experiments.records.records import LearningStep, Scored, decode_trace, encode_trace
 from experiments.records.run_files import check_plain, write_atomically
 
 SCORES = "scores.jsonl"
+JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"  # what a judge found (`judging/`)
 LOST = "restore it from a copy, or start a new run, which finds its model's replies in the completion cache"
 
 log = logging.getLogger(__name__)
@@ -120,6 +123,11 @@ class RunFolder:
         """The plain path of each stage's traces; in the folder of a learned graph."""
         return jsonl.files(self.path / "traces", "train-*.jsonl")
 
+    def failed(self, phase: str) -> bool:
+        """True if a turn of a phase failed; traces are not decoded for it."""
+        # A quotation mark inside a text is escaped, so this is always a field.
+        return any(b'"status":"failed"' in line for line in jsonl.lines(self.path / f"traces/{phase}.jsonl"))
+
     def count(self, phase: str) -> int:
         """Counts the traces of a phase as lines: decoding them would cost far more."""
         return sum(1 for _ in jsonl.lines(self.path / f"traces/{phase}.jsonl"))
@@ -160,11 +168,7 @@ class _Writer:
         with ExitStack() as undo:  # closes the files when anything below fails
             undo.callback(self.close)
             (run.path / "traces").mkdir(parents=True, exist_ok=True)
-            try:
-                # The kernel releases the lock when the process dies, so no stale lock stops a resumption.
-                fcntl.flock(self._file(lock), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise UserError(f"{run.path} is being written by another process; wait for it or stop it") from error
+            self._lock(lock)
             # Only under the lock: before it another process may be writing these files.
             self._cut()
             # All went well, so the files stay open until `close`.
@@ -179,6 +183,13 @@ class _Writer:
     def close(self) -> None:
         self._open.close()
         self._files.clear()
+
+    def _lock(self, name: str) -> None:
+        try:
+            # The kernel releases the lock when the process dies, so no stale lock stops a resumption.
+            fcntl.flock(self._file(name), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{self.run.path} is being written by another process; wait for it or stop it") from error
 
     def _cut(self) -> None:
         """Cuts off whatever a killed run left incomplete."""
@@ -234,31 +245,45 @@ class Recorder(_Writer):
         return scored
 
     def _cut(self) -> None:
-        """Notes the questions with a complete trace and score, by method; cuts off the others."""
+        """Notes the questions with a complete trace and score by method; cuts off others and drops failed ones."""
         done: dict[str, set[str]] = {}
         kept = {SCORES: 0}
         traces: dict[str, Iterator[bytes]] = {}
+        # Places of the lines to drop, by file.
+        failed: dict[str, set[int]] = {}
         path = self.run.path
         evaluations = jsonl.files(path / "traces", "evaluate-*.jsonl")
         scores = list(_scores(path / SCORES))
         self._check_both_there(evaluations, {scored.method for _, scored in scores})
         for line, scored in scores:
             name = _evaluation(scored.method)
-            # Each method's traces are in the order of its scores.
-            trace = next(traces.setdefault(name, jsonl.lines(path / name)), None)
-            # The score of a trace that did not reach the disk; later ones were written after it and are asked again.
-            if trace is None:
-                break
             finished = done.setdefault(scored.method, set())
-            answered = jsonl.decoded(path / name, len(finished) + 1, trace, _answered, DAMAGED)
-            if answered != (scored.question, scored.answer):
-                raise UserError(f"{path / name} and {path / SCORES} list different answers; {DAMAGED}")
+            # Each method's traces are in the order of its scores.
+            for trace in traces.setdefault(name, jsonl.lines(path / name)):
+                place, kept[name] = kept.get(name, 0), kept.get(name, 0) + len(trace)
+                question, answer, again = jsonl.decoded(path / name, len(finished) + 1, trace, _answered, DAMAGED)
+                if again:
+                    failed.setdefault(name, set()).add(place)
+                if (question, answer) == (scored.question, scored.answer):
+                    break
+                # A kill may have dropped the score of a failed question, and not its trace yet.
+                if not again:
+                    raise UserError(f"{path / name} and {path / SCORES} list different answers; {DAMAGED}")
+            # The score of a trace that did not reach the disk; later ones were written after it and are asked again.
+            else:
+                break
+            if again:
+                failed.setdefault(SCORES, set()).add(kept[SCORES])
+            else:
+                finished.add(scored.question)
             kept[SCORES] += len(line)
-            kept[name] = kept.get(name, 0) + len(trace)
-            finished.add(scored.question)
+        if failed:
+            for judged in (JUDGEMENTS, SCENES):
+                (path / judged).unlink(missing_ok=True)
         # Also of methods without any complete question: their half-written files become empty.
         for file in [path / SCORES, *evaluations]:
-            size = kept.get(file.relative_to(path).as_posix(), 0)
+            name = file.relative_to(path).as_posix()
+            size = kept.get(name, 0)
             after = jsonl.lines(file, size)
             first = list(islice(after, 2))
             # One line is what a kill leaves, and it is written again. More are kept in a file of their own.
@@ -268,6 +293,12 @@ class Recorder(_Writer):
                     unmatched.flush()
                     os.fsync(unmatched.fileno())
             jsonl.cut_to(file, size)
+            if name in failed:
+                jsonl.drop(file, failed[name])
+                # The name is another file's now.
+                if name in self._files:
+                    self._files.pop(name).close()
+                    self._lock(name)
         self._done = done
 
     def _check_both_there(self, evaluations: Sequence[Path], scored: set[str]) -> None:
@@ -367,7 +398,9 @@ def _evaluation(method: str) -> str:
 _hash = partial(hashlib.blake2b, digest_size=16)
 
 
-def _answered(line: str) -> tuple[str, str | None]:
+def _answered(line: str) -> tuple[str, str | None, bool]:
+    """The question, its answer, and whether it is to be asked again."""
     # Decoding a whole trace of every question would make resumption slow.
     trace = json.loads(line)
-    return trace["question"], trace.get("answer")
+    failed = (turn.get("error", "") for turn in trace["turns"] if turn.get("status") == Status.FAILED)
+    return trace["question"], trace.get("answer"), not all(map(of_question, failed))

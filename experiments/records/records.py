@@ -92,7 +92,7 @@ _TRACE = TypeAdapter(tuple[Trace], config=STRICT)
 Matrix = list[list[Share | None]]
 
 # Fields of a group that are the sum over its questions.
-SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns", "cut_turns")
+SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns", "cut_turns", "failed_calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,7 @@ class Scored:
     Attributes:
         edges: distinct edges, spatial and temporal, that the discussion used in any round.
         failed_turns: turns that failed or could not be parsed.
+        failed_calls: those of them whose model or agent failed. With one, the question is in no mean and no comparison.
         cut_turns: turns without some of their evidence, because the prompt would not have fitted the model's context.
         attack_success, infection, carried: see `attacks.metrics.Harm`; only for an attack with a target.
         path_precision, path_recall, edge_precision, edge_recall: see `path_metrics`; only for a method that follows
@@ -185,6 +186,7 @@ class Scored:
     group: str = ""
     strict_em: Share | None = None
     path_count: Count | None = None
+    failed_calls: Count = 0
 
     @staticmethod
     def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
@@ -214,11 +216,14 @@ class Scored:
             group=item.group,
             strict_em=score.strict_em,
             path_count=None if trace.paths is None else len(trace.paths),
+            failed_calls=sum(turn.status is Status.FAILED for turn in trace.turns),
         )
 
     def encode(self) -> str:
         # asdict would copy `tags` by its own type, which a loader may have made read-only.
         fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__} | {"tags": dict(self.tags)}
+        if not self.failed_calls:
+            del fields["failed_calls"]
         return json.dumps(fields, separators=(",", ":"))
 
     @staticmethod

@@ -28,6 +28,7 @@ def about_methods(plan: Plan, dataset: Dataset, answering: str) -> summary.RunFa
         methods=tuple(method.name for method in plan.methods),
         pairs=compared_pairs(plan.methods),
         seed=config.seed,
+        failures=config.failures.share,
     )
 
 
@@ -38,8 +39,10 @@ def timed(config: Config) -> bool:
 
 def conclude(
     plan: Plan, folder: RunFolder, about: summary.RunFacts, tracker: Tracker, trial: bool = False
-) -> tuple[summary.Metrics, Usage]:
-    """Writes metrics.json, figures and the report, all from the records; returns the metrics and the run's usage.
+) -> tuple[summary.Metrics, Usage, str]:
+    """Writes metrics.json, figures and the report, all from the records.
+
+    Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
 
     Args:
         trial: it is a trial of a sweep, which draws figures with `figures=true` only, one at a time: its neighbours
@@ -49,7 +52,9 @@ def conclude(
     metrics = summary.summarise(folder, about)
     if judge:
         name = model_name(judge.settings)
-        metrics["judged"] = judged.summarise(folder, name, about.methods, about.pairs, config.seed, plan.rubric)
+        metrics["judged"] = judged.summarise(
+            folder, name, about.methods, about.pairs, config.seed, plan.rubric, config.failures.share
+        )
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
     drawn = []
@@ -61,7 +66,7 @@ def conclude(
     tracker.summary(metrics, drawn, used)
     facts = _searched(config.retrieval) if plan.has_library else []
     write_run_report(folder, metrics, about.metric, about.methods[-1], drawn, facts=facts)
-    return metrics, used
+    return metrics, used, summary.inconclusive(metrics)
 
 
 def _searched(retrieval: RetrievalSettings) -> list[tuple[str, str]]:

@@ -29,15 +29,18 @@ class DiscussionJob(Job):
         """Does the work, once agents and learners are up. Raises UserError for anything that the user can put right."""
         raise NotImplementedError
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> None:
-        """Sums up the records, once all agents are gone; `answering` is the name of the model that answered."""
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
+        """Sums up the records, once all agents are gone; `answering` is the name of the model that answered.
+
+        Returns False where too much has failed for a conclusion.
+        """
         raise NotImplementedError
 
     def draws(self, config: Config) -> bool:
         """True if figures are drawn at the end."""
         return config.figures is not False
 
-    def run(self, plan: Plan, folder: RunFolder) -> None:
+    def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
         cache = inputs.open_cache(config)
         for method in plan.learners:
@@ -62,7 +65,7 @@ class DiscussionJob(Job):
                 context = RunContext(plan, dataset, evidence, recorder, tracker, progress)
                 discussions = Discussions(context, agents, learners)
                 asyncio.run(self._discuss(discussions, runtime, replayed=recorded is not None))
-            self.conclude(plan, folder, dataset, answering, tracker)
+            return self.conclude(plan, folder, dataset, answering, tracker)
 
     def _open(self, plan: Plan, folder: RunFolder, cache: Path) -> tuple[Dataset, launching.MeteredTeam | None, str]:
         """The data set, the recorded team of a replay, and the name of the model that answers."""
@@ -87,6 +90,8 @@ class DiscussionJob(Job):
         if not replayed:
             await model_record.check_models(plan, runtime, [folder], progress)
         progress.print(resumption_line(plan.config, folder.path))
+        if not replayed:
+            progress.print(f"the run {plan.config.failures.line}")
         await self.discuss(discussions)
 
 

@@ -9,24 +9,29 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from actors.messages import Message, Turn
+from experiments.records.failures import Breaker
 from experiments.records.progress import Bar
 from topologies.topology import Team
 
 
 class CountedTeam:
-    """A team whose turns a progress bar counts, so that a slow model shows life before its first discussion ends.
+    """Counts the turns of a team: as progress before a discussion ends, and in the run's circuit breaker.
 
-    Turns of a repeated discussion count again.
+    Turns of a repeated discussion count again. A recorded team cannot be asked again, so it may fail.
     """
 
-    def __init__(self, team: Team, bar: Bar) -> None:
+    def __init__(self, team: Team, bar: Bar, breaker: Breaker) -> None:
         self.recorded, self.usage = team.recorded, team.usage
         self._team = team
         self._bar = bar
+        self._breaker = breaker
 
     async def ask(self, turn: Turn) -> Message:
+        """Returns the message of a turn. Raises TooManyFailures where turns keep failing."""
         message = await self._team.ask(turn)
         self._bar.turn()
+        if not self.recorded:
+            self._breaker.turn(turn.discussion.partition("/")[0], message)
         return message
 
     def close(self, discussion: str) -> None:

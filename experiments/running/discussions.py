@@ -10,11 +10,12 @@ from typing import Any
 from actors.messages import Question, Trace
 from experiments.attacks.attack import Attack
 from experiments.evidence.extraction import CAPTIONS
+from experiments.evidence.library import LabelledLibrary, open_web, triples_given
 from experiments.planning.topologies import make_topology
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import Slots
 from experiments.running.evaluation import calibrate, evaluate, judge_answers
-from experiments.running.inputs import RunContext, open_library
+from experiments.running.inputs import RunContext
 from experiments.running.launching import Launched
 from experiments.running.learned_graphs import GraphLearning
 from experiments.running.model_extraction import extract_graph, write_captions
@@ -57,8 +58,14 @@ class Discussions:
             with self.usage.phase("watching unlabelled discussions"):
                 watched = await calibrate(context, self.agents.team, self.attack)
         questions = sum(1 for _ in context.dataset.evaluate())
-        folder = context.recorder.run.path
-        library = open_library(context.plan, context.dataset, context.evidence, folder, self._statements)
+        library = LabelledLibrary(
+            context.evidence,
+            # Only systems search by question; without one, no item has to be in memory.
+            context.dataset.evaluate() if context.plan.has_library else (),
+            open_web(context.config.retrieval, context.recorder.run.path, context.plan.replayed),
+            triples_given(context.dataset),
+            self._statements,
+        )
         async with asyncio.TaskGroup() as group:
             learning = await self.learning.begin(group, self._side_by_side)
             # In their order, for their scores are in one file: a graph that is still being learned holds up the rest.

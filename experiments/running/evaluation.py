@@ -34,7 +34,7 @@ async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence
 
     Returns each question with its discussion.
 
-    A run that was killed in between repeats them, from the completion cache.
+    A run that was killed in between repeats them, from the completion cache. Raises TooManyFailures.
     """
     config, recorder = context.config, context.recorder
     items = watched_items(context.dataset, context.plan.watched_questions)
@@ -45,7 +45,7 @@ async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence
     topology = watched_topology(context.agents, config.topology.rounds)
 
     bar = context.progress.phase("watching unlabelled discussions", total=len(items))
-    team = CountedTeam(team, bar)
+    team = CountedTeam(team, bar, context.breaker)
 
     async def discuss(numbered: tuple[int, Item]) -> Trace:
         number, item = numbered
@@ -57,6 +57,7 @@ async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence
     async for _, trace in in_order(enumerate(items), discuss, config.concurrency):
         traces.append(trace)
         bar.advance()
+    context.breaker.check("watching unlabelled discussions", traces)
     recorder.calibrated(traces)
     return [(questions[trace.question], trace) for trace in traces]
 
@@ -75,7 +76,7 @@ async def evaluate(
     done = context.recorder.done(topology.method)
     bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
     metered = team.metered()
-    counted = CountedTeam(metered, bar)
+    counted = CountedTeam(metered, bar, context.breaker)
 
     async def answer(numbered: tuple[int, Item]) -> Trace:
         number, item = numbered
@@ -100,7 +101,7 @@ async def judge_answers(context: RunContext, judge: Judge) -> None:
     folder, dataset, plan = context.recorder.run, context.dataset, context.plan
     items = {item.question.id: item for item in dataset.evaluate()}
     most = plan.config.concurrency
-    await judge_run(folder, judge, items, most, context.progress, plan.rubric)
+    await judge_run(folder, judge, items, most, context.progress, context.breaker, plan.rubric)
     if isinstance(dataset, HasCaptions):
         methods = [method.name for method in plan.methods]
-        await judge_scenes(folder, judge, dataset.captions(), methods, most, context.progress)
+        await judge_scenes(folder, judge, dataset.captions(), methods, most, context.progress, context.breaker)

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -17,14 +17,13 @@ from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
 from experiments.datasets.kind import DataRequest
 from experiments.evidence.evidence import Evidence
-from experiments.evidence.library import LabelledLibrary, open_web, triples_given
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.planning.plan import Plan
+from experiments.records.failures import Breaker
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder
 from experiments.records.tracking import Tracker
 from retrieval.embed import Encoder, make_encoder
-from retrieval.graph_tables import Extraction
 from retrieval.store import Store
 
 ACTOR_MB = 150  # an idle actor's process
@@ -42,6 +41,10 @@ class RunContext:
     recorder: Recorder
     tracker: Tracker
     progress: Progress
+    breaker: Breaker = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "breaker", Breaker(self.plan.config.failures))
 
     @property
     def config(self) -> Config:
@@ -124,20 +127,6 @@ def data_key(plan: Plan, config: Config) -> str:
     # Steps and questions per step are in the key, because they decide how many training questions are taken.
     training = config.pruning.steps, config.training.questions_per_step, plan.watched_questions
     return json.dumps([config.seed, training, asdict(config.data), asdict(config.retrieval), config.cache])
-
-
-def open_library(
-    plan: Plan, dataset: Dataset, evidence: Evidence, folder: Path, statements: Extraction
-) -> LabelledLibrary:
-    """Opens what systems search: sources, the knowledge graph of these statements, and the web kept in the folder."""
-    return LabelledLibrary(
-        evidence,
-        # Only systems search by question; without one, no item has to be in memory.
-        dataset.evaluate() if plan.has_library else (),
-        open_web(plan.config.retrieval, folder, plan.replayed),
-        triples_given(dataset),
-        statements,
-    )
 
 
 def watched_items(dataset: Dataset, number: int) -> list[Item]:

@@ -60,6 +60,7 @@ async def extract(
 
     Raises:
         UserError: a replay has nothing to ask.
+        TooManyFailures: most of the sources would state nothing.
     """
     path = extracted_file(context.evidence.store.folder.parent, step, identity(context.config, step))
     # Not bound to a thread: it is taken in one, so as not to hold up the event loop, and given back in another.
@@ -87,21 +88,27 @@ async def _ask(
     step: Step, questions: Sequence[Question], done: int, context: RunContext, team: Team, path: Path
 ) -> None:
     bar = context.progress.phase(step.phase, total=done + len(questions), done=done)
-    counted = CountedTeam(team, bar)
+    counted = CountedTeam(team, bar, context.breaker)
     asked = turns_of(context.config, step)
 
     async def ask(question: Question) -> Trace:
         return await run_discussion(asked, question, counted, 0)
 
     unread: list[str] = []
+    failed: list[Trace] = []
     with path.open("ab", buffering=0) as file:
         # In the sources' order, so that the file is the same whatever ends first.
         async for _, trace in in_order(questions, ask, context.config.concurrency):
             kept = Extracted.of(step, trace)
             unread += [kept.error] if kept.error else []
-            if trace.status is not Status.FAILED:
+            if trace.status is Status.FAILED:
+                failed.append(trace)
+            else:
                 jsonl.append(file, kept.encode())
             bar.advance()
+    # A graph of the few sources that are left would find other things than one of all.
+    if len(failed) > context.config.failures.share * len(questions):
+        context.breaker.check(step.phase, failed)
     if unread:
         context.progress.print(
             f"{step.phase}: {len(unread):,} of {len(questions):,} turns gave nothing that can be read ({unread[0]})"

@@ -24,10 +24,11 @@ class Prune(DiscussionJob):
     async def discuss(self, discussions: Discussions) -> None:
         await discussions.run()
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> None:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         config = plan.config
-        metrics, used = conclude(plan, folder, about_methods(plan, dataset, answering), tracker)
+        metrics, used, lacking = conclude(plan, folder, about_methods(plan, dataset, answering), tracker)
         print()
         run_table(metrics, dataset.metric).print(further=usage.notes(used))
         table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
         print_paths(folder.path, table_files)
+        return not lacking

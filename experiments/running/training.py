@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from actors.errors import UserError
-from actors.messages import Question, Trace
+from actors.messages import Question, Status, Trace
 from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.records.progress import Bar
@@ -38,6 +38,7 @@ class StepScores:
     """Scores of one step's discussions: arguments of `Learner.learn`.
 
     turns: [k, rounds, agents]; utilities: [k]; groups: int [k], the question of each; tokens: of all discussions.
+    A discussion with a failed turn tells nothing: it has the mean scores of the others of its question.
     """
 
     turns: np.ndarray
@@ -177,12 +178,14 @@ class Training:
 
         Raises:
             UserError: too few training questions, or records of `others` that are not of these discussions.
+            TooManyFailures: too many turns of a step or a stage failed.
         """
         method, steps = self.own.method, self.context.config.pruning.steps
         for learner in self._all:
             await learner.resume()
         for other in self.others:
             await self._check(other)
+        self._check_failures()
         stage, step, finished = await self.own.position()
         if self.others and not finished:
             names = ", ".join(other.method for other in self.others)
@@ -196,6 +199,7 @@ class Training:
                 await learner.begin(stage)
             with usage.phase(f"learning {method}, stage {stage}", lambda: self.team.usage):
                 await self._learn(stage, step, items, bar)
+            self._check_failures()
             for learner in self._all:
                 await learner.end(stage)
             stage, step, finished = await self.own.position()
@@ -223,6 +227,15 @@ class Training:
                 f"the same steps; delete {mine} and {theirs} and resume, to learn both from the start"
             )
 
+    def _check_failures(self) -> None:
+        """Raises TooManyFailures where too many turns of a recorded stage failed, for whatever reason."""
+        graph = self.own.recorder.run
+        again = f"; delete {graph.topology} and resume to learn again from the start"
+        for phase in (path.stem for path in graph.training_traces()):
+            if graph.failed(phase):
+                what = f"learning {self.own.method}, stage {phase.removeprefix('train-')}"
+                self.context.breaker.check(what, graph.traces(phase), again)
+
     def _items(self, stage: int) -> list[list[Item]]:
         """The questions of every step of a stage; no two steps share one, nor do the stages."""
         config, dataset = self.context.config, self.context.dataset
@@ -243,7 +256,7 @@ class Training:
         discussions go on, the step before is recorded and the evidence of the next one retrieved.
         """
         config = self.context.config
-        team = CountedTeam(self.team, bar)
+        team = CountedTeam(self.team, bar, self.context.breaker)
         # The number of steps that together use up the concurrency.
         fill = math.ceil(config.concurrency / (config.training.samples * len(items[0])))
         under_way: deque[_Step] = deque()
@@ -272,6 +285,9 @@ class Training:
                 # The checkpoint of the step before vouches for what was recorded until then, and for nothing else.
                 if recorded:
                     await recorded
+                # Neither recorded nor learned from: a resumed run holds these discussions again.
+                what = f"learning {self.own.method}, stage {stage}, step {number + 1}"
+                self.context.breaker.check(what, traces, questions=False)
                 scores = self._scored(stage, step, traces)
                 reports = [await learner.learn(stage, number + 1, step.wirings, scores) for learner in self._all]
                 learned = number + 1, reports, scores.tokens
@@ -337,14 +353,20 @@ class Training:
             utilities.append(of_question(trace.answer))
             turn_scores.append(self._turn_scores(of_question, trace))
             tokens += sum(turn.prompt_tokens + turn.completion_tokens for turn in trace.turns)
-        return StepScores(
-            # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
+        # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
+        scores = StepScores(
             turns=np.nan_to_num(np.array(turn_scores)),
             utilities=np.array(utilities),
             # The question of each discussion, so that the learner can compare answers to the same one.
             groups=np.arange(len(utilities)) // k,
             tokens=tokens,
         )
+        failed = np.array([any(turn.status is Status.FAILED for turn in trace.turns) for trace in traces])
+        for question in np.unique(scores.groups[failed]):
+            lost, kept = (side & (scores.groups == question) for side in (failed, ~failed))
+            for values in (scores.turns, scores.utilities):
+                values[lost] = values[kept].mean(0) if kept.any() else 0.0
+        return scores
 
     def _turn_scores(self, utility: Callable[[str | None], float], trace: Trace) -> list[list[float]]:
         """The score of each agent's own answer, [rounds, agents]; NaN for an agent whose form has no answer."""

@@ -117,7 +117,7 @@ class RecallJob(Job):
     def check_counted(self, plan: Plan) -> None:
         raise UserError("job=recall calls no model: there is nothing to count")
 
-    def run(self, plan: Plan, folder: RunFolder) -> None:
+    def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
         cache = open_cache(config)
         dataset = open_dataset(plan, cache)
@@ -127,3 +127,4 @@ class RecallJob(Job):
         (folder.path / "recall.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
         print()
         table(rows).print()
+        return True

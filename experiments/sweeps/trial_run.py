@@ -154,8 +154,12 @@ async def _reports(
                         go.set()
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            conclude(plan, run, about_methods(plan, dataset, models_named(config)), tracker, trial=True)
+            _, _, lacking = conclude(plan, run, about_methods(plan, dataset, models_named(config)), tracker, trial=True)
             tracker.finish()
+            if lacking:
+                # No result, so nothing is ranked by it, and resuming the sweep asks the failed questions again.
+                yield Report(len(utilities), failed=lacking)
+                return
             yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
         finally:
             # Stopped early, or closed with the process: no turn of this trial may outlive it.

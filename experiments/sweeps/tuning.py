@@ -31,9 +31,8 @@ from actors.runtime.guard import Guard
 from actors.runtime.remote import OUT_OF_MEMORY
 from actors.runtime.runtime import OnEvent, ignore
 from experiments.config.setting_groups import SweepSettings
-from experiments.judging.judgements import JUDGEMENTS
 from experiments.records.checkpoint import LEARNING
-from experiments.records.recorder import SCORES, RunFolder
+from experiments.records.recorder import JUDGEMENTS, SCORES, RunFolder
 from experiments.records.trials import TRIALS
 from experiments.running.launching import Shared
 from experiments.sweeps.trial_run import Opened, Report, run_trial

@@ -35,7 +35,7 @@ def item(number: int) -> Item:
 
 
 def trace(number: int, method: str = "m3prune", sample: int = 0, right: bool = True) -> Trace:
-    """Two rounds in which each agent hears the one before it, and itself from the first round; a scene turn fails."""
+    """Two rounds in which each agent hears the one before it, and itself from the first round; one is not read."""
     agents = () if method in ("closed-book", "single-agent") else AGENTS
     turns: list[Message] = []
     for round_ in (1, 2):
@@ -51,8 +51,8 @@ def trace(number: int, method: str = "m3prune", sample: int = 0, right: bool = T
                     content="" if failed else f"The passage names <i>tower {number}</i> & no other.",
                     answer=None if failed else f"tower {number}",
                     confidence=None if failed else 0.75,
-                    status=Status.FAILED if failed else Status.OK,
-                    error="timed out" if failed else "",
+                    status=Status.UNPARSED if failed else Status.OK,
+                    error="Answer: it is missing" if failed else "",
                     heard=tuple(f"{number}/{sample}/{h}" for h in heard),
                     calls=1,
                     prompt_tokens=400 + 10 * i + number,

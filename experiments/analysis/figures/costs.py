@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +25,8 @@ _Box = tuple[float, float, float, float]  # left, right, bottom, top, in points
 
 
 @style.styled
-def utility_against_tokens(metrics: Metrics, metric: str) -> Figure:
+def utility_against_tokens(methods: Mapping[str, Metrics], metric: str) -> Figure:
     """Draws each method's utility, with its 95% interval, against its tokens per question."""
-    methods = metrics["methods"]
     figure = Figure(figsize=(style.COLUMN, 2.6) if len(methods) <= CROWD else (style.PAGE, 3.6), layout="constrained")
     axes = figure.add_subplot()
     xs = [float(row["prompt_tokens"] + row["completion_tokens"]) for row in methods.values()]

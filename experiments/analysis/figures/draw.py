@@ -34,11 +34,12 @@ def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False,
             figures[f"{graph.name}-learning-curves"] = curves
     if DEBATE in metrics["methods"] and (blueprints := condensation(run)):
         figures["blueprint-changes"] = blueprints
-    figures["utility-against-tokens"] = utility_against_tokens(metrics, metric)
-    if timed:
+    rows = {name: row for name, row in metrics["methods"].items() if row["utility"] is not None}
+    if rows:
+        figures["utility-against-tokens"] = utility_against_tokens(rows, metric)
+    if rows and timed:
         seconds = seconds_per_question(run, by_method(run))
-        rows = metrics["methods"].items()
-        bars = [Timed(name, "", (seconds[name],), row["utility"], tuple(row["ci95"])) for name, row in rows]
+        bars = [Timed(name, "", (seconds[name],), row["utility"], tuple(row["ci95"])) for name, row in rows.items()]
         figures["utility-and-seconds"] = utility_and_seconds(bars, metric)
     return save_all(figures, run.figures, at_once)
 

@@ -16,6 +16,7 @@ from experiments.analysis.compare import Arm, Comparison, compare_pairs
 from experiments.analysis.result_table import plain
 from experiments.analysis.scores import as_matrix, by_method
 from experiments.analysis.statistics import ScoreGroup, mean_interval
+from experiments.analysis.summary import broken
 from experiments.analysis.tables.paper_table import COSTS, GENERATED, JUDGED, PaperColumn, PaperRow, PaperTable
 from experiments.config.config import Config
 from experiments.config.saved import read
@@ -34,7 +35,7 @@ class Evaluated:
     """A finished run with its measurements.
 
     values: what a sweep varied. judge: its name, "" without judgements. right: the judge's verdict on a right answer,
-    in words.
+    in words. broken: methods about which nothing is concluded.
     """
 
     folder: RunFolder
@@ -43,12 +44,13 @@ class Evaluated:
     data: str
     judge: str = ""
     right: str = GRADED.right
+    broken: Collection[str] = ()
 
     @staticmethod
     def of(folder: RunFolder, values: Mapping[str, Any], metrics: Mapping[str, Any]) -> Evaluated:
         verdicts = metrics.get("judged", {})
         judge, right = verdicts.get("judge", ""), verdicts.get("right", GRADED.right)
-        return Evaluated(folder, values, metrics["model"], metrics["dataset"], judge, right)
+        return Evaluated(folder, values, metrics["model"], metrics["dataset"], judge, right, broken(dict(metrics)))
 
     @staticmethod
     def of_sweep(folder: Path, results: Sequence[TrialResult]) -> list[Evaluated]:
@@ -75,6 +77,7 @@ class Evaluated:
                 for id, scored in answers.items()
             }
             for method, answers in by_method(self.folder).items()
+            if method not in self.broken
         }
 
     def _grades(self) -> dict[tuple[str, str], float]:

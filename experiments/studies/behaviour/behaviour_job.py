@@ -45,14 +45,15 @@ class BehaviourJob(DiscussionJob):
         await discussions.prepare()
         await Behaviour(discussions, _settings(discussions.context.config)).run()
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> None:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         config = plan.config
         about = run_facts(config, _settings(config), dataset, answering)
-        metrics, spent = conclude(plan, folder, about, tracker)
+        metrics, spent, lacking = conclude(plan, folder, about, tracker)
         found = behaviour(folder, metrics, about.seed)
         write_atomically(folder.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
         print()
         behaviour_table(found, metrics, about.metric).print(further=usage.notes(spent))
+        return not lacking
 
 
 def _settings(config: Config) -> BehaviourSettings:

@@ -8,7 +8,7 @@ from actors.messages import derive_seed
 from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.analysis.summary import Metrics, RunFacts, model_notes, rounded, verdicts
+from experiments.analysis.summary import Metrics, RunFacts, broken, failure_notes, model_notes, rounded, verdicts
 from experiments.config.config import Config
 from experiments.config.study_settings import BehaviourSettings
 from experiments.datasets.item import Dataset
@@ -31,6 +31,7 @@ def run_facts(config: Config, settings: BehaviourSettings, dataset: Dataset, ans
         methods=tuple(named),
         pairs=tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT)),
         seed=config.seed,
+        failures=config.failures.share,
     )
 
 
@@ -41,7 +42,8 @@ def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
     taken_over: share of answers that equal the wrong one, which colleagues give in the conditions with colleagues;
     turned: the same, among questions that are answered right without colleagues.
     """
-    answers = by_method(run)
+    lacking, recorded = broken(metrics), by_method(run)
+    answers = {name: {} if name in lacking else recorded.get(name, {}) for name in metrics["methods"]}
     alone = {scored.question for scored in answers[RELEVANT].values() if scored.utility > 0}
     rows = {}
     for condition in metrics["methods"]:
@@ -73,6 +75,7 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
         "the same wrong answer by so many colleagues."
     )
     yield "Turned: of the questions that are answered right with the relevant documents alone."
+    yield from failure_notes(metrics)
     yield from verdicts(metrics["paired"], metric)
     yield from model_notes(metrics["model"])
 

@@ -158,7 +158,7 @@ class Behaviour:
         context, config = self._context, self._context.config
         done = context.recorder.done(condition.name)
         bar = context.progress.phase(f"asking, {condition.name}", total=len(self._asked), done=len(done))
-        team: Team = CountedTeam(self._discussions.agents.team, bar)
+        team: Team = CountedTeam(self._discussions.agents.team, bar, context.breaker)
 
         async def answer(one: tuple[Item, str]) -> Trace:
             item, target = one

@@ -32,7 +32,7 @@ class PlantedJob(Job):
     def check_counted(self, plan: Plan) -> None:
         raise UserError("job=planted calls no model: there is nothing to count")
 
-    def run(self, plan: Plan, folder: RunFolder) -> None:
+    def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
         assert isinstance(config, PlantedConfig)
         check_drawing()
@@ -40,3 +40,4 @@ class PlantedJob(Job):
 
         with Tracker(folder.path, asdict(config), config.wandb) as tracker:
             testbed.run(folder, config, tracker)
+        return True

@@ -42,7 +42,7 @@ class RedundancyJob(DiscussionJob):
         context = discussions.context
         write(context, await Redundancy(discussions, _questions(context.config)).run())
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> None:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
         from experiments.studies.redundancy.redundancy_figure import draw  # imports matplotlib
 
@@ -59,6 +59,7 @@ class RedundancyJob(DiscussionJob):
         for table in before:
             table.print()
         last.print(further=usage_lines(folder))
+        return True
 
 
 def _questions(config: Config) -> int:

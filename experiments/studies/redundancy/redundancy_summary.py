@@ -303,7 +303,7 @@ def _graph(findings: Findings, method: str, seed: int) -> Metrics:
 def _paired(findings: Findings, seed: int) -> dict[str, Metrics]:
     """Tests every graph against the full one on the held-out questions, with its share of saved tokens."""
     graphs = [method for method in findings.readers if method != FULL]
-    utilities = {m: [findings.scores[m][question].utility for question in findings.held_out] for m in findings.readers}
+    utilities = {m: {q: findings.scores[m][q].utility for q in findings.held_out} for m in findings.readers}
     tests = paired_tests(utilities, [(method, FULL) for method in graphs], seed, "paired")
     full = sum(_tokens(findings, FULL))
     return {

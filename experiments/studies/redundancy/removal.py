@@ -253,7 +253,7 @@ class Redundancy:
         """Asks every question along every graph, unless its answer is recorded already."""
         discussions, context = self._discussions, self._context
         wired = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
-        team, seed = CountedTeam(discussions.agents.team, bar), context.config.seed
+        team, seed = CountedTeam(discussions.agents.team, bar, context.breaker), context.config.seed
 
         async def answer(request: tuple[str, int, Item]) -> Trace:
             method, number, item = request
@@ -270,6 +270,8 @@ class Redundancy:
             if item.question.id not in self._scores.get(method, {})
         )
         async for (method, _, item), trace in in_order(missing, answer, context.config.concurrency):
+            # An edge's effect is a difference: a turn that failed on one side alone would be taken for one.
+            context.breaker.check(f"{method}, question {item.question.id}", [trace])
             scored = context.recorder.evaluated(trace, item, context.dataset.score(item, trace.answer))
             self._scores.setdefault(method, {})[item.question.id] = scored
             bar.advance()

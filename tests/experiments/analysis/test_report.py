@@ -19,9 +19,9 @@ from experiments.analysis.reports import write_run_report
 from experiments.analysis.summary import EMBEDDED_NOTE, summarise
 from experiments.datasets.item import Item, Score
 from experiments.judging.judge import Judgement
-from experiments.judging.judgements import JUDGEMENTS, Judged
+from experiments.judging.judgements import Judged
 from experiments.records import jsonl
-from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
+from experiments.records.recorder import JUDGEMENTS, LearningRecorder, Recorder, RunFolder
 from experiments.records.usage import UsageLog
 from tests.support.fake_run import FACTS, METHODS, cut, evaluate, item, learn, make_run, trace
 
@@ -126,7 +126,7 @@ def test_every_discussion_is_embedded_with_all_its_turns(page: Outline) -> None:
     fifth = page.trace(page.entries("m3prune")[5])
     assert len(fifth["turns"]) == 19
     assert fifth["turns"][14]["heard"] == ["5/0/2/planner", "5/0/1/scene"]
-    assert [turn["error"] for turn in fifth["turns"] if turn.get("status") == "failed"] == ["timed out"]
+    assert [turn["agent"] for turn in fifth["turns"] if turn.get("status") == "unparsed"] == ["scene"]
 
 
 def test_discussions_of_training_are_embedded_too_and_have_no_score(page: Outline) -> None:

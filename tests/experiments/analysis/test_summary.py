@@ -19,8 +19,9 @@ from experiments.analysis.statistics import holm
 from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, summarise, verdicts, write
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.analysis.sweep_table import write as write_sweep
-from experiments.analysis.turn_counts import MOST_REASONS, UNREAD, by_phase, count_turns, reasons_table, turns_table
+from experiments.analysis.turn_counts import MOST_REASONS, by_phase, count_turns, reasons_table, turns_table
 from experiments.datasets.item import Score
+from experiments.records.failures import UNREAD
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.trials import TrialResult
 from tests.support.fake_run import FACTS, METHODS, carry_on, cut, evaluate, item, learn, make_run, trace
@@ -50,7 +51,7 @@ def printed(metrics: Metrics, further: Iterable[str] = ()) -> str:
 
 
 def line_of(method: str, text: str) -> list[str]:
-    (line,) = (line for line in text.splitlines() if line.startswith(method))
+    (line,) = (line for line in text.splitlines() if line.startswith(f"{method} "))
     return line.split()
 
 

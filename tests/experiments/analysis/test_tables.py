@@ -33,8 +33,8 @@ from experiments.config.loading import experiments, load
 from experiments.config.saved import save
 from experiments.jobs import plan_of
 from experiments.judging.judge import Judgement
-from experiments.judging.judgements import JUDGEMENTS, Judged
-from experiments.records.recorder import RunFolder
+from experiments.judging.judgements import Judged
+from experiments.records.recorder import JUDGEMENTS, RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS
 from experiments.running.inputs import open_dataset

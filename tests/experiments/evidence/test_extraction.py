@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from actors.errors import UserError
+from actors.errors import TooManyFailures, UserError
 from actors.messages import Kind, Message, Question, Source, Triple, Turn, Usage
 from experiments.config.loading import load
 from experiments.conformance.scripted import ScriptedTeam
@@ -142,7 +142,8 @@ async def test_a_source_whose_turn_failed_is_asked_about_again_and_one_unreadabl
     tmp_path: Path, recorder: Recorder
 ) -> None:
     run, unreachable = context(tmp_path, recorder), ScriptedTeam(ROLES, failing=[EXTRACTOR.name])
-    assert await extract(GRAPH, run, SOURCES.__iter__, unreachable, log(recorder, unreachable)) == {}
+    with pytest.raises(TooManyFailures):
+        await extract(GRAPH, run, SOURCES.__iter__, unreachable, log(recorder, unreachable))
     team = ScriptedTeam(ROLES)
     kept = await extract(GRAPH, run, SOURCES.__iter__, team, log(recorder, team))
     assert len(kept) == len(team.turns) == 4

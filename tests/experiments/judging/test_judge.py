@@ -20,10 +20,11 @@ from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.jobs import plan_of
 from experiments.judging.judge import GIVEN, Judge, grading_request
-from experiments.judging.judgements import JUDGEMENTS, judge_run, judged
+from experiments.judging.judgements import judge_run, judged
 from experiments.judging.rubric import GRADED, SAME_ANSWER, SAME_SCENE
+from experiments.records.failures import Breaker, FailureSettings
 from experiments.records.progress import Progress
-from experiments.records.recorder import RunFolder
+from experiments.records.recorder import JUDGEMENTS, RunFolder
 from tests.support.fake_run import METHODS, item, make_run
 
 QUESTIONS = 6
@@ -256,7 +257,7 @@ def test_judgements_by_another_rubric_are_not_mixed_in(run: RunFolder) -> None:
     judge_all(run, reader_judge())
     assert len({reader_judge().digest(rubric) for rubric in (GRADED, SAME_ANSWER, SAME_SCENE)}) == 3
     with pytest.raises(UserError, match="another judge or with another rubric"), Progress() as progress:
-        asyncio.run(judge_run(run, reader_judge(), ITEMS, 4, progress, SAME_ANSWER))
+        asyncio.run(judge_run(run, reader_judge(), ITEMS, 4, progress, Breaker(FailureSettings()), SAME_ANSWER))
 
 
 def test_a_data_set_s_answers_are_judged_as_its_paper_does_unless_a_rubric_is_chosen() -> None:
@@ -267,7 +268,7 @@ def test_a_data_set_s_answers_are_judged_as_its_paper_does_unless_a_rubric_is_ch
 
 def test_a_summary_says_what_its_rubric_calls_right(run: RunFolder) -> None:
     with Progress() as progress:
-        asyncio.run(judge_run(run, reader_judge(), ITEMS, 4, progress, SAME_ANSWER))
+        asyncio.run(judge_run(run, reader_judge(), ITEMS, 4, progress, Breaker(FailureSettings()), SAME_ANSWER))
     summary = summarise(run, "reader", [*METHODS], (), 0, SAME_ANSWER)
     assert SAME_ANSWER.text in summary["rubric"]
     assert next(notes(summary)) == "Acc* is the share of answers that reader finds the same as the reference."
@@ -300,7 +301,7 @@ async def test_a_model_that_cannot_judge_makes_a_failure_with_its_reason(reply: 
 
 def judge_all(run: RunFolder, judge: Judge, concurrency: int = 4) -> bytes:
     with Progress() as progress:
-        asyncio.run(judge_run(run, judge, ITEMS, concurrency, progress))
+        asyncio.run(judge_run(run, judge, ITEMS, concurrency, progress, Breaker(FailureSettings())))
     return (run.path / JUDGEMENTS).read_bytes()
 
 
@@ -382,11 +383,11 @@ def test_a_summary_holds_the_rubric_and_what_each_method_scored(run: RunFolder) 
     assert any("m3prune minus full-graph" in note for note in notes(summary))
 
 
-def test_judgements_that_failed_count_as_wrong_and_are_shown(run: RunFolder) -> None:
+def test_judgements_that_failed_make_no_figure_and_are_shown(run: RunFolder) -> None:
     judge_all(run, Judge(Says("no idea"), "m"))
     summary = summarise(run, "m", [*METHODS], (), seed=0)
     row = summary["methods"]["m3prune"]
-    assert (row["acc_star"], row["grade"], row["failed"], row["calls"]) == (0.0, None, QUESTIONS, 2)
+    assert (row["acc_star"], row["grade"], row["failed"], row["calls"]) == (None, None, QUESTIONS, 2)
     assert f"{QUESTIONS * len(METHODS)} of its judgements failed" in " ".join(notes(summary))
 
 

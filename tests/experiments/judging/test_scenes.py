@@ -16,6 +16,7 @@ from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import Mh
 from experiments.judging.judge import Judge
 from experiments.judging.judgements import HasCaptions, judge_run, judge_scenes, scenes, similarities
+from experiments.records.failures import Breaker, FailureSettings
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from tests.support.mh_release import write_small
@@ -44,8 +45,8 @@ def run(tmp_path: Path) -> RunFolder:
 def judge_all(run: RunFolder, name: str = "reader") -> None:
     judge = Judge(Reader(ReaderSettings()), name)
     with Progress() as progress:
-        asyncio.run(judge_run(run, judge, ITEMS, 4, progress))
-        asyncio.run(judge_scenes(run, judge, PEOPLE, ["mh_mmkg"], 4, progress))
+        asyncio.run(judge_run(run, judge, ITEMS, 4, progress, Breaker(FailureSettings())))
+        asyncio.run(judge_scenes(run, judge, PEOPLE, ["mh_mmkg"], 4, progress, Breaker(FailureSettings())))
 
 
 def test_descriptions_are_kept_in_the_trace(run: RunFolder) -> None:
@@ -63,7 +64,17 @@ def test_what_nobody_described_is_left_out_and_the_rest_is_judged_once(run: RunF
 def test_verdicts_of_another_judge_are_not_taken_for_this_one_s(run: RunFolder) -> None:
     judge_all(run)
     with pytest.raises(UserError, match=r"scenes.jsonl was written by another judge"), Progress() as progress:
-        asyncio.run(judge_scenes(run, Judge(Reader(ReaderSettings()), "other"), PEOPLE, ["mh_mmkg"], 4, progress))
+        asyncio.run(
+            judge_scenes(
+                run,
+                Judge(Reader(ReaderSettings()), "other"),
+                PEOPLE,
+                ["mh_mmkg"],
+                4,
+                progress,
+                Breaker(FailureSettings()),
+            )
+        )
 
 
 def test_the_similarity_is_a_measure_of_tables_and_stands_in_metrics(run: RunFolder) -> None:
