@@ -4,8 +4,7 @@ Ray places processes, restarts them, and finds them by name. Turns and requests 
 from the driver to an agent and from an agent to a replica, are a `Client` and a `Service` over an open socket.
 `docs/runtime.md` draws the processes of a run and the way of a turn.
 
-    runtime.py      what experiments ask of a runtime
-    cluster.py      the runtime on Ray;  inline.py: the runtime in one process
+    runtime.py      names for either runtime: cluster.py on Ray, inline.py in one process
     head.py         a local Ray, or the connection to a cluster
     team.py         asks agents;  pool.py: asks replicas;  stateful.py: asks learners
     client.py       sends items over a channel.py;  service.py: works on them

@@ -22,9 +22,8 @@ from actors.runtime.head import connect, disconnect
 from actors.runtime.pool import RemotePool
 from actors.runtime.process import AgentProcess, Process, ReplicaProcess
 from actors.runtime.remote import RESTARTS, Actor
-from actors.runtime.runtime import START_S, OnEvent, ignore
 from actors.runtime.stateful import LearnerProcess, RemoteStateful
-from actors.runtime.supervision import supervise, wait_until_up, watch_head
+from actors.runtime.supervision import START_S, OnEvent, ignore, supervise, wait_until_up, watch_head
 from actors.runtime.team import RemoteAgents, instances_of, roles_held
 from actors.settings import AgentSettings, RaySettings
 

@@ -19,8 +19,8 @@ from actors.memory import collect_rarely
 from actors.messages import Abilities, Completion, Request, Role, Turn
 from actors.models import Model, abilities_of
 from actors.runtime.remote import one_line
-from actors.runtime.runtime import START_S, OnEvent, ignore
-from actors.runtime.team import NamedTeam, TurnResult, instances_of, make_agent, roles_held
+from actors.runtime.supervision import START_S, OnEvent, ignore
+from actors.runtime.team import Team, TurnResult, instances_of, make_agent, roles_held
 from actors.settings import AgentSettings
 
 
@@ -94,7 +94,7 @@ class InlineAgents:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_here": {}, "_caches": {}}
 
-    def team(self, name: str = "") -> InlineTeam:
+    def team(self, name: str = "") -> Team:
         for role in [] if self._here else self.roles.values():
             pool, reuse = self.models[role.name]
             # Agents over the same pool share one cache.
@@ -102,7 +102,7 @@ class InlineAgents:
             if key not in self._caches:
                 self._caches[key] = pool.model(role.name, reuse)
             self._here[role.name] = make_agent(role, self._caches[key], self.settings)
-        return InlineTeam(self._here, name, self.instances)
+        return Team({role: InlineClient(agent) for role, agent in self._here.items()}, name, self.instances)
 
     async def close(self) -> None:
         """Close the agents of this process and their caches."""
@@ -114,26 +114,21 @@ class InlineAgents:
                 model.close()
 
 
-class InlineTeam(NamedTeam):
-    """Agents by name, each asked directly."""
+class InlineClient:
+    """Agents of one role in this process, asked directly."""
 
-    def __init__(
-        self, agents: Mapping[str, Any], name: str = "", instances: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        super().__init__(agents, name, instances)
-        self._agents = dict(agents)
+    def __init__(self, agent: Any) -> None:
+        self._agent = agent
 
-    def _take(self, turn: Turn) -> Awaitable[TurnResult]:
-        taken: Awaitable[TurnResult] = self._agents[self._role_of[turn.agent]].take(turn)
+    def __call__(self, item: Turn) -> Awaitable[TurnResult]:
+        taken: Awaitable[TurnResult] = self._agent.take(item)
         return taken
 
-    def close(self, discussion: str) -> None:
-        """Let all agents forget a discussion."""
-        for agent in self._agents.values():
-            agent.memory.forget([self._own(discussion)])
+    def note(self, note: str) -> None:
+        self._agent.memory.forget([note])
 
-    async def part(self) -> None:
-        """Does nothing, as agents forget a discussion when it is closed."""
+    def close(self) -> None:
+        """Does nothing, as the notes have arrived."""
 
 
 class Local:

@@ -22,7 +22,7 @@ from actors.runtime.remote import GONE, Actor, loss
 RETRY_S = 0.25
 # Preempted machines and kills for memory come in series, and a failed turn changes results: two losses are no proof.
 LOSSES = 5
-LOST = f"the replica that worked on this request was lost, {LOSSES} times in a row"
+LOST = f"replica lost: it worked on this request, {LOSSES} times in a row"
 
 LOG = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from actors.messages import Abilities, Completion, Request, Role, Turn
 from actors.models import Model, abilities_of
 from actors.processes import kill
 from actors.runtime.channel import Address
+from actors.runtime.pool import RemotePool
 from actors.runtime.remote import one_line, own_host
-from actors.runtime.runtime import ModelPool
 from actors.runtime.service import Service
 from actors.runtime.team import TurnResult, make_agent
 from actors.settings import AgentSettings
@@ -134,7 +134,7 @@ class Process:
 class AgentProcess(Process):
     """The agents of one role: they share a role, memories, and a client of their model's pool."""
 
-    def __init__(self, sender: str, role: Role, settings: AgentSettings, pool: ModelPool, reuse: Reuse | None) -> None:
+    def __init__(self, sender: str, role: Role, settings: AgentSettings, pool: RemotePool, reuse: Reuse | None) -> None:
         super().__init__()
         self._make_model = partial(pool.model, sender, reuse)
         self._role, self._settings = role, settings

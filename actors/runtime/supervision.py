@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError
@@ -12,8 +13,8 @@ from ray.exceptions import OutOfMemoryError, RayActorError, RayError
 from actors.errors import ClusterError, ModelLost
 from actors.memory import kills
 from actors.runtime.remote import OUT_OF_MEMORY, RESTARTS, Actor, loss, one_line
-from actors.runtime.runtime import OnEvent
 
+START_S = 120.0  # all comes up, unless there is a model to load that takes longer
 STARTS = 3
 RETRY_S = 2.0
 PULSE_S, AGAIN_S = 5.0, 1.0
@@ -21,6 +22,11 @@ STARTING = 2  # times as long as a process that is up may a new one be without a
 LESS = "as memory ran out and processes were killed: use fewer replicas or agents, or a smaller model"
 
 LOG = logging.getLogger(__name__)
+OnEvent = Callable[[str], None]
+
+
+def ignore(event: str) -> None:
+    """Drops an event."""
 
 
 async def wait_until_up(kind: str, name: str, actor: Actor) -> str:

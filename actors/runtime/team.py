@@ -1,4 +1,4 @@
-"""Asks agents, wherever they live: `ask(turn) -> Message`."""
+"""Asks agents, wherever they are: `ask(turn) -> Message`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,26 @@ def instances_of(agents: Iterable[Role]) -> dict[str, str]:
     return {agent.name: agent.of for agent in agents if agent.of}
 
 
-class NamedTeam:
+class AgentClient(Protocol):
+    """Asks the agents of one role: a `Client`, agents of this process, or a test's own."""
+
+    def __call__(self, item: Turn) -> Awaitable[TurnResult]:
+        """The result of a turn. Raises AgentLost."""
+
+    def note(self, note: str) -> None:
+        """Lets the agents forget a discussion, with the next turn at the latest."""
+
+    def close(self) -> None:
+        """Sends the notes that are left and leaves the agents."""
+
+
+class Team:
     """Agents by name, with what each has used since the team was made.
 
+    Agents elsewhere learn with their next turns that a discussion has ended, so that forgetting costs no call.
+
     Args:
-        roles: whose agents they are; an agent that is the only one of its role has the role's name.
+        agents: by role; an agent that is the only one of its role has the role's name.
         name: keeps this team's discussions apart from those that others hold with the same agents. Only the agents
             see it, before the discussion's id.
         instances: the role of each agent that is one of several of it.
@@ -50,10 +65,13 @@ class NamedTeam:
 
     recorded = False
 
-    def __init__(self, roles: Iterable[str], name: str, instances: Mapping[str, str]) -> None:
+    def __init__(
+        self, agents: Mapping[str, AgentClient], name: str = "", instances: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._agents = dict(agents)
         self._name = name
         several = set(instances.values())
-        self._role_of = {**{role: role for role in roles if role not in several}, **instances}
+        self._role_of = {**{role: role for role in agents if role not in several}, **instances}
         self.usage: dict[str, Usage] = {agent: Usage() for agent in self._role_of}
 
     async def ask(self, turn: Turn) -> Message:
@@ -62,10 +80,21 @@ class NamedTeam:
         Raises:
             MemoryLost, AgentLost: the discussion has to be replayed; with the same seeds it ends the same.
         """
-        message, usage = await self._take(replace(turn, discussion=self._own(turn.discussion)) if self._name else turn)
+        own = replace(turn, discussion=self._own(turn.discussion)) if self._name else turn
+        message, usage = await self._agents[self._role_of[turn.agent]](own)
         # Only of answers: a turn that is lost with its process reports no usage.
         self.usage[turn.agent] += usage
         return message
+
+    def close(self, discussion: str) -> None:
+        """Lets all agents forget a discussion; no more turns of it may come."""
+        for agent in self._agents.values():
+            agent.note(self._own(discussion))
+
+    async def part(self) -> None:
+        """Lets agents forget what was closed since their last turns, and leaves them to other teams."""
+        for agent in self._agents.values():
+            agent.close()
 
     def metered(self) -> Self:
         """Returns a team of the same agents and connections that counts its usage separately."""
@@ -76,52 +105,6 @@ class NamedTeam:
     def _own(self, discussion: str) -> str:
         """The discussion's id as the agents know it."""
         return f"{self._name}/{discussion}" if self._name else discussion
-
-    def _take(self, turn: Turn) -> Awaitable[TurnResult]:
-        """The agent's answer to a turn in which the discussion has its own id."""
-        raise NotImplementedError
-
-
-class AgentClient(Protocol):
-    """Sends turns to the agents of one role: a `Client`, or a test's own."""
-
-    def __call__(self, item: Turn) -> Awaitable[TurnResult]:
-        """The result of a turn. Raises AgentLost."""
-
-    def note(self, note: str) -> None:
-        """Lets the agents forget a discussion with the next turn."""
-
-    def close(self) -> None:
-        """Sends the notes that are left and leaves the agents."""
-
-
-class RemoteTeam(NamedTeam):
-    """Agents in other processes, those of one role behind one client.
-
-    Agents learn with their next turns that a discussion has ended, so that forgetting costs no call.
-    """
-
-    def __init__(
-        self,
-        agents: Mapping[str, AgentClient],
-        name: str = "",
-        instances: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        super().__init__(agents, name, instances)
-        self._agents = dict(agents)
-
-    def _take(self, turn: Turn) -> Awaitable[TurnResult]:
-        return self._agents[self._role_of[turn.agent]](turn)
-
-    def close(self, discussion: str) -> None:
-        """Let all agents forget a discussion; no more turns of it may come."""
-        for agent in self._agents.values():
-            agent.note(self._own(discussion))
-
-    async def part(self) -> None:
-        """Let agents forget what was closed since their last turns, and leave them to other teams."""
-        for agent in self._agents.values():
-            agent.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +117,14 @@ class RemoteAgents:
     actors: Mapping[str, Actor]
     instances: Mapping[str, str]
 
-    def team(self, name: str = "") -> RemoteTeam:
+    def team(self, name: str = "") -> Team:
         """A team of these agents; `name` keeps its discussions apart from other teams'."""
         clients = {role: Client[Turn, TurnResult](actor.address, _lost(role)) for role, actor in self.actors.items()}
-        return RemoteTeam(clients, name, self.instances)
+        return Team(clients, name, self.instances)
 
     async def close(self) -> None:
         """Nothing to do: agents close what they hold open when they end."""
 
 
 def _lost(role: str) -> Callable[[Exception], Exception]:
-    return lambda error: AgentLost(f"{role}: {loss(error)}")
+    return lambda error: AgentLost(f"agent lost: {role}: {loss(error)}")

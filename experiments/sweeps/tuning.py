@@ -29,7 +29,7 @@ from ray.tune.schedulers import ASHAScheduler
 from actors.errors import ClusterError
 from actors.runtime.guard import Guard
 from actors.runtime.remote import OUT_OF_MEMORY
-from actors.runtime.runtime import OnEvent, ignore
+from actors.runtime.supervision import OnEvent, ignore
 from experiments.config.setting_groups import SweepSettings
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import JUDGEMENTS, SCORES, RunFolder

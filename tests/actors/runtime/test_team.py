@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Message, Question, Turn, Usage
-from actors.runtime.team import RemoteTeam, TurnResult
+from actors.runtime.team import Team, TurnResult
 
 
 class Agent:
@@ -30,12 +30,12 @@ def turn(agent: str, seed: int) -> Turn:
 
 async def test_all_agents_forget_a_closed_discussion_by_its_name_in_this_team() -> None:
     agents = {"ann": Agent(), "bob": Agent()}
-    RemoteTeam(agents, "trial").close("d1")
+    Team(agents, "trial").close("d1")
     assert [agent.notes for agent in agents.values()] == [["trial/d1"], ["trial/d1"]]
 
 
 async def test_a_team_adds_up_what_each_agent_has_used_and_phases_side_by_side_what_is_theirs() -> None:
-    team = RemoteTeam({"ann": Agent(), "bob": Agent()})
+    team = Team({"ann": Agent(), "bob": Agent()})
     one, other = team.metered(), team.metered()
     for phase, seed in ((team, 1), (one, 5), (other, 7), (one, 6)):
         assert (await phase.ask(turn("ann", seed))).agent == "ann"
@@ -45,7 +45,7 @@ async def test_a_team_adds_up_what_each_agent_has_used_and_phases_side_by_side_w
 
 async def test_instances_of_a_role_share_its_agent_and_have_a_usage_each() -> None:
     critic = Agent()
-    team = RemoteTeam({"critic": critic, "bob": Agent()}, instances={"critic_1": "critic", "critic_2": "critic"})
+    team = Team({"critic": critic, "bob": Agent()}, instances={"critic_1": "critic", "critic_2": "critic"})
     team.close("d0")
     answers = await asyncio.gather(*(team.ask(turn(name, seed)) for name, seed in (("critic_1", 5), ("critic_2", 7))))
     assert [answer.agent for answer in answers] == ["critic_1", "critic_2"]

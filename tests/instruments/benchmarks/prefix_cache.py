@@ -42,7 +42,7 @@ from actors.models import Model
 from actors.prompting.prompt import ROLE
 from actors.reader.reader import Reader, ReaderSettings
 from actors.runtime.cluster import Cluster
-from actors.runtime.team import RemoteTeam
+from actors.runtime.team import Team
 from actors.settings import AgentSettings, RaySettings
 from experiments.config.config import Config
 from experiments.config.loading import load
@@ -123,7 +123,7 @@ class Measurement:
             whole.cached_tokens - training.cached_tokens,
         )
 
-    async def _discuss(self, team: RemoteTeam, method: str, question: Question, wirings: Sequence[Wiring]) -> None:
+    async def _discuss(self, team: Team, method: str, question: Question, wirings: Sequence[Wiring]) -> None:
         agents = [role.name for role in plan_of(self.config).roles.team]
 
         async def run_discussion(sample: int, wiring: Wiring) -> None:
