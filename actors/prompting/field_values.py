@@ -23,9 +23,11 @@ from actors.prompting.reply_text import (
     NOTHING,
     OTHER_LABEL,
     PLACEHOLDER,
+    ends_a_value,
     in_digits,
     is_rule,
     stated_confidence,
+    uncited,
     undecorated,
     unwrapped,
 )
@@ -37,15 +39,14 @@ SHORT = 200
 _TO_LINE_END = re.compile(r"[ .,`]*+(?:\n\s*+|$)")
 
 _TICKS = "✅✔☑✓❌\ufe0f"
-_ZEROS = re.compile(r"\.0{1,2}(?!\d)")
-_MORE_DIGITS = re.compile(r"[.,:]\d")
+_ZEROS = re.compile(r"\A\.0{1,2}(?!\d)")
 # What a grade is out of: `/5`, ` out of 5`, ` (on a scale of 1 to 5)`.
 _SCALE = re.compile(
     r"[\s(,]{0,3}(?:/|(?:out )?of(?: a (?:possible|maximum))?|on a scale (?:of|from) 1\s?(?:to|[-–]))\s?"
     r"(?P<most>\d{1,4}|ten|hundred)(?:\.0)?(?![\w])\)?"
 )
 _COUNTED = re.compile(r" (?!(?:or|and|to)\b)[a-z][a-z -]{2,40}\.?")
-_ENDS_A_CHOICE = re.compile(r"\s*(?:(?:node|type)?$|[.,;:!)\]–—(\n]|-\s|\s[-–—]\s|\b(?:because|since|as)\b)")
+_NODE = re.compile(r"\A\s(?:node|type)\b")
 
 _MOST_NUMBERS = 999
 _NUMBERED = re.compile(r"\s*+\(?\d{1,2}[.)]\s")
@@ -144,7 +145,7 @@ def _of_lines(
     if field.many:
         return read_list(field, lines, several)
     if field.value is Value.ANSWER:
-        return read_answer(field, answer_text(lines, closed), choices)
+        return read_answer(field, answer_text(lines, closed)[0], choices)
     if field.kind is FieldKind.REASONING:
         return (one_line(" ".join(lines)),) if " ".join(lines).strip() else None
     listed = field.value is Value.NUMBERS and (
@@ -154,7 +155,7 @@ def _of_lines(
     # One number where two lines are items of a list: it is not certain which of them is meant.
     if all(map(str.isdigit, field.values or ("",))) and len(first) == 2 and all(map(BULLET.match, first)):
         return FieldFault(field, "one number was asked for, and there is a list")
-    lines = _own_lines(lines, field.kind in PROSE or listed)
+    lines, _ = _own_lines(lines, field.kind in PROSE or listed)
     whole = "\n".join(lines).strip()
     if not whole:
         return None
@@ -176,24 +177,33 @@ def _of_lines(
     return (text,)
 
 
-def _own_lines(lines: Sequence[str], prose: bool) -> list[str]:
-    """Returns the lines of a value: down to a rule, a comment or another label; a short value is its first line, with
-    the lines that continue it in small letters."""
+def _own_lines(lines: Sequence[str], prose: bool) -> tuple[list[str], Sequence[str]]:
+    """Splits the lines of a value from those behind it: it goes down to a rule, a comment or another label; a short
+    value is its first line, with the lines that continue it in small letters."""
     own: list[str] = []
     blank = False
-    for line in lines:
+    for number, line in enumerate(lines):
         if not line.strip():
             blank = bool(own)
             continue
         if own and (is_rule(line) or CHATTER.match(line) or (not prose and OTHER_LABEL.match(line))):
-            break
+            return own, lines[number:]
         if not own and is_rule(line):
             continue
         if own and not prose and (blank or not line.strip()[0].islower()):
-            break
+            return own, lines[number:]
         own.append(line)
         blank = False
-    return own
+    return own, ()
+
+
+def lines_behind(raw: RawField) -> Sequence[str]:
+    """Returns the lines that follow a value under its label, which may take it back; of a text or a list none do."""
+    if len(raw.lines) < 2 or raw.field.many or raw.field.kind in PROSE or raw.field.value is Value.NUMBERS:
+        return raw.after
+    if raw.field.value is Value.ANSWER:
+        return (*answer_text(raw.lines, raw.closed)[1], *raw.after)
+    return (*_own_lines(raw.lines, prose=False)[1], *raw.after)
 
 
 def _is_nothing(field: Field, text: str) -> bool:
@@ -209,7 +219,7 @@ def _is_nothing(field: Field, text: str) -> bool:
 def one_of(text: str, field: Field) -> str | None:
     """Returns the field's value that a text is, or begins with before a remark (`yes, because ...`)."""
     values = field.values
-    plain = undecorated(text.strip(f" {_TICKS}"))[0].strip(f" \"'`*_()[]<>{_TICKS}").casefold()
+    plain = uncited(undecorated(text.strip(f" {_TICKS}"))[0]).strip(f" \"'`*_()[]<>{_TICKS}").casefold()
     if plain in ("true", "false") and {"yes", "no"} <= set(values):
         plain = "yes" if plain == "true" else "no"
     if all(map(str.isdigit, values)):
@@ -220,29 +230,16 @@ def one_of(text: str, field: Field) -> str | None:
         return None
     rest = plain[len(value) :].lstrip("*_`\"'")
     if value.isdigit():
-        return _one_number(value, rest, field)
-    return value if _ENDS_A_CHOICE.match(rest) and not _names_another(rest, value, values) else None
-
-
-def _one_number(value: str, rest: str, field: Field) -> str | None:
-    """Returns the number that a text begins with, unless it goes on, is on another scale, or is one of several."""
-    rest = _ZEROS.sub("", rest, count=1) if rest.startswith(".") else rest
-    scale = _SCALE.match(rest) if field.kind is FieldKind.GRADE else None
-    if scale and scale["most"] != field.values[-1]:
-        return None
-    rest = rest[scale.end() :] if scale else rest
-    counted = field.kind is not FieldKind.GRADE and _COUNTED.fullmatch(rest)
-    if _MORE_DIGITS.match(rest) or not (_ENDS_A_CHOICE.match(rest) or counted):
-        return None
-    others = "|".join(other for other in field.values if other != value)
-    hedged = others and re.search(rf"\b(?:or|maybe|perhaps|possibly)\s(?:even |a )?(?:{others})\b", rest)
-    return None if hedged or _names_another(rest, value, field.values) else value
-
-
-def _names_another(rest: str, value: str, values: Sequence[str]) -> bool:
-    """True for `yes / no` and `yes, no`, which state both; a sentence after a value may mention the other."""
-    others = "|".join(re.escape(other.casefold()) for other in values if other != value)
-    return bool(others and re.fullmatch(rf"\W{{1,3}}(?:or )?(?:{others})\W*", rest))
+        rest = _ZEROS.sub("", rest, count=1)
+        scale = _SCALE.match(rest) if field.kind is FieldKind.GRADE else None
+        if scale and scale["most"] != values[-1]:
+            return None
+        rest = rest[scale.end() :] if scale else rest
+        rest = "" if field.kind is not FieldKind.GRADE and _COUNTED.fullmatch(rest) else rest
+    elif field.kind is FieldKind.TYPE:
+        rest = _NODE.sub("", rest, count=1)
+    others = [other for other in values if other != value]
+    return value if not rest[:1].isalnum() and ends_a_value(rest, others if value.isdigit() else ()) else None
 
 
 def _numbers(field: Field, lines: Sequence[str]) -> Values | FieldFault:

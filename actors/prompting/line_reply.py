@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from actors.messages import Field, FieldKind, Value
-from actors.prompting.form import Form, RawField
+from actors.prompting.form import PROSE, Form, RawField
 from actors.prompting.reply_text import undecorated
 from actors.prompting.triples import looks_like_triple
 
@@ -95,21 +95,23 @@ def _letters(name: str) -> str:
 
 def untagged(text: str, names: Labels) -> str:
     """Turns tags that are fields' names into labels of lines: `<answer>Paris</answer>`. Other tags on their own lines
-    are left out then."""
+    are left out then. A label within reasoning is no field."""
     if "<" not in text:
         return text
-    fields = 0
-
-    def labelled(tag: re.Match[str]) -> str:
-        nonlocal fields
+    lines: list[str] = []
+    start, prose, tagged = 0, False, False
+    for tag in _TAG.finditer(text):
         field = names.field(tag[2])
-        fields += field is not None
-        return tag[0] if field is None else "\n" if tag[1] else f"\n{field.name}: "
-
-    lines = _TAG.sub(labelled, text)
-    if not fields:
+        if field is None:
+            continue
+        inner = text[start : tag.start()]
+        lines.append(inner.replace("\n", " ") if prose else inner)
+        lines.append("\n" if tag[1] else f"\n{field.name}: ")
+        start, prose, tagged = tag.end(), not tag[1] and field.kind in PROSE, True
+    if not tagged:
         return text
-    return html.unescape("\n".join(line for line in lines.split("\n") if not _TAG.fullmatch(line.strip())))
+    lines.append(text[start:].replace("\n", " ") if prose else text[start:])
+    return html.unescape("\n".join(line for line in "".join(lines).split("\n") if not _TAG.fullmatch(line.strip())))
 
 
 @lru_cache(maxsize=256)

@@ -9,29 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from actors.messages import Field, FieldKind, Question, Turn, Value
 from actors.prompting.answer_value import answer_text, stated_answer
-from actors.prompting.field_values import SHORT, read_values
+from actors.prompting.field_values import SHORT, lines_behind, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of
 from actors.prompting.json_reply import fields_in_json
 from actors.prompting.line_reply import fields_in_lines, labels, on_lines_of_their_own, untagged
 from actors.prompting.list_values import paired
-from actors.prompting.reply_text import BOXED, TAKES_BACK, chatter, spoken, whole_sentences
+from actors.prompting.reply_text import chatter, may_follow, spoken, whole_sentences
 from actors.prompting.safe_text import clean, one_line
-from actors.prompting.unlabelled_reply import called_the_answer, sentence, unlabelled_fields
+from actors.prompting.unlabelled_reply import called_the_answer, unlabelled_fields
 
 # Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, a node's parents after its type.
-_MARKED = re.compile(r"[<◁{\\]|\[\s{0,80}\[|\(from ")
-_RECONSIDERS = re.compile(
-    r"\b(?:wait|actually|rather|correct(?:ion|ed|ing)?|check|recheck|on second|instead|however|revis\w+|hmm"
-    r"|mistake|not right|wrong)\b",
-    re.IGNORECASE,
-)
+_MARKED = re.compile(r"[<◁{\\【]|\[\^|\^\[|\][(\[]|\[[A-Z]{2}|\[\s{0,80}\[|\(from |assistant")
 _MISSING = "it is missing"
 _CUT_OFF = "the reply was too long and was cut off there"
 _TWO = "there are two different ones"
+_MORE = "text that follows it may change it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +105,7 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
         if values.are_complete(form):
             return Reading(tuple(values.in_order(raws)), frozenset(values.outcomes), ())
     among = among or form
-    text = spoken(text, thought_is_asked=any(field.kind is FieldKind.THOUGHT for field in form.fields))
+    text = spoken(text, labels(among.fields).field)
     if any(field.value is Value.PAIR for field in form.fields) and not _answer_field(form):
         text = paired(text)
     before, raws = _fields(text, form, among, cut_off)
@@ -220,13 +216,11 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
     outcomes: dict[str, list[str]] = {}
     faults: dict[str, FieldFault] = {}
     last: dict[str, tuple[Values, bool]] = {}  # the value so far, and whether its label called it final
-    place: dict[str, int] = {}  # of the field's previous part
-    # The lines after a value may take it back.
-    reconsiders = [len(raw.lines) > 1 and any(map(_RECONSIDERS.search, raw.lines[1:])) for raw in raws]
     for number, raw in enumerate(raws):
         field, name = raw.field, raw.field.name
-        reconsidered = any(reconsiders[place.get(name, number) : number])
-        place[name] = number
+        if field == form.fields[0] and not field.many and name in outcomes:
+            for other in form.fields:  # the form once more: lists of the draft do not count
+                outcomes.pop(other.name if other.many else "", None)
         outcome: Values | FieldFault | None
         if raw is broken:
             # Of a field that was cut off, only the whole sentences of reasoning count.
@@ -240,7 +234,7 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
         contradicts = bool(field.values) or field.value in (Value.ANSWER, Value.NUMBERS)
         if isinstance(outcome, tuple) and not field.many and contradicts:
             before, was_final = last.get(name, (outcome, False))
-            if before != outcome and not (raw.final and not was_final) and not reconsidered:
+            if before != outcome and not (raw.final and not was_final):
                 outcome = FieldFault(field, _TWO)
             else:
                 last[name] = outcome, raw.final
@@ -252,22 +246,28 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
             faults.pop(name, None)
             if field.value is Value.ANSWER:
                 _take_confidence(form, raw, outcomes, outcome)
-            follows = bool(number) and raws[number - 1].field == field and not reconsidered
+            follows = bool(number) and raws[number - 1].field == field
             if field.value is Value.NUMBERS and field.most != 1 and follows:
                 # Numbers on a line each.
                 listed = ", ".join([*outcomes.get(name, []), *outcome])
                 outcome = (", ".join(dict.fromkeys(listed.split(", "))),) if listed else ()
             outcomes[name] = [*outcome]
-        elif name not in outcomes or reconsidered:
+        elif name not in outcomes:
             outcomes[name] = [*outcome]
         else:
             if bool(outcomes[name]) != bool(outcome):
                 faults[name] = FieldFault(field, "it is stated as none, and has a value")
             outcomes[name] += outcome
-    answer = _answer_field(form)
-    answered = outcomes.get(answer.name) if answer else None
-    if answer and answered and _is_revised(raws, answered, form.choices):
-        faults[answer.name] = FieldFault(answer, _TWO)
+    # A value of one field counts only where nothing behind its last statement may change it.
+    decided: RawField | None = None
+    stated_last = {raw.field.name: number for number, raw in enumerate(raws)}
+    for number, raw in enumerate(raws):
+        if raw.field.name in outcomes and (raw.field.values or raw.field.value is Value.ANSWER):
+            decided = raw if stated_last[raw.field.name] == number else None
+        if decided and (lines := lines_behind(raw)):
+            value = outcomes[decided.field.name]
+            if not may_follow(lines, partial(_restates, decided, value, form.choices)):
+                faults[decided.field.name] = FieldFault(decided.field, _MORE)
     return _FieldValues({name: tuple(values) for name, values in outcomes.items() if name not in faults}, faults)
 
 
@@ -280,40 +280,18 @@ def _take_confidence(form: Form, raw: RawField, outcomes: dict[str, list[str]], 
     if len(raw.lines) == 1 and len(raw.lines[0]) <= SHORT:
         share = _confidence_in(raw.lines[0], raw.closed, form.choices)
     else:
-        share = stated_answer(answer_text(raw.lines, raw.closed) if raw.lines else str(raw.value), form.choices)[1]
+        share = stated_answer(answer_text(raw.lines, raw.closed)[0] if raw.lines else str(raw.value), form.choices)[1]
     if share is not None:
         outcomes[FieldKind.CONFIDENCE] = [repr(share)]
 
 
 @lru_cache(maxsize=1024)
 def _confidence_in(line: str, closed: bool, choices: tuple[str, ...]) -> float | None:
-    return stated_answer(answer_text((line,), closed), choices)[1]
+    return stated_answer(answer_text((line,), closed)[0], choices)[1]
 
 
-def _is_revised(raws: Sequence[RawField], answered: Sequence[str], choices: Sequence[str]) -> bool:
-    """True where a box or a line after the last answer takes it back, or calls another one the answer."""
-    boxes = BOXED.findall("\n".join(line for raw in raws for line in raw.lines[1:]))
-    if boxes and stated_answer(boxes[-1], choices)[0] not in ("", *answered):
-        return True
-    lines: list[str] = []
-    last = max(number for number, raw in enumerate(raws) if raw.field.value is Value.ANSWER)
-    for raw in raws[last:]:
-        # The first line of an answer or a confidence is its value.
-        own = 1 if raw.field.value in (Value.ANSWER, Value.SHARE) else 0
-        lines += [*raw.lines[own:], *raw.after]
-    if any(map(TAKES_BACK.search, lines)):
-        return True
-    answer = answered[-1]
-    for called in map(sentence, called_the_answer("\n".join(lines))):
-        other = stated_answer(called, choices)[0]
-        if not other or called.lower().startswith("not "):
-            continue
-        if choices:
-            if other != answer:
-                return True
-        # `The answer is based on ...` names none.
-        elif len(other.split()) <= 3 or not other[0].islower():
-            shorter, longer = sorted((other.casefold(), answer.casefold()), key=len)
-            if shorter.rstrip(".") not in longer:
-                return True
-    return False
+def _restates(raw: RawField, values: Sequence[str], choices: tuple[str, ...], line: str) -> bool:
+    """True for a line that is a field's value once more: `So the answer is B.`"""
+    called = called_the_answer(line) or [line]
+    again = read_values(RawField(raw.field, (called[-1],)), choices)
+    return again == tuple(values)

@@ -8,21 +8,51 @@ from __future__ import annotations
 import html
 import json
 import re
+import unicodedata
+from collections.abc import Callable, Sequence
 
 from actors.prompting.safe_text import clean
 
-_THINKING = "think|thinking|scratchpad|reflection"
-_THOUGHT = {
-    named: re.compile(rf"[<◁](/?)(?:{_THINKING}{'' if named else '|thought'})[>▷]", re.IGNORECASE)
-    for named in (False, True)
-}
-_TURN_START = re.compile(
-    r"(?:assistant|model)\s?:\s|<\|im_start\|>\s?assistant\b|<\|start_header_id\|>\s?assistant\s?<\|end_header_id\|>"
+# A model family's mark: `<think>`, `<seed:think>`, `<|begin_of_box|>`, `[THINK]`, `◁think▷`, `<｜end▁of▁sentence｜>`.
+_MARK = re.compile(
+    r"<(?P<bar>[|｜]?)(?P<tag>/?[^\W\d][\w:.▁-]{0,40})[|｜]?>|\[(?P<block>/?[A-Z][A-Z_]{2,24})\]|◁(?P<moon>/?\w{1,24})▷"
 )
-_TURN_END = re.compile(
-    r"<\|(?:im_end|im_start|eot_id|end_of_text|endoftext|return|end)\|>|</s>|<end_of_turn>|^## Question$", re.MULTILINE
+# Of a mark's name: its place, and in part its kind. A mark of no known kind is a thought's where it encloses lines.
+_PLACE = re.compile(r"begin|start|open|end|close|(?<![a-z])of(?![a-z])|[^a-z]")
+_CLOSES = re.compile(r"/|end|close")
+_THOUGHT = re.compile(r"think|thought|reason|analy[sz]|reflect|scratch|monolog|deliberat|rationale|unused")
+_REPLY = re.compile(r"answer|box|solution|respon|reply|output|final|result|conclu|json|xml|form")
+_TURN = re.compile(r"s|bos|eos|turn|inst|utterance")
+_BAR_TURN = re.compile(r"im|header(?:id)?|turn|(?:of)?text|sentence|message|channel")
+_HTML = re.compile(r"[abiup]|br|em|h|hr|li|[uo]l|t[rdh]|su[bp]|code|div|mark|pre|span|strong|table|tbody|thead")
+_ROLES = ("assistant", "model")
+_CHANNEL = re.compile(r"<\|channel\|>final[^<\n]{0,20}(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>|assistantfinal")
+# A channel's name without its marks, which a decoder left out.
+_SILENT = re.compile(r"\s*(?:assistant)?(?:analysis|commentary|thought|thinking|reasoning)(?![*_]{0,3}\s?[:：])")
+_SPEAKER = re.compile(r"\s*(?:assistant|model)\b\s?(?::\s|\n|$)")
+_NEXT_TURN = re.compile(r"^## Question$", re.MULTILINE)
+# Citations and links, in the marks of chat systems and of Markdown.
+_CITATION = re.compile(
+    r"\s?\(?【\d[^【】\n]{0,60}】\)?|\s?\[\^[^\]\n]{1,20}\]|\s?\^\[\d{1,2}\]\^|</?co\b[^<>\n]{0,40}>|<sup>\W?\d{1,3}\W?</sup>"
 )
-_CHANNEL = "<|channel|>final<|message|>"  # of models that think in one channel and answer in another
+_LINK = re.compile(r"\[(?!\d+\])([^\[\]\n]{1,200})\](?:\((?:https?:|www\.|[/#])[^()\s]{0,500}\)|\[\d{1,3}\])")
+_BY = (
+    r"(?:from |see |sources?:? |as (?:stated|given|shown|seen|mentioned|described|per)\b|based on |"
+    r"according to |stated in |per |mentioned in |shown in )"
+)
+_CITED = re.compile(
+    r"(?:(?<=\w{4})|(?<=[\s\])*\"”.]))"
+    r"\[(?:(?:sources?|texts?|pictures?|passages?):? )?\d{1,2}(?:\s?[,;–-]\s?\d{1,2})*\]"
+    rf"|\({_BY}[^()]*\)|(?<=[^\W\d_]{{4}})[⁰¹²³⁴⁵⁶⁷⁸⁹†‡]",
+    re.IGNORECASE,
+)
+_REASON = r"(?:because|since|as(?! (?:far|if|long|much|opposed|soon|well)\b))\b(?:[^.!?;\n]|\.(?=\S))*+"
+_WITH_REASON = re.compile(rf"(?:(?<=\w),|\s[–—-])\s(?:{_REASON}|(?!from |see |per ){_BY}[^!?;\n]*)", re.IGNORECASE)
+_ENDS_A_VALUE = re.compile(
+    rf"[\s.,;:!…)\]}}>\"'”’*_`✅✔☑️]*+(?:[–—-]\s)?(?P<reason>{_REASON})?[\s.!)\]\"'”’*_`]*+",
+    re.IGNORECASE,
+)
+_ANOTHER_LETTER = re.compile(r"(?<!\w)(?:[b-h](?!\w)|a\W*$)", re.IGNORECASE)
 _BREAK = re.compile(r"<br\s?/?>|</?(?:p|div|li|ul|ol)>", re.IGNORECASE)
 # A letter in angle brackets at the end of its line is a choice's, and begins no emphasis.
 _EMPHASIS = re.compile(r"(?!(?-i:<[BIU]>)[^\S\n]{0,8}$)</?(?:b|i|em|strong|u|code)>", re.IGNORECASE | re.MULTILINE)
@@ -51,18 +81,22 @@ PLACEHOLDER = re.compile(
 MARKS_ALONE = re.compile(r"[\s:;,]++")  # the rest of a value that was separators only
 # A line such as `Note: ...`, which is no part of the value above it.
 OTHER_LABEL = re.compile(r"(?:\W|_){0,8}+[A-Z]\w{0,20}(?: \w{1,20})?[*_]{0,3}[:：](?:\s|$)")
-# Lines that comment on the reply or offer help.
+# Lines that comment on the reply; of those, offers of help take nothing back.
+_OFFER = re.compile(
+    r"\W{0,4}(?:let me know|i hope|hope (?:this|that)|feel free|if you (?:need|want|have|would)"
+    r"|(?:is there )?anything else|would you like)\b",
+    re.IGNORECASE,
+)
+_SHARE_LINE = re.compile(r"\W{0,8}confidence[^:：\n]{0,12}[:：](.*)", re.IGNORECASE)
+_REASON_LABEL = re.compile(
+    r"\W{0,8}(?:reason(?:ing|s)?|rationale|explanation|justification|sources?|evidence|references?)[*_]{0,3}\s?[:：]",
+    re.IGNORECASE,
+)
 CHATTER = re.compile(
     r"\W{0,4}(?:note\b|notes?:|let me know|please (?:let|note)|i hope|hope (?:this|that)|feel free|"
     r"if you (?:need|want|have|would)|is there anything|would you like|(?:these|this|those|the above) "
     r"(?:triples?|lines?|answers?|keywords?|sub-questions?|reply|response|graph|format|form)\b|"
     r"that(?:'s| is) (?:all|it)\b|end of)",
-    re.IGNORECASE,
-)
-# Beginnings of sentences that take back what came before.
-TAKES_BACK = re.compile(
-    r"(?:^|[.!?;:]\s{1,3})\W{0,4}(?:(?:oh|no|but|oops),?\s)?(?:wait|hmm+|actually|oops|correction|on second thoughts?"
-    r"|let me (?:re-?)?(?:check|think|consider|calculate|count|do)|i (?:forgot|made a mistake|was wrong))\b",
     re.IGNORECASE,
 )
 _LEAD = re.compile(r".{0,120}[:：]\s*$")
@@ -85,6 +119,8 @@ _QUOTES = {
     "_": "_",
     "$": "$",
 }
+_POWERS = str.maketrans({power: f"^{i}" for i, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
+_STAND_IN = "word"  # in place of a value, whose end decides about marks behind it
 _LONGEST_DECORATED = 1000  # characters; longer values are taken as they are
 _TAIL = re.compile(r"[\s,;.|*_]*(?:\(\s*confidence:?\s([^()]{1,20})\)|\bconfidence[*_]{0,3}:(.{1,40}))$", re.IGNORECASE)
 # `Answer: The final answer is: Paris` has its label twice.
@@ -97,21 +133,20 @@ _NUMBER = re.compile(
     r"\s{0,4}(?:(%|percent\b)|(?:/|out of|of)\s{0,4}(\d{1,9}(?:\.\d{1,9})?))?",
     re.IGNORECASE,
 )
-_RANGE = re.compile(r"\s*(?:-|–|—|~|to|or|and)\s*")
 
 
-def spoken(text: str, thought_is_asked: bool = False) -> str:
+def spoken(text: str, is_field: Callable[[str], object]) -> str:
     """Returns the model's own words: no thoughts, no tokens of a chat template, no code fences, no emphasis in HTML.
 
     Args:
-        thought_is_asked: the form has a field of that name, so that a tag of that name marks no hidden thought.
+        is_field: true for the name of a field of the form, whose tag marks no hidden thought.
     """
     text = clean(text)
     if not _is_object(text):  # tokens inside one are quoted
-        text = _own_turn(text, thought_is_asked)
+        text = _own_turn(text, is_field)
     if "<" in text:
         text = _EMPHASIS.sub("", _BREAK.sub("\n", text))
-    text = _LATEX_EMPHASIS.sub(r"\1", text)
+    text = _LINK.sub(r"\1", _CITATION.sub("", _LATEX_EMPHASIS.sub(r"\1", text)))
     return "\n".join(line for line in text.split("\n") if not _FENCE.fullmatch(line)).strip()
 
 
@@ -126,34 +161,117 @@ def _is_object(text: str) -> bool:
     return True
 
 
-def _own_turn(text: str, thought_is_asked: bool) -> str:
-    """Removes thoughts, and what comes before or after the model's own turn."""
-    text = text.rpartition(_CHANNEL)[2]
+def _own_turn(text: str, is_field: Callable[[str], object]) -> str:
+    """Removes thoughts, and what comes before or after the model's own turn.
+
+    After a thought that was never closed nothing is the model's reply; before the end of one that was never opened
+    neither.
+    """
+    text = text[max((final.end() for final in _CHANNEL.finditer(text)), default=0) :]
+    if _SILENT.match(text):
+        return ""
     kept: list[str] = []
-    depth, start = 0, 0
-    for tag in _THOUGHT[thought_is_asked].finditer(text):
+    depth = start = 0
+    spoke = False
+    for begin, end, kind, closes in _marks(text, is_field):
+        if kind == "thought" and closes:
+            if not depth:
+                kept.clear()  # the template opened the block, so all text up to here is a thought
+                spoke = False
+            depth, start = max(0, depth - 1), end
+            continue
         if not depth:
-            kept.append(text[start : tag.start()])
-        if not tag[1]:
-            depth += 1
-        elif depth:
-            depth -= 1
-        else:
-            kept.clear()  # the template opened the block, so all text up to here is a thought
-        start = tag.end()
-    # After a block that was never closed, nothing is the model's reply.
+            piece = text[start:begin]
+            piece = "" if kind == "turn" and piece.strip() in _ROLES else piece
+            kept.append(piece)
+            spoke = spoke or bool(piece.strip())
+        depth, start = depth + (kind == "thought"), end
+        if kind == "turn" and spoke and not depth:
+            start = len(text)  # a token before any text ends nothing: the reply follows it
+            break
     text = "".join(kept) + ("" if depth else text[start:])
-    begun = _TURN_START.match(text.lstrip())
-    text = text.lstrip()[begun.end() if begun else 0 :]
-    ended = _TURN_END.search(text)
-    # A token before any text ends nothing: the reply follows it.
+    text = text[begun.end() :] if (begun := _SPEAKER.match(text)) else text
+    ended = _NEXT_TURN.search(text)
     return text[: ended.start()] if ended and text[: ended.start()].strip() else text
+
+
+def _marks(text: str, is_field: Callable[[str], object]) -> list[tuple[int, int, str, bool]]:
+    """Returns (start, end, kind, whether it closes) of the marks that are none of the reply's own: those of a thought,
+    of a turn, or around the reply or a value."""
+    marks = list(_MARK.finditer(text))
+    kinds: dict[int, tuple[str, bool]] = {}
+    unclosed: dict[str, list[int]] = {}  # of a name of no known kind: places of marks that close it
+    unused = sum("unused" in mark[0] for mark in marks)
+    for place, mark in reversed(list(enumerate(marks))):
+        written = (mark["tag"] or mark["block"] or mark["moon"]).lower()
+        name, closes = _PLACE.sub("", written), bool(_CLOSES.search(written))
+        if name == "unused":  # tokens without a name open and close in turn
+            closes, unused = unused % 2 == 0, unused - 1
+        if mark["tag"] and not mark["bar"] and name != "thinking" and is_field(name):
+            continue
+        kind = "thought" if _THOUGHT.search(name) else "reply" if _REPLY.search(name) else ""
+        if not kind and not mark["bar"]:
+            kind = "html" if _HTML.fullmatch(name) else "turn" if _TURN.fullmatch(name) else ""
+        kind = kind or ("turn" if mark["bar"] and _BAR_TURN.fullmatch(name) else "")
+        if not kind and closes:
+            unclosed.setdefault(name, []).append(place)
+        elif not kind and unclosed.get(name):
+            end = unclosed[name].pop()
+            stop = marks[end].start()
+            several = stop - mark.end() > _LONGEST_DECORATED or re.search(r"[\n:：]", text[mark.end() : stop])
+            kind = "thought" if several else "reply"
+            kinds[end] = kind, True
+        if not kind and mark["bar"]:
+            kind = "turn"
+        if kind and kind != "html":
+            kinds[place] = kind, closes
+    return [(marks[place].start(), marks[place].end(), *kinds[place]) for place in sorted(kinds)]
 
 
 def whole_sentences(text: str) -> str:
     """Returns the text up to its last sentence end that another sentence follows; empty where there is none."""
     ends = [end.end() for end in _SENTENCE_ENDS.finditer(text)]
     return text[: ends[-1]] if ends else ""
+
+
+def uncited(value: str) -> str:
+    """Removes what a value rests on from its end: sources, and a clause with a reason."""
+    if len(value) > _LONGEST_DECORATED:
+        return value
+    reason = _WITH_REASON.search(value)
+    end = reason.start() if reason and not value[reason.end() :].strip(" .*_`") else len(value)
+    for cited in reversed(list(_CITED.finditer(value, 0, end))):
+        if value[cited.end() : end].strip(" ."):
+            break
+        end = cited.start()
+    before = value[:end].strip(" *_`.")
+    if not before or (
+        value[end : end + 1] == "[" and value[end - 1] != " " and re.fullmatch(r"[a-z_]\w*|\[\d+\]", before)
+    ):
+        return value  # nothing is cited, or an element of a list is
+    return value if end == len(value) else value[:end].rstrip()
+
+
+def ends_a_value(rest: str, others: Sequence[str] = ()) -> bool:
+    """True where the text behind a value cannot change it: nothing, punctuation, sources, or one clause with a reason
+    that names no other value."""
+    end = _ENDS_A_VALUE.fullmatch(uncited(f"{_STAND_IN}{rest}").removeprefix(_STAND_IN))
+    if end is None:
+        return False
+    reason = end["reason"] or ""
+    named = any(re.search(rf"(?<!\w){re.escape(other)}(?!\w)", reason, re.IGNORECASE) for other in others)
+    return not (named or _ANOTHER_LETTER.search(reason))
+
+
+def may_follow(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
+    """True where the lines behind a value cannot change it: marks, offers of help, the value once more, or reasons."""
+    for line in lines:
+        if _REASON_LABEL.match(line):
+            return True
+        ends = not any(map(str.isalnum, line)) or ends_a_value(line) or _FENCE.fullmatch(line)
+        if not (ends or _SHARE_LINE.fullmatch(line) or _OFFER.match(line) or restates(line)):
+            return False
+    return True
 
 
 def chatter(line: str) -> bool:
@@ -191,9 +309,9 @@ def undecorated(value: str) -> tuple[str, float | None]:
     before = None
     while value != before and len(value) <= _LONGEST_DECORATED:
         before = value
-        boxes = BOXED.findall(value)
-        # Several boxes are no single answer, so none of them is taken out.
-        value = _without_one_layer(boxes[0] if len(boxes) == 1 else value.strip())
+        boxes = list(BOXED.finditer(value))
+        # Several boxes are no single answer, so none of them is taken out. The text behind one may take it back.
+        value = _without_one_layer(_in_box(value, boxes[0]) if len(boxes) == 1 else value.strip())
         # Only near the end: the pattern begins with a repetition, which from every place would be quadratic.
         tail = _TAIL.search(value, max(0, len(value) - 80))
         if tail:
@@ -202,6 +320,10 @@ def undecorated(value: str) -> tuple[str, float | None]:
         if again:
             value = value[again.end() :]
     return value, confidence
+
+
+def _in_box(value: str, box: re.Match[str]) -> str:
+    return f"{_without_one_layer(box[0])}{value[box.end() :].lstrip('$').removeprefix(chr(92) + ')')}"
 
 
 def _without_one_layer(value: str) -> str:
@@ -239,15 +361,14 @@ def _balanced(inner: str) -> bool:
 
 def stated_confidence(value: str) -> float | None:
     """Reads a number in [0, 1] written as `0.8`, `80%`, `8/10` or `0,8`; None for others (words, ranges, 7, nan)."""
-    value = value[:200].strip(" \t\n*_`\"'“”()[]{}~≈")
+    value = unicodedata.normalize("NFKC", value[:200].translate(_POWERS))
+    value = uncited(value.strip(" \t\n*_`\"'“”()[]{}~≈"))
     numbers = list(_NUMBER.finditer(value))
-    if not numbers:
+    # All numbers have to agree, and no digit is of none.
+    left = "".join(_NUMBER.sub("", value))
+    if not numbers or re.search(r"\d", left):
         return None
-    first = numbers[0]
-    if len(numbers) > 1 and _RANGE.fullmatch(value, first.end(), numbers[1].start()):
-        return None
-    # A value that begins with a number means that one; elsewhere all numbers have to agree.
-    stated = {_share(number) for number in (numbers[:1] if first.start() == 0 else numbers)}
+    stated = {_share(number) for number in numbers}
     return stated.pop() if len(stated) == 1 else None
 
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Value
-from actors.prompting.answer_value import is_unknown, stated_answer
+from actors.prompting.answer_value import stated_answer
 from actors.prompting.field_values import one_of, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField
 from actors.prompting.list_values import ANSWER_LINE
-from actors.prompting.reply_text import BOXED, BULLET, TAKES_BACK, chatter, undecorated
+from actors.prompting.not_known import is_unknown
+from actors.prompting.reply_text import BOXED, BULLET, chatter, ends_a_value, may_follow, undecorated
 from actors.prompting.safe_text import one_line
 from actors.prompting.triples import looks_like_triple
 
@@ -33,6 +34,7 @@ _REFUSES = re.compile(
 _NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNORECASE)
 _BARE_NUMBER = re.compile(r"[^\w-]{0,8}\d(?:\W{1,3}(?:out of )?\d)?\W{0,8}")
 _SHORT_WORDS = 6
+_FEW_WORDS = 8
 _NAME = re.compile(
     r"(?=[^\W\d_a-z])[^\s:：|=<{]+(?:\s+[^\s:：|=<{]+){0,3}(?<![.!?。])"
 )  # a few words that are no sentence
@@ -125,8 +127,10 @@ def _answer(text: str, field: Field, form: Form) -> list[RawField]:
         # A letter's full stop may end a sentence or be a name's (`John F. Kennedy`), unless letters are the choices'.
         initials = not form.choices and any(map(_AFTER_INITIAL.match, called))
         values = {sentence(value) for value in called}
-        behind = text[text.rfind(called[-1]) :].split("\n")
-        one = len(values) == 1 and not initials and not any(map(TAKES_BACK.search, behind))
+        last = sentence(called[-1])
+        on_line, *behind = text[text.rfind(called[-1]) + len(last) :].split("\n")
+        behind = behind if ends_a_value(on_line) else [on_line, *behind]
+        one = len(values) == 1 and not initials and may_follow(behind, lambda line: sentence(line) in values)
         return [RawField(field, (values.pop(),))] if one else []
     lines = [line for line in text.split("\n") if line.strip()]
     if lines and (heading := re.fullmatch(r"\s*#{2,6}\s+([^#:<>]{1,80})", lines[-1])):
@@ -134,7 +138,7 @@ def _answer(text: str, field: Field, form: Form) -> list[RawField]:
     whole = one_line(text)
     if _REFUSES.search(whole):
         return []
-    if is_unknown(whole):
+    if len(lines) == 1 and len(whole.split()) <= _FEW_WORDS and is_unknown(whole):
         return [RawField(field, ("unknown",))]
     if len(lines) == 1 and _is_bare_answer(lines[0], form):
         return [RawField(field, (lines[0],))]

@@ -20,13 +20,14 @@ from actors.prompting.safe_text import one_line
 from tests.actors.prompting.forms import FORMS
 
 CORPUS = Path(__file__).parent / "corpus"
-REAL = ("qwen", "smollm2")  # files of replies that a model gave; the others imitate the habits of models
+ORIGINS = ("real", "imitated")  # folders: replies that a model gave, and imitations of the habits of others
 
 
 @dataclass(frozen=True)
 class Case:
     """One reply, and what a careful person reads in it (None: not enough to go by)."""
 
+    origin: str
     place: str
     form: Form
     reply: str
@@ -51,11 +52,12 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """All replies of the corpus."""
-    for path in sorted(CORPUS.glob("*.jsonl")):
+    for path in sorted(CORPUS.glob("*/*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8").rstrip("\n").split("\n"), 1):
             case = json.loads(line)
             form = Form(FORMS[case["form"]], tuple(case.get("choices", ())))
-            yield Case(f"{path.stem}:{number}", form, case["reply"], case.get("cut_off", False), case["read"])
+            place, cut_off = f"{path.stem}:{number}", case.get("cut_off", False)
+            yield Case(path.parent.name, place, form, case["reply"], cut_off, case["read"])
 
 
 def values_of(reading: Reading, form: Form) -> dict[str, Any]:
@@ -100,10 +102,10 @@ def _plain(text: str) -> str:
 
 
 def main() -> None:
-    counts: dict[str, Counter[str]] = {"real": Counter(), "imitated": Counter()}
+    counts: dict[str, Counter[str]] = {origin: Counter() for origin in ORIGINS}
     for case in cases():
         outcome = case.outcome
-        counts["real" if case.place.startswith(REAL) else "imitated"][outcome] += 1
+        counts[case.origin][outcome] += 1
         if "-v" in sys.argv and outcome in sys.argv:
             print(f"=== {case.place} {outcome}\n{case.reply}\n--- expected {case.expected}")
             faults = [(fault.field.name, fault.reason) for fault in case.reading.faults]

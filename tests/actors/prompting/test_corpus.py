@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any
 
-from tests.actors.prompting.corpus_report import Case, cases
+import pytest
+
+from actors.messages import FieldKind
+from actors.prompting.form import Form
+from actors.prompting.reply import read
+from tests.actors.prompting.corpus_report import CORPUS, ORIGINS, Case, cases
 from tests.actors.prompting.forms import FORMS
 
 
@@ -26,7 +34,33 @@ def test_no_reply_is_read_wrongly() -> None:
     assert [case.place for outcome, case in outcomes() if outcome == "wrong"] == []
 
 
-def test_of_what_a_person_reads_at_least_95_in_100_are_read_at_first() -> None:
-    readable = [(outcome, case) for outcome, case in outcomes() if case.expected is not None]
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_of_what_a_person_reads_at_least_85_in_100_are_read_at_first(origin: str) -> None:
+    readable = [(outcome, c) for outcome, c in outcomes() if c.origin == origin and c.expected is not None]
     asked_again = [case.place for outcome, case in readable if outcome == "asked again"]
-    assert len(asked_again) <= 0.05 * len(readable), asked_again
+    assert len(asked_again) <= 0.15 * len(readable), asked_again
+
+
+# Replies met outside, where they are at hand, and neighbours of each of their kinds.
+MET = Path(__file__).parents[4] / "shared/data/outside/replies_misread.jsonl"
+VERDICTS = {"verdict": FieldKind.ENOUGH, "grade": FieldKind.GRADE}
+
+
+def misreadable() -> Iterator[Any]:
+    for path in (CORPUS / "neighbours.jsonl", MET):
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        for number, line in enumerate(lines, 1):
+            yield pytest.param(json.loads(line), id=f"{path.stem}:{number}")
+
+
+@pytest.mark.parametrize("case", list(misreadable()))
+def test_a_value_is_read_only_where_nothing_around_it_can_change_it(case: dict[str, Any]) -> None:
+    """Outcomes are an answer, `unknown`, `asked again`, or a confidence (`none`) where the case is about that."""
+    reading = read(Form(FORMS[case["form"]], tuple(case.get("choices", ()))), case["reply"], case.get("cut_off", False))
+    wanted = case["wants"] if "wants" in case else case["want"].replace(", or ", " or ").split(" or ")
+    if case["kind"].startswith("confidence"):
+        stated = reading.value(FieldKind.CONFIDENCE) or "none"
+        assert stated in [want.removeprefix("confidence ") for want in wanted]
+        return
+    value = reading.value(VERDICTS.get(case["form"], FieldKind.ANSWER))
+    assert ("asked again" if reading.faults else "unknown" if value is None else value) in wanted

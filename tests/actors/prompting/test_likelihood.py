@@ -66,7 +66,7 @@ def test_where_tokens_do_not_join_to_the_text_there_is_none() -> None:
 
 
 CASES = [(CHOSEN, "Reasoning: B is cold.\nAnswer: B\nConfidence: 0.7", "Answer", "B", False)]
-CASES += [(CHOSEN, "**Answer:** (B) snow, I think", "Answer", "B", False)]
+CASES += [(CHOSEN, "**Answer:** (B) snow", "Answer", "B", False)]
 CASES += [(JUDGED, "Relevant: yes\n", "Relevant", "yes", False)]
 CASES += [(TURN, "Reasoning: Tarn Hollow it is.\nAnswer: Tarn Hollow\nConfidence: 0.5", "Answer", "Tarn Hollow", True)]
 CASES += [(TURN, '{"reasoning": "So.", "answer": "Tarn Hollow", "confidence": 0.5}', "Answer", "Tarn Hollow", True)]

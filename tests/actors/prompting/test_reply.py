@@ -10,8 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors.messages import Field, FieldKind, Value
-from actors.prompting.answer_value import is_unknown, stated_answer
+from actors.prompting.answer_value import stated_answer
 from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
+from actors.prompting.not_known import is_unknown
 from actors.prompting.prompt import overview
 from actors.prompting.reply import ParsedReply, parse_reply, read
 from actors.prompting.reply_text import stated_confidence, undecorated
@@ -75,7 +76,7 @@ CHOICES = ("red ball", "blue ball", "Green")
         f"{THREE_LINES}\n\n## Question\nWho?\nReasoning: None.\nAnswer: Ana Brix\nConfidence: 0.1",
         f"{FORM}\n\n{THREE_LINES}",
         f"{THREE_LINES}\nAnswer:",
-        f"Reasoning: Hm.\nAnswer: Salt Quay\nConfidence: 0.2\nNo, wait.\n{THREE_LINES}",
+        f"Answer: Salt Quay\nConfidence: 0.2\nNo, wait.\n{THREE_LINES.replace('Answer', 'Final answer')}",
         f"\u200f{THREE_LINES.replace('Tarn', chr(0x202B) + 'Ta' + chr(0) + 'rn')}\u200e",
     ],
 )
@@ -101,8 +102,7 @@ def test_three_lines_are_read_whatever_a_model_makes_of_them(text: str) -> None:
         ("Answer: 1. Red\n2. Blue\n", "Red, Blue"),
         ("Answer: 1. FC Tarn", "1. FC Tarn"),
         ("Answer: Tarn\nHollow\nConfidence: 1", "Tarn Hollow"),
-        ("Answer: Tarn Hollow\nThe passage says so.\nConfidence: 1", "Tarn Hollow"),
-        ("Answer: Tarn Hollow\nNote: see [t1]\nConfidence: 1", "Tarn Hollow"),
+        ("Answer: Tarn Hollow\nSource: [t1]\nConfidence: 1", "Tarn Hollow"),
         ("Answer: Tarn Hollow\nas the passage says", "Tarn Hollow"),
         ("It is Tarn Hollow, so \\boxed{Tarn Hollow}.", "Tarn Hollow"),
         ("Final Answer: The final answer is $\\boxed{Tarn Hollow}$. I hope it is correct.", "Tarn Hollow"),
@@ -271,7 +271,8 @@ def test_a_confidence_is_a_number_from_0_to_1_or_none(said: str, confidence: flo
 
 
 def test_of_several_answers_the_last_counts_with_its_own_confidence() -> None:
-    assert parse_reply("Answer: a\nConfidence: 0.9\nSo rather:\nAnswer: b") == ParsedReply("", "b", None)
+    assert parse_reply("Answer: a\nConfidence: 0.9\nSo rather:\nFinal answer: b") == ParsedReply("", "b", None)
+    assert parse_reply("Answer: a\nConfidence: 0.9\nSo rather:\nAnswer: b") is None
     assert parse_reply("Answer: a\nConfidence: 0.9\nFinal answer: a") == ParsedReply("", "a", 0.9)
     assert parse_reply("Confidence: 0.9\nAnswer: a") == ParsedReply("", "a", 0.9)
     assert parse_reply("Answer: (A)\nFinal answer: both", CHOICES) is None
@@ -360,7 +361,8 @@ PIECES = st.sampled_from([*FRAGMENTS, *SPACED, "\0", "\ud800", "\u200f", "\u2028
         ("2", "2"),
         ("two.", "2"),
         ("2 questions", "2"),
-        ("2 - one about cats, one about dogs", "2"),
+        ("2, because it names two", "2"),
+        ("2 - one about cats, one about dogs", None),
         ("2/3", None),
         ("two or three", None),
         ("2 and a half", None),

@@ -164,7 +164,7 @@ STYLES: dict[str, Style] = {
     "tags": tagged,
     "think block": lambda r: f"<think>\nIt may be none.\n{lines(r[:1])} or not\n</think>\n\n{lines(r)}",
     "farewell": lambda r: f"{lines(r)}\n\nLet me know if you need anything else!",
-    "rule and note": lambda r: f"{lines(r)}\n\n---\nNote: this rests on the passages alone.",
+    "rule and sources": lambda r: f"{lines(r)}\n\n---\nSources: the passages alone.",
     "triples with arrows": triples_as("{} -> {} -> {}"),
     "triples with long arrows": triples_as("{} → {} → {}"),
     "triples in parentheses": triples_as("({}, {}, {})"),

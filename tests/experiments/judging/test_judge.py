@@ -95,8 +95,8 @@ class Counted:
         ("Grade: 4 (on a scale of 1 to 5)", 4),
         ("Grade: 4.0", 4),
         ("Grade: four", 4),
-        ("Grade: 4 - the name is right", 4),
-        ("Grade: 4 (3 of 3 parts)", 4),
+        ("Grade: 4 - the name is right", None),
+        ("Grade: 4 (3 of 3 parts)", None),
         (f"{in_lines(FORM)}\n\nReasoning: no\nGrade: 1", 1),
         ("Grade: 2\nReason: so\nGrade: 2", 2),
         ("__Grade__: 2", 2),
@@ -140,7 +140,7 @@ async def test_a_grade_is_read_and_never_guessed(reply: str, grade: int | None) 
 
 async def test_a_reply_that_was_cut_off_counts_without_its_last_line() -> None:
     assert await grade_of(Completion("", "Grade: 4", stop="length")) is None
-    assert await grade_of(Completion("", "Grade: 4\nFurther", stop="length")) == 4
+    assert await grade_of(Completion("", "Grade: 4\nReasoning: Furth", stop="length")) == 4
     assert await grade_of(Completion("", "Grade: 4\n", stop="error")) is None
 
 
