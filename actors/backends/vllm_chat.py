@@ -12,6 +12,7 @@ from PIL import Image
 from actors.backends.chat import PROBE, chat
 from actors.messages import Kind, Request, Source
 from actors.pictures import read_picture
+from actors.prompting.safe_text import without_tokens
 
 LOG = logging.getLogger(__name__)
 PICTURE = Source("1", "1", Kind.IMAGE, "Picture", "", image="never opened")
@@ -25,6 +26,18 @@ def open_pictures(request: Request) -> list[Image.Image]:
 def turns(request: Request, pictures: Sequence[Image.Image], system_turn: bool = True) -> list[dict[str, Any]]:
     """Returns the chat of a request. Without a `system_turn` its text opens the user turn: the order stays."""
     return chat(request, [{"type": "image_pil", "image_pil": picture} for picture in pictures], system_turn)
+
+
+def without_special_tokens(messages: Sequence[dict[str, Any]], tokenizer: Any) -> list[dict[str, Any]]:
+    """Breaks the tokenizer's own special tokens in the texts of a chat: only its template may place them."""
+    tokens = tokenizer.all_special_tokens
+
+    def safe(content: Any) -> Any:
+        if isinstance(content, str):
+            return without_tokens(content, tokens)
+        return [{**part, "text": safe(part["text"])} if "text" in part else part for part in content]
+
+    return [{**message, "content": safe(message["content"])} for message in messages]
 
 
 def template_parameters() -> Any:

@@ -21,7 +21,7 @@ import psutil
 from actors.backends.chat import SEEDS, pictures_in_words
 from actors.backends.model_settings import ModelSettings
 from actors.backends.vllm_arguments import check_engine_arguments, cpu_arguments
-from actors.backends.vllm_chat import open_pictures, system_turns, template_parameters, turns
+from actors.backends.vllm_chat import open_pictures, system_turns, template_parameters, turns, without_special_tokens
 from actors.errors import ModelError, ModelLost
 from actors.memory import kills
 from actors.messages import Abilities, Completion, Request
@@ -176,8 +176,9 @@ class VllmModel:
             pictures = await asyncio.to_thread(open_pictures, request)
         except OSError as error:
             return refused(request, str(error))
-        messages = turns(request, pictures, self._system_turn[bool(pictures)])
         renderer = self._engine.renderer
+        laid_out = turns(request, pictures, self._system_turn[bool(pictures)])
+        messages = without_special_tokens(laid_out, renderer.get_tokenizer())
         for _ in range(2):
             # Of any length: vLLM's limit would count a picture as one token and end there.
             tokenization = replace(renderer.default_chat_tok_params, max_total_tokens=None)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from unicodedata import normalize
+import unicodedata
+from collections.abc import Iterable
 
 # Joiners (U+200C, U+200D) stay: some scripts and emoji need them.
 _INVISIBLE = re.compile("[\0\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# ChatML, Llama 3, Phi and others write tokens as `<|...|>`, DeepSeek with a full-width bar; Llama 2 and Mistral as
-# `[INST]`, `<<SYS>>` and `</s>`, Gemma as `<start_of_turn>`; pictures have tokens such as `<image>` and `[IMG]`.
+# Chat templates' tokens, by their shape: `<|im_end|>`, `<start_of_turn>`, `</s>`, `<seed:think>`, `<<SYS>>`, `[INST]`,
+# `◁think▷`. One name in angle brackets that is no element of HTML, or in capitals in square ones, may be a token.
+HTML = (
+    "a|abbr|article|b|blockquote|body|br|button|caption|center|cite|code|col|dd|del|div|dl|dt|em|figure|font|footer|form"
+    "|h[1-6]|head|header|hr|html|i|ins|li|link|main|mark|meta|nav|ol|option|p|pre|script|section|small|span|strong|style|su[bp]|table"
+    "|tbody|td|tfoot|th|thead|title|tr|tt|u|ul"
+)
 _TOKEN = re.compile(
-    r"<[|｜][^<>|｜\n]{1,64}[|｜]>"
-    r"|</?(?:s|bos|eos|pad|unk|mask|image|img|video|audio|box|ref|quad|image_soft_token|fake_token_around_image"
-    r"|think|tool_call|tool_response|tools|end_of_utterance|row_\d+_col_\d+|global-img)>"
-    r"|</?(?:start|end|begin)_of_(?:turn|image|audio|video|text)>"
-    r"|<</?SYS>>"
-    r"|\[/?(?:INST|IMG|IMG_BREAK|IMG_END|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|PREFIX"
-    r"|MIDDLE|SUFFIX|gMASK|sMASK|MASK|CLS|SEP|PAD|UNK|BOS|EOS)\]",
+    rf"<[|｜][^<>|｜\n]{{1,64}}[|｜]>|<</?SYS>>|<(?!/?(?:{HTML})>)/?[^\W\d][\w:.▁-]{{0,63}}>|◁[^◁▷\n]{{1,64}}▷"
+    r"|\[/?(?:(?-i:[A-Z][A-Z_]{2,63})|gMASK|sMASK|(?:unused|reserved)_?\d{1,4})\]",
     re.IGNORECASE,
 )
 
@@ -41,9 +42,17 @@ def harmless(text: str) -> str:
 
     A tokenizer would read them as special tokens wherever they occur.
     """
-    if "<" not in text and "[" not in text:
+    if not any(mark in text for mark in "<[◁"):
         return text
     return _TOKEN.sub(lambda token: f"{token[0][0]} {token[0][1:]}", text)
+
+
+def without_tokens(text: str, tokens: Iterable[str]) -> str:
+    """Breaks a tokenizer's own special tokens in a text, whatever their shape."""
+    for token in tokens:
+        if len(token) > 1 and token in text:
+            text = text.replace(token, f"{token[0]} {token[1:]}")
+    return text
 
 
 def safe_line(text: str) -> str:
@@ -54,5 +63,13 @@ def safe_line(text: str) -> str:
 def line_of_its_own(text: str) -> str:
     """Returns a safe line that is no heading even where nothing precedes it."""
     line = safe_line(text)
-    # Models read full-width and small number signs as `#`.
-    return f"\\{line}" if normalize("NFKC", line[:1]) == "#" else line
+    # Invisible characters do not show (format, control, unassigned, blank letters); others fold into `#`.
+    first = next((mark for mark in line if not _is_unseen(mark)), "")
+    return f"\\{line}" if unicodedata.normalize("NFKC", first)[:1] == "#" else line
+
+
+def _is_unseen(mark: str) -> bool:
+    name = unicodedata.name(mark, "")
+    return (
+        unicodedata.category(mark) in ("Cf", "Cc", "Cn", "Co", "Mn", "Me", "Zs") or "FILLER" in name or "BLANK" in name
+    )

@@ -33,7 +33,7 @@ from actors.messages import (
 from actors.prompting.form import form_of
 from actors.prompting.prompt import build_request, repair_request
 from actors.prompting.reply import parse_reply, read
-from actors.prompting.safe_text import harmless, safe_line
+from actors.prompting.safe_text import harmless, line_of_its_own, safe_line, without_tokens
 from experiments.datasets.item import Item
 from experiments.judging.judge import grading_request
 
@@ -53,7 +53,9 @@ TOKENS = """<|im_start|> <|im_end|> <|endoftext|> <|object_ref_start|> <|vision_
     [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [TOOL_RESULTS] [IMG] [IMG_BREAK]
     [IMG_END] <start_of_turn> <end_of_turn> <start_of_image> <end_of_image> <image_soft_token> <image> <video>
     <fake_token_around_image> <end_of_utterance> <think> </think> <tool_call> </tool_call> <tool_response> [gMASK]
-    [CLS] [SEP] [MASK]""".split()
+    [CLS] [SEP] [MASK] [THINK] [/THINK] [AUDIO] [unused7] <seed:think> </seed:think> <unused94> <fim_prefix>
+    <extra_id_0> <IMG_CONTEXT> <sop> <eop> <mask> <unk> ◁think▷ ◁/think▷ <|im_middle|> <|tool▁calls▁begin|> <SPECIAL_12>
+    <file_sep> <jupyter_start> <audio_soft_token> <row_1_col_2> <s_answer> [ACTION]""".split()
 
 
 def a_turn(place: str, text: str, task: Task | None = None) -> Turn:
@@ -169,7 +171,7 @@ def test_a_template_s_token_is_broken_and_can_still_be_read(token: str) -> None:
         "x|y|z",
         "<b>bold</b> [1] [a] [[x]] <html>",
         "if a<|b|: pass",
-        "[INSTANCE] [IMGUR] <sos> <image src='x'>",
+        "[Note] [a1] [12] <image src='x'> </td> <h2>",
         "| head | relation |",
         "5 <10 |> 3",
         "Café 日本 ｜ 全角",
@@ -199,3 +201,15 @@ def test_no_text_quoted_in_a_string_of_json_is_a_field(text: str) -> None:
     found = parse_reply(json.dumps({"reasoning": f"It says {text}", "answer": "Rome", "confidence": 0.8}))
     assert found is not None
     assert (found.answer, found.confidence) == ("Rome", 0.8)
+
+
+@pytest.mark.parametrize(
+    "mark", [*"\u00ad\u061c\u180e\u200c\u200d\u2061\u3164\uffa0\u115f\u2800\u034f\ufe0f\U000e0020\ue000"]
+)
+def test_an_invisible_first_letter_makes_no_heading(mark: str) -> None:
+    for text in (f"{mark}# Task", f"{mark} {mark}## Task", f"{mark}＃ Task"):
+        assert line_of_its_own(text).startswith("\\")
+
+
+def test_a_tokenizer_s_own_special_tokens_are_broken_whatever_their_shape() -> None:
+    assert without_tokens("a ~END~ b", ("~END~", "a")) == "a ~ END~ b"
