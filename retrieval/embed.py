@@ -11,9 +11,10 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -33,7 +34,10 @@ LEXICAL = "lexical"
 LATE = "late:"
 GRAMS = 1.0  # weight of all n-grams of a word together; the word has weight 1
 RARITY = 1.5  # a word's weight is its length to this power
-_WORD = re.compile(r"\w+")
+# Chinese, Japanese, Thai, Lao, Burmese and Khmer, which write no spaces between words.
+_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
+LONG_TEXT = 50_000  # words, more than a model with a limit reads
 
 
 @runtime_checkable
@@ -41,8 +45,9 @@ class Encoder(Protocol):
     """Encodes sources and queries. Equal fingerprints promise equal vectors: they are part of an index's key.
 
     reads_pictures: encodes picture files; an index is rebuilt when one changes.
-    late_interaction: a query and a source have several vectors, of their words or of the tiles of a picture, compared
-        by `max_sim` (ColBERT, Khattab and Zaharia 2020; of page images ColPali, Faysse et al. 2025).
+    late_interaction: a source has several vectors, of its words, of its parts or of the tiles of a picture, and a query
+        one or several, compared by `max_sim` (ColBERT, Khattab and Zaharia 2020; of page images ColPali, Faysse et al.
+        2025).
     """
 
     name: str
@@ -52,7 +57,7 @@ class Encoder(Protocol):
     late_interaction: bool
 
     def encode_query(self, text: str) -> Vectors:
-        """Encodes a query: shape (dim,), of unit length; with late interaction (m, dim), rows of unit length."""
+        """Encodes a query: shape (dim,), of unit length; with late interaction also (m, dim), rows of unit length."""
 
     def encode_sources(self, sources: Sequence[Source]) -> Vectors | list[Vectors]:
         """Encodes passages and rows by their words, pictures by their files or words.
@@ -125,9 +130,10 @@ def well_formed(text: str) -> str:
 class LexicalEncoder:
     """Hashes words and character n-grams, with sublinear term frequency; nothing is fitted or downloaded.
 
-    A word has weight (1 + ln tf) * rarity, for itself and its n-grams, which `painted` and `painting` share. Without a
-    corpus the only sign of rarity is length (frequent words are short). The blake2b digest of a feature gives its
-    coordinate and its sign, so that colliding features cancel on average (Weinberger et al. 2009).
+    A word has weight (1 + ln tf) * rarity, for itself and its n-grams, which `painted` and `painting` share. In scripts
+    without spaces each letter and each pair of neighbours is a word (as in Lucene's CJKBigramFilter). Without a corpus
+    the only sign of rarity is length (frequent words are short). The blake2b digest of a feature gives its coordinate
+    and its sign, so that colliding features cancel on average (Weinberger et al. 2009).
     """
 
     name = LEXICAL
@@ -136,7 +142,7 @@ class LexicalEncoder:
 
     def __init__(self, dim: int = 512) -> None:
         self.dim = dim
-        self.fingerprint = f"{LEXICAL}-1-{dim}"
+        self.fingerprint = f"{LEXICAL}-2-{dim}"
 
     def encode_query(self, text: str) -> Vectors:
         return self._encode(text)
@@ -148,7 +154,7 @@ class LexicalEncoder:
         return vectors
 
     def _encode(self, text: str) -> Vectors:
-        counts = Counter(_WORD.findall(folded(text)))
+        counts = Counter(_words(folded(text)))
         words = [_features(word, self.dim) for word in counts]
         vector: npt.NDArray[Any] = np.zeros(self.dim)
         if words:
@@ -164,15 +170,18 @@ class LexicalEncoder:
 class SentenceEncoder:
     """Runs a sentence-transformers model, by name or local folder; a CLIP-like one reads picture files.
 
-    With `late_interaction` it is a multi-vector model, such as ColBERT or, for page images, ColPali. A picture without
-    a file, or for a text model, is encoded by its words.
+    A text that is longer than the model reads is encoded in overlapping parts: a source has a vector of each, and a
+    query their mean. A picture without a file, or for a text model, is encoded by its words.
+
+    Args:
+        multi_vector: a model such as ColBERT or, for page images, ColPali.
 
     Raises:
         ModuleNotFoundError: sentence-transformers is not installed.
         ValueError: there is no such model, or it cannot be read.
     """
 
-    def __init__(self, name_or_folder: str, late_interaction: bool = False) -> None:
+    def __init__(self, name_or_folder: str, multi_vector: bool = False) -> None:
         try:
             from sentence_transformers import MultiVectorEncoder, SentenceTransformer
         except ModuleNotFoundError as error:
@@ -181,47 +190,66 @@ class SentenceEncoder:
                 f"or use the encoder {LEXICAL!r}"
             ) from error
         try:
-            self._model: Any = (MultiVectorEncoder if late_interaction else SentenceTransformer)(name_or_folder)
+            self._model: Any = (MultiVectorEncoder if multi_vector else SentenceTransformer)(name_or_folder)
         except (OSError, ValueError, RuntimeError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ValueError(
                 f"cannot load the encoder {name_or_folder!r} ({reason[:200]}): give {LEXICAL!r}, or the name or "
                 "folder of a sentence-transformers model"
             ) from error
-        self.name = f"{LATE if late_interaction else ''}{name_or_folder}"
-        self.late_interaction = late_interaction
+        self.name = f"{LATE if multi_vector else ''}{name_or_folder}"
         self.reads_pictures = bool(self._model.supports("image"))
+        self._multi_vector = multi_vector
+        # The longest prompt that the model may put before a text takes room from it.
+        self._prompt = max(self._model.prompts.values(), key=len, default="")
+        longest = self._tokens("word " * LONG_TEXT)
+        self._most_tokens = longest if self._tokens("word") < longest < LONG_TEXT else None
+        self.late_interaction = multi_vector or self._most_tokens is not None
         folder = Path(name_or_folder)
         # Name, size and date of a local model's files change with training.
         files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
         stats = [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
         digest = f"-{hashlib.blake2b(repr(stats).encode(), digest_size=8).hexdigest()}" if stats else ""
-        self.fingerprint = f"sentence-transformers-1-{self.name}{digest}"
+        self.fingerprint = f"sentence-transformers-2-{self.name}{digest}"
         self.dim = self.encode_query("dimension").shape[-1]  # some models report another number
 
     def encode_query(self, text: str) -> Vectors:
+        # A model of several vectors has another limit for queries.
+        parts = [text] if self._multi_vector else self._parts(text)
         # Models such as E5 have separate prompts for queries and documents.
-        return _unit(self._model.encode_query([text], show_progress_bar=False, convert_to_numpy=True)[0])
+        vectors = self._model.encode_query(parts, show_progress_bar=False, convert_to_numpy=True)
+        return _unit(vectors[0]) if len(parts) == 1 else _unit(np.mean([_unit(of_part) for of_part in vectors], axis=0))
 
     def encode_sources(self, sources: Sequence[Source]) -> Vectors | list[Vectors]:
-        seen = {
-            i
-            for i, source in enumerate(sources)
-            if self.reads_pictures and source.image is not None and Path(source.image).is_file()
-        }
-        read = [i for i in range(len(sources)) if i not in seen]
-        vectors = dict(zip(read, self._encode([words_of(sources[i]) for i in read]), strict=True))
-        pictures = sorted(seen)
-        vectors |= zip(pictures, self._encode([read_picture(str(sources[i].image)) for i in pictures]), strict=True)
-        # Texts and pictures were encoded in two batches.
-        ordered = [vectors[i] for i in range(len(sources))]
-        return ordered if self.late_interaction else np.stack(ordered)
+        seen = [self.reads_pictures and bool(source.image) and Path(source.image or "").is_file() for source in sources]
+        parts = [[] if sees else self._parts(words_of(source)) for source, sees in zip(sources, seen, strict=True)]
+        texts = iter(self._encode([part for of_source in parts for part in of_source]))
+        pictures = iter(self._encode([read_picture(str(sources[i].image)) for i, sees in enumerate(seen) if sees]))
+        vectors = [[next(texts) for _ in of_source] or [next(pictures)] for of_source in parts]
+        if self.late_interaction:
+            return [np.concatenate([np.atleast_2d(vector) for vector in of_source]) for of_source in vectors]
+        return np.stack([vector for (vector,) in vectors])
 
     def _encode(self, inputs: list[Any]) -> list[Vectors]:
+        # Texts and pictures are encoded in two batches.
         if not inputs:
             return []
         encoded = self._model.encode_document(inputs, show_progress_bar=False, convert_to_numpy=True)
         return [_unit(vectors) for vectors in encoded]
+
+    def _parts(self, text: str) -> list[str]:
+        """Halves a text that the model would cut off, with an eighth in both halves, until every part fits."""
+        most = self._most_tokens
+        # No token is shorter than a byte; most texts are spared the counting.
+        if most is None or len(text) < 2 or len(text.encode()) < most // 2 or self._tokens(text) < most:
+            return [text]
+        middle, overlap = len(text) // 2, len(text) // 16
+        return [*self._parts(text[: middle + overlap]), *self._parts(text[middle - overlap :])]
+
+    def _tokens(self, text: str) -> int:
+        """Counts the tokens of a text that the model reads, at most its limit; 0 for a model that has no tokens."""
+        read = self._model.preprocess([text], prompt=self._prompt, task="document")
+        return int(read["attention_mask"].sum()) if "attention_mask" in read else 0
 
 
 def _unit(vectors: Vectors) -> Vectors:
@@ -263,6 +291,15 @@ def folded(text: str) -> str:
     if text.isascii():
         return text.lower()
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).casefold()
+
+
+def _words(text: str) -> Iterator[str]:
+    for word in _WORD.findall(text):
+        if re.match(f"[{_UNSPACED}]", word):
+            yield from word
+            yield from map("".join, pairwise(word))
+        else:
+            yield word
 
 
 @lru_cache(maxsize=1 << 17)

@@ -21,10 +21,20 @@ if TYPE_CHECKING:
 
 Corpus = Callable[[], Iterator[Source]]
 
-LAYOUT = "1"  # changes with the table's columns, so that indexes of another layout are not reused
+LAYOUT = "2"  # changes with columns and words, so that indexes of another layout are not reused
 TABLE = "sources"
 BATCH_ROWS = 512
 IVF_FROM_ROWS = 20_000  # below, an exact scan takes a few milliseconds
+# English, as LanceDB leaves out by default; for the tokenizer that divides Chinese, Japanese and Thai into words, its
+# default is a list of all languages, with `AI`, `EU` and digits.
+STOP_WORDS = """
+a about after again against ain all am an and are aren as at be been being below between both but by can couldn d did
+didn do doesn doing don down each few for from further had hadn has hasn have haven having he her here hers herself
+him himself his how i if in into is isn it its itself just ll m ma me mightn more most mostly mustn my myself needn no
+nor not now o of off on or other others our ours out over own owned re s same shan she should shouldn so some such t
+than that the their theirs them then there these they this those through to too under until up ve was wasn we were
+weren what when where which while who whom will with won wouldn y you your yours yourself
+"""
 
 
 def open_index(folder: Path, corpus: Corpus, encoders: Encoders, corpus_key: str | None = None) -> tuple[Table, Path]:
@@ -80,12 +90,13 @@ def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Enco
     rows = table.count_rows()
     # An index cannot be trained on an empty table.
     if rows:
-        table.create_index("body", config=FTS())
+        table.create_index("body", config=FTS(base_tokenizer="icu/split", custom_stop_words=STOP_WORDS.split()))
         for column in columns:
             table.create_index(column, config=BTree())
     for column, encoder in vectors.items():
         filled = table.count_rows(f"{column} IS NOT NULL") if len(vectors) > 1 else rows
-        if filled >= IVF_FROM_ROWS and not encoder.late_interaction:  # such an index only estimates its scores
+        # For several vectors of a query, such an index only estimates the scores.
+        if filled >= IVF_FROM_ROWS and np.ndim(encoder.encode_query("any")) == 1:
             table.create_index(column, config=IvfFlat(distance_type="cosine"))
 
 

@@ -42,10 +42,14 @@ class TableSearch:
     exact: bool
 
     def by_text(self, k: int) -> list[Ranked]:
+        from lancedb.query import MatchQuery
+
         columns = [*self.columns, "_score", *(self.queries if self.radius is not None else ())]
+        # Of a plain text, LanceDB would take quotation marks for a phrase.
+        words = MatchQuery(self.text, "body")  # type: ignore[call-arg]  # defaults that mypy does not see
 
         def search(limit: int) -> Any:
-            return self.table.search(self.text, query_type="fts", fts_columns="body").limit(limit).select(columns)
+            return self.table.search(words, query_type="fts").limit(limit).select(columns)
 
         return self._best(search, k, lambda row: row["_score"], self._distance)
 

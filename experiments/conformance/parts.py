@@ -110,7 +110,9 @@ def check_encoder(encoder: Encoder, name: str) -> None:
     require(bool(encoder.fingerprint), f"{name}: it needs a fingerprint, which is an index's key")
     query, sources = encoder.encode_query(QUERY), encoder.encode_sources(SOURCES)
     require(len(sources) == len(SOURCES), f"{name}: {len(sources)} vectors for {len(SOURCES)} sources")
-    for owner, vectors in (("a query's", query), *(("a source's", source) for source in sources)):
+    # A query may have one vector where sources have several.
+    asked = np.atleast_2d(query) if encoder.late_interaction else query
+    for owner, vectors in (("a query's", asked), *(("a source's", source) for source in sources)):
         _check_vectors(encoder, name, owner, vectors)
     again = encoder.encode_query(QUERY)
     require(np.allclose(query, again, atol=TOLERANCE), f"{name}: the same query has other vectors the second time")

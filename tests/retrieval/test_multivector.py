@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from actors.messages import Kind, Search, Source
+from retrieval import index
 from retrieval.embed import LexicalEncoder, Vectors, make_encoder, max_sim, words_of
 from retrieval.index import encoded
 from retrieval.store import SearchSpace, Store
@@ -134,31 +135,67 @@ def test_vectors_of_another_shape_are_refused() -> None:
         encoded(Broken(), texts(2))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
-def test_a_multi_vector_models_folder_is_an_encoder(tmp_path: Path) -> None:
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    """A small model with random weights that reads 24 tokens, two of which are marks."""
     pytest.importorskip("sentence_transformers")
     import tokenizers
     import torch
-    from sentence_transformers import MultiVectorEncoder
-    from sentence_transformers.base.modules import Transformer
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({n: i for i, n in enumerate(names)}, unk_token="[UNK]"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.post_processor = tokenizers.processors.TemplateProcessing(
+        "[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
     special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(tmp_path / "bert")
+    PreTrainedTokenizerFast(tokenizer_object=words, model_max_length=24, **special).save_pretrained(tmp_path / "bert")
     torch.manual_seed(0)
     config = BertConfig(vocab_size=len(names), hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
     BertModel(config).save_pretrained(tmp_path / "bert")
-    MultiVectorEncoder(modules=[Transformer(str(tmp_path / "bert"))]).save(str(tmp_path / "model"))
+    return tmp_path / "bert"
 
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_a_multi_vector_models_folder_is_an_encoder(tmp_path: Path, bert: Path) -> None:
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Transformer
+
+    MultiVectorEncoder(modules=[Transformer(str(bert))]).save(str(tmp_path / "model"))
     encoder = make_encoder(f"late:{tmp_path / 'model'}")
     assert (encoder.late_interaction, encoder.reads_pictures, encoder.dim) == (True, False, 16)
-    sources = texts(12)
+    sources = [*texts(12), Source("long", "long", Kind.TEXT, "", f"{'aran belo ' * 40} jena")]
     own = encoder.encode_sources(sources)
     assert len({len(vectors) for vectors in own}) > 1
+    assert len(own[-1]) > 81  # a vector for every word, and marks
     store = Store.open(tmp_path / "index", lambda: iter(sources), encoder)
     brute = [max_sim(encoder.encode_query("drava main"), vectors) for vectors in own]
     found = store.search(Search("drava main", 3, mode="vector"))
     assert [hit.score for hit in found] == pytest.approx(sorted(brute, reverse=True)[:3], abs=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_a_text_that_is_longer_than_a_model_reads_is_found_by_every_part(
+    tmp_path: Path, bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    SentenceTransformer(modules=[Transformer(str(bert)), Pooling(16)]).save(str(tmp_path / "model"))
+    encoder = make_encoder(str(tmp_path / "model"))
+    end = "jena kaub lahn main jena kaub lahn main jena kaub lahn"
+    sources = [*texts(), Source("long", "long", Kind.TEXT, "", f"{'aran belo ' * 40} {end}")]
+    counts = [len(vectors) for vectors in encoder.encode_sources(sources)]
+    assert set(counts[:-1]) == {1}
+    assert counts[-1] > 4
+    for rows in (10**6, 10):  # scanned, and by an index of the vectors
+        monkeypatch.setattr(index, "IVF_FROM_ROWS", rows)
+        store = Store.open(tmp_path / f"index-{rows}", lambda: iter(sources), encoder)
+        found = [hit.source.id for hit in store.search(Search(end, 61, mode="vector"))]
+        assert found[0] == "long"
+        assert len(set(found)) == len(found)
+    # A long question is the mean of its parts.
+    assert encoder.encode_query("drava main " * 60) @ encoder.encode_query("drava main " * 8) > 0.9
+    assert store.search(Search(sources[-1], 1, mode="vector"))[0].source.id == "long"

@@ -17,7 +17,11 @@ from hypothesis import strategies as st
 from actors.errors import StoreError
 from actors.messages import Hit, Kind, Question, Search, SearchMode, Source, page_of
 from experiments.datasets.item import Item, Score
+from experiments.datasets.mmqa import Mmqa
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.studies.recall import Recall, recall_report, table
+from retrieval import index
 from retrieval.built_folder import MARKER
 from retrieval.embed import Encoders, LexicalEncoder, SentenceEncoder, Vectors, make_encoder
 from retrieval.index import open_index
@@ -140,10 +144,85 @@ def test_a_shorter_list_is_the_beginning_of_a_longer_one(store: Store) -> None:
         assert store.search(Search("the long river Elme", 4, mode=mode)) == longer[:4]
 
 
-def test_a_query_without_words_finds_nothing(store: Store) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_a_query_without_words_finds_nothing(store: Store, mode: SearchMode) -> None:
+    for query in ("", "  ", "?!", '"("', "\x00", '""'):
+        assert store.search(Search(query, 3, mode=mode)) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"blue" or "lighthouses"',
+        '"blue lighthouses"',
+        "'blue'",
+        "+blue -paint",
+        "paint*",
+        "body:blue lighthouses",
+        "blue AND NOT lighthouses",
+        "(blue",
+        "lighthouses~2 ^3 \\",
+        "[blue TO lighthouses}",
+    ],
+)
+def test_nothing_in_a_query_is_syntax(store: Store, query: str, mode: SearchMode) -> None:
+    assert ids(store.search(Search(query, 2, mode=mode))) == ["twin-a", "twin-b"]
+
+
+def test_a_query_of_stop_words_alone_finds_nothing_by_words(store: Store) -> None:
+    assert store.search(Search("Who is it?", 3, mode="text")) == []
+    assert len(store.search(Search("Who is it?", 3))) == 3
+
+
+WORLD = {
+    "chinese": "东京是日本的首都，上海有很多人。",
+    "japanese": "富士山は日本で一番高い山です。カタカナの表",
+    "thai": "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย",
+    "khmer": "រាជធានីភ្នំពេញ",
+    "burmese": "ရန်ကုန်မြို့",
+    "korean": "서울은 대한민국의 수도이다",
+    "russian": "Москва - столица России",
+    "german": "Die Straße nach Zürich",
+    "short": "AI and the EU in 5 C: Go",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "id", "modes"),
+    [
+        ("首都", "chinese", MODES),
+        ("上海有多少人？", "chinese", MODES),
+        ("富士山", "japanese", MODES),
+        ("カタカナ", "japanese", MODES),
+        ("เมืองหลวง", "thai", MODES),
+        ("ไทย", "thai", ("vector", "hybrid")),
+        ("ភ្នំពេញ", "khmer", MODES),
+        ("ရန်ကုန်", "burmese", MODES),
+        ("수도이다", "korean", MODES),
+        ("서울", "korean", ("vector", "hybrid")),  # whose particles belong to its words
+        ("Москва", "russian", MODES),
+        ("Zurich", "german", MODES),
+        *((word, "short", ("text",)) for word in ("AI", "EU", "5", "C", "go")),
+    ],
+)
+def test_words_of_any_language_and_length_are_found(
+    tmp_path_factory: pytest.TempPathFactory, query: str, id: str, modes: tuple[SearchMode, ...]
+) -> None:
+    sources = [Source(name, name, Kind.TEXT, "", text) for name, text in WORLD.items()]
+    folder = tmp_path_factory.getbasetemp() / "world"  # one index for all cases
+    store = Store.open(folder, lambda: iter(sources), LexicalEncoder())
+    for mode in modes:
+        assert ids(store.search(Search(query, 1, mode=mode))) == [id]
+
+
+def test_a_question_in_quotation_marks_has_evidence(shared_data: Path, tmp_path: Path) -> None:
+    dataset = Mmqa.at(shared_data / "outside" / "quoted_question_mmqa")
+    store = Store.open(tmp_path, dataset.corpus, LexicalEncoder())
     for mode in MODES:
-        for query in ("", "  ", "?!", '"("', "\x00"):
-            assert store.search(Search(query, 3, mode=mode)) == []
+        evidence = Evidence(store, RetrievalSettings(mode=mode))
+        for item in dataset.evaluate():
+            assert {source.id for source in evidence.retrieve(item)} >= {"t1", "t2"}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -196,6 +275,13 @@ def test_a_changed_corpus_or_encoder_gets_an_index_of_its_own(tmp_path: Path) ->
     smaller = CountingEncoder(64)
     Store.open(tmp_path, corpus, smaller)
     assert smaller.encoded == len(SOURCES)
+
+
+def test_an_index_of_an_earlier_version_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(index, "LAYOUT", "1")
+        before = Store.open(tmp_path, corpus, LexicalEncoder()).folder
+    assert Store.open(tmp_path, corpus, LexicalEncoder()).folder != before
 
 
 def test_a_known_corpus_key_spares_reading_the_corpus(tmp_path: Path) -> None:
@@ -257,12 +343,12 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(tmp_path: Path
 @pytest.mark.parametrize("damage", ["manifest", "data", "marker", "list"])
 def test_a_damaged_index_is_named_with_the_remedy(tmp_path: Path, damage: str) -> None:
     Store.open(tmp_path, corpus, LexicalEncoder())
-    (index,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
     if damage in ("marker", "list"):
-        (index / MARKER).write_text(json.dumps({"rows": 1} if damage == "marker" else []))
+        (folder / MARKER).write_text(json.dumps({"rows": 1} if damage == "marker" else []))
     else:
-        shutil.rmtree(next(index.rglob("_versions" if damage == "manifest" else "data")))
-    with pytest.raises(StoreError, match=rf"{index.name} is damaged.*delete that folder") as caught:
+        shutil.rmtree(next(folder.rglob("_versions" if damage == "manifest" else "data")))
+    with pytest.raises(StoreError, match=rf"{folder.name} is damaged.*delete that folder") as caught:
         Store.open(tmp_path, corpus, LexicalEncoder()).search(Search("river", 3))
     assert "\n" not in str(caught.value)
 
