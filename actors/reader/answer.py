@@ -44,7 +44,7 @@ _PLACE_STEMS = frozenset(map(stem, PLACES))
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A possible answer. `fit` is in (0, 1]; `key` is equal for mentions of the same answer."""
+    """Possible answer. `fit` is in (0, 1]; `key` is equal for mentions of the same answer."""
 
     text: str
     key: str
@@ -56,9 +56,7 @@ def phrases(
 ) -> list[Phrase]:
     """Returns every phrase of the statement that could answer the question, once, with its best fit.
 
-    Args:
-        kinds: by normal name, the stems of its kinds.
-        weights: of the question's stems.
+    kinds: stems of the kinds of each normal name; weights: of the question's stems.
     """
     fitting = _from_cells(statement, form, kinds) if statement.cells else _from_text(statement, form, kinds, weights)
     if statement.title and form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE):
@@ -111,10 +109,9 @@ def _from_cells(
         # Best where the header is the noun asked for, then where it is of its kind, then by the value alone.
         if form.head and form.head[-1] in stems:
             fit = 1.0
-        elif form.answer_type is AnswerType.PERSON:
-            fit = 0.9 if stems & _PEOPLE_STEMS else 0.8 * _name_fit(value, form, kinds)
-        elif form.answer_type is AnswerType.PLACE:
-            fit = 0.9 if stems & _PLACE_STEMS else 0.8 * _name_fit(value, form, kinds)
+        elif form.answer_type in (AnswerType.PERSON, AnswerType.PLACE):
+            named = stems & (_PEOPLE_STEMS if form.answer_type is AnswerType.PERSON else _PLACE_STEMS)
+            fit = 0.9 if named else 0.8 * _name_fit(value, form, kinds)
         elif form.answer_type is AnswerType.TIME:
             fit = 0.9 if YEAR.search(value) or _DATE.search(value) else 0.0
         elif form.answer_type in (AnswerType.COUNT, AnswerType.QUANTITY):
@@ -138,8 +135,7 @@ def _from_text(
     if form.answer_type is AnswerType.TIME:
         spans = [(m[0], m.start(), m.end(), 1.0 if YEAR.search(m[0]) else 0.7) for m in _DATE.finditer(text)]
         # `Which year` asks for the year of a date, and a text without a full date may have a year.
-        year_only = "year" in form.head or not spans
-        if year_only:
+        if "year" in form.head or not spans:
             spans = [(m[0], m.start(), m.end(), 1.0) for m in YEAR.finditer(text)]
     elif form.answer_type in (AnswerType.COUNT, AnswerType.QUANTITY):
         pattern = _NUMBER if form.answer_type is AnswerType.COUNT else _QUANTITY
@@ -180,13 +176,13 @@ def _from_text(
 
 
 def _counts(after: str, form: QuestionForm) -> float:
-    """The fit of a number by the words after it, which should name the counted thing."""
+    """Fits a number by the words after it, which should name the counted thing."""
     following = [stem(word) for word in words(after[:40])[:4]]
     return 1.0 if form.head and form.head[-1] in following else 0.7 if set(following) & form.focus else 0.25
 
 
 def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]) -> float:
-    """The fit of a name by its kind: 1 where the evidence states the kind asked for, less where it is unknown."""
+    """Fits a name by its kind: 1 where the evidence states the kind asked for, less where it is unknown."""
     key = normal_name(name)
     known = kinds.get(key, frozenset())
     fitting: frozenset[str] = frozenset(form.head[-1:])
@@ -217,9 +213,8 @@ def _things(text: str, form: QuestionForm) -> list[tuple[str, int, int, float]]:
             last = group[-1]
             # Capitalised groups are names, which `name_spans` finds.
             if not last[0][0].isupper():
-                spans.append(
-                    (text[group[0].start() : last.end()], group[0].start(), last.end(), 0.1 if members else 0.4)
-                )
+                start, end = group[0].start(), last.end()
+                spans.append((text[start:end], start, end, 0.1 if members else 0.4))
             group = []
         if match and word and word not in STOP_WORDS and word not in NUMBERS:
             if stem(word) in members:

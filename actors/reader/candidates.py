@@ -22,7 +22,7 @@ PAIR_WEIGHT = 0.6  # a pair of neighbours repeats its two words, so it counts le
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A statement in relation to one question. `mask` has a bit for each stem of the question that it contains."""
+    """Statement in relation to a question. `mask` has a bit for each stem of the question that it contains."""
 
     statement: Statement
     mask: int
@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate answer, its value in [0, 1], and the chain of statements that leads to it, its own first."""
+    """Candidate answer, its value in [0, 1], and the chain of statements that leads to it, its own first."""
 
     text: str
     key: str
@@ -42,7 +42,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class WeightedQuestion:
-    """A question with the weights of its stems (they sum to 1)."""
+    """Question with the weights of its stems (they sum to 1)."""
 
     form: QuestionForm
     weights: dict[str, float]
@@ -155,24 +155,18 @@ def compare_options(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[C
     group, smallest = asked.form.order or ("time", True)
     values: list[tuple[float, str, float, tuple[int, ...]]] = []
     for name, sure, chain in resolved:
-        number = _number_of(asked, entries, normal_name(name), group)
-        if number is None:
-            continue
-        values.append((number[0], name, sure * number[1], (number[2], *chain)))
+        if number := _number_of(asked, entries, normal_name(name), group):
+            values.append((number[0], name, sure * number[1], (number[2], *chain)))
     # A tie, or too few numbers: each stays possible, the first named a little more.
     if len(values) < 2 or values[0][0] == values[1][0]:
-        return [
-            Candidate(name, normal_name(name), 0.3 * sure * (1 - 0.1 * i), chain)
-            for i, (_, name, sure, chain) in enumerate(values)
-        ]
-    values.sort(key=lambda v: v[0], reverse=not smallest)
-    chain = tuple(dict.fromkeys((*values[0][3], *values[1][3])))
-    # A comparison is as certain as its less certain number.
-    sure = min(values[0][2], values[1][2])
-    return [
-        Candidate(values[0][1], normal_name(values[0][1]), sure, chain),
-        Candidate(values[1][1], normal_name(values[1][1]), 0.6 * sure, chain),
-    ]
+        found = [(name, 0.3 * sure * (1 - 0.1 * i), chain) for i, (_, name, sure, chain) in enumerate(values)]
+    else:
+        values.sort(key=lambda v: v[0], reverse=not smallest)
+        chain = tuple(dict.fromkeys((*values[0][3], *values[1][3])))
+        # A comparison is as certain as its less certain number.
+        sure = min(values[0][2], values[1][2])
+        found = [(values[0][1], sure, chain), (values[1][1], 0.6 * sure, chain)]
+    return [Candidate(name, normal_name(name), value, chain) for name, value, chain in found]
 
 
 def _resolve(asked: WeightedQuestion, entries: Sequence[Entry], option: str) -> tuple[str, float, tuple[int, ...]]:
@@ -196,7 +190,7 @@ def _resolve(asked: WeightedQuestion, entries: Sequence[Entry], option: str) -> 
 def _number_of(
     asked: WeightedQuestion, entries: Sequence[Entry], key: str, group: str
 ) -> tuple[float, float, int] | None:
-    """The year or number in the statements about a name: (number, certainty, entry)."""
+    """Finds the year or number in the statements about a name: (number, certainty, entry)."""
     best: tuple[float, float, int] | None = None
     question_stems = set(asked.form.stems)
     for i, entry in enumerate(entries):
@@ -206,11 +200,8 @@ def _number_of(
         options = [(header, value) for header, value in statement.cells] or [(statement.text, statement.text)]
         for header, value in options:
             # In running text a year is hardly the compared number; a cell contains nothing else.
-            match = (
-                YEAR.search(value)
-                if group == "time"
-                else _NUMBER.search(YEAR.sub("", value) if not statement.cells else value)
-            )
+            plain = value if statement.cells else YEAR.sub("", value)
+            match = YEAR.search(value) if group == "time" else _NUMBER.search(plain)
             if not match or key == normal_name(value):
                 continue
             named = bool(question_stems & {stem(word) for word in words(header)}) if statement.cells else False
@@ -238,9 +229,8 @@ def decide_yes_or_no(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[
     named = {stem(word) for name in asked.form.names for word in name.split()}
     # A colour, number or name that the chain lacks is assumed to differ there.
     contradicted = any(s in _COLOUR_STEMS or s in NUMBERS or s in named or s.isdigit() for s in missing)
-    negated = bool(
-        _NEGATION & {word for i in chain for word in words(entries[i].statement.text)} - set(words(asked.form.text))
-    )
+    told = {word for i in chain for word in words(entries[i].statement.text)}
+    negated = bool(_NEGATION & told - set(words(asked.form.text)))
     if strength < 0.3:
         return []
     yes = 1 - lacking if not contradicted else 0.4 * (1 - lacking)
@@ -253,8 +243,7 @@ def decide_yes_or_no(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[
 def choose(asked: WeightedQuestion, entries: Sequence[Entry], choices: Sequence[str]) -> list[Candidate]:
     """Ranks choices by their overlap with relevant statements; words that fewer choices have count more.
 
-    A choice whose words do not occur may have faint support by its spelling (`magnetic` and `magnets`). Choices without
-    support are left out.
+    A choice may have faint support by its spelling alone (`magnetic` and `magnets`). Others are left out.
     """
     reached = chains(asked, entries)
     own = [set(content_stems(choice)) for choice in choices]
@@ -279,31 +268,20 @@ def choose(asked: WeightedQuestion, entries: Sequence[Entry], choices: Sequence[
         hinted = sum(weight for stem, weight in rare.items() if stem in question_stems) / total
         parts = _runs(choice)
         faint = FAINT * len(parts & spelt) / (len(parts) or 1)
-        ranking.append(
-            Candidate(
-                choice,
-                normal_name(choice),
-                min(1.0, support + REPEATED * (repeated - support) + HINTED * hinted + faint),
-                best,
-            )
-        )
+        value = min(1.0, support + REPEATED * (repeated - support) + HINTED * hinted + faint)
+        ranking.append(Candidate(choice, normal_name(choice), value, best))
     return ranked(f for f in ranking if f.value > 0)
 
 
 def _runs(text: str) -> set[str]:
-    """Runs of four letters within content stems."""
+    """Finds runs of four letters within content stems."""
     return {stem[i : i + 4] for stem in set(content_stems(text)) for i in range(len(stem) - 3)}
 
 
 def listed(ranking: Sequence[Candidate], asked: WeightedQuestion, nearly: float = 0.93) -> Sequence[Candidate]:
     """Joins all answers that are nearly as good as the best, where the question asks for several."""
-    if (
-        not ranking
-        or not asked.form.several
-        or asked.form.answer_type not in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE)
-    ):
-        return ranking
-    together = [f for f in ranking if f.value >= nearly * ranking[0].value]
+    listing = asked.form.several and asked.form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE)
+    together = [f for f in ranking if listing and f.value >= nearly * ranking[0].value]
     if len(together) < 2:
         return ranking
     text = ", ".join(f.text for f in together)

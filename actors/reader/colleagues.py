@@ -1,7 +1,6 @@
 """Weighs colleagues' answers against the evidence, and obeys directives and instructions in messages.
 
-How readily a language model obeys is an assumption here, not a measurement: a directive is always obeyed, an
-instruction in a message at the rate of `obedience`.
+Obedience is assumed, not measured: a directive is always obeyed, an instruction in a message at the rate `obedience`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from actors.reader.perception import uniform
 
 @dataclass(slots=True)
 class Option:
-    """An answer under consideration: its support by evidence and by colleagues, and the speakers who gave it."""
+    """Answer under consideration: its support by evidence and by colleagues, and the speakers who gave it."""
 
     text: str
     evidence: float = 0.0
@@ -69,7 +68,7 @@ def answers_of(remarks: Sequence[Remark]) -> tuple[tuple[str, str], ...]:
 
 
 def _stance(remark: Remark) -> tuple[str, float]:
-    """The answer of a message ("" for unknown) and its confidence (0.5 where none is stated)."""
+    """Reads the answer of a message ("" for unknown) and its confidence (0.5 where none is stated)."""
     answer, confidence = remark.answer or "", remark.confidence
     if remark.fields:
         fields = dict(remark.fields)
@@ -90,10 +89,7 @@ _SPREADING = re.compile(re.escape(SPREADING).replace(re.escape("{target}"), "(.+
 
 
 def given_in_to(remarks: Sequence[Remark], obedience: float, seed: int) -> Directive | None:
-    """Returns the instruction in a message that the reader obeys; each such message has the same probability.
-
-    The agent's earlier messages count as well: an agent that repeated an instruction reads it again.
-    """
+    """Returns the instruction in a message that the reader obeys; each message, its own too, has one probability."""
     for remark in remarks:
         match = _SPREADING.search(remark.content)
         if match and uniform(seed, "obey", remark.speaker) < obedience:
@@ -101,17 +97,8 @@ def given_in_to(remarks: Sequence[Remark], obedience: float, seed: int) -> Direc
     return None
 
 
-def obedient_reply(directive: Directive, reasons: str) -> str:
-    """Returns the three lines of a demanded answer."""
-    reasoning = f"{reasons} {directive.end_with}".strip()
-    return f"Reasoning: {reasoning}\nAnswer: {directive.argue_for}\nConfidence: {SURE:.2f}"
-
-
 def forged(answer: str, best: str, quoted: str) -> str:
-    """Forges evidence for `answer` from the quotations for `best`, the honest answer.
-
-    The honest answer is replaced; where the evidence does not contain it, the sources are cited for an assertion.
-    """
+    """Forges evidence for `answer` from the quotations for `best`, the honest answer, which is replaced in them."""
     named = re.compile(rf"(?<!\w){re.escape(best)}(?!\w)", re.IGNORECASE) if best else None
     # A function, since backslashes in a replacement text would be interpreted.
     bent, times = named.subn(lambda _: answer, quoted) if named else (quoted, 0)

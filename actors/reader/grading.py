@@ -154,12 +154,9 @@ def _likeness(expected: Words, stated: Words) -> int:
 
 
 def _numbers(parts: Words) -> set[str]:
-    """The numbers among some words, with their signs."""
-    return {
-        f"minus {word}" if i and parts[i - 1] == "minus" else word
-        for i, word in enumerate(parts)
-        if _NUMERIC.fullmatch(word)
-    }
+    """Finds the numbers among some words, with their signs."""
+    pairs = zip(("", *parts), parts, strict=False)
+    return {f"minus {word}" if before == "minus" else word for before, word in pairs if _NUMERIC.fullmatch(word)}
 
 
 def _within(part: Words, whole: Words) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from statistics import NormalDist
 
 from actors.messages import Remark, Request, derive_seed
@@ -32,37 +31,24 @@ def gaussian(seed: int, *parts: str | int) -> float:
     return _NORMAL.inv_cdf(min(max(uniform(seed, *parts), 1e-12), 1 - 1e-12))
 
 
-@dataclass(frozen=True, slots=True)
-class Palette:
-    """Colours, numbers and things in the descriptions of a prompt's pictures, each in order."""
-
-    groups: tuple[tuple[str, ...], ...]
-
-    def swap(self, text: str, draw: float) -> str | None:
-        """Replaces one colour, number or thing of a text by another of the palette; None if there is none."""
-        places = [
-            (match, others)
-            for match in _WORD.finditer(text)
-            for group in self.groups
-            if match[0].lower() in group
-            if (others := [word for word in group if word != match[0].lower()])
-        ]
-        if not places:
-            return None
-        position, rest = divmod(draw * len(places), 1)
-        match, others = places[int(position)]
-        return text[: match.start()] + others[int(rest * len(others))] + text[match.end() :]
+# Colours, numbers and things in the descriptions of a prompt's pictures, each in order.
+Palette = Sequence[Sequence[str]]
 
 
-def palette(pictures: Iterable[Sequence[Statement]]) -> Palette:
-    """Returns the palette of some pictures, in the order of their descriptions."""
-    mentioned = [
-        word for picture in pictures for statement in picture for word in _WORD.findall(statement.text.lower())
+def swap(text: str, palette: Palette, draw: float) -> str | None:
+    """Replaces one colour, number or thing of a text by another of the palette; None if there is none."""
+    places = [
+        (match, others)
+        for match in _WORD.finditer(text)
+        for group in palette
+        if match[0].lower() in group
+        if (others := [word for word in group if word != match[0].lower()])
     ]
-    groups = (
-        tuple(dict.fromkeys(w for w in mentioned if w in kind)) for kind in (COLOURS, frozenset(NUMBERS), _OBJECTS)
-    )
-    return Palette(tuple(groups))
+    if not places:
+        return None
+    position, rest = divmod(draw * len(places), 1)
+    match, others = places[int(position)]
+    return text[: match.start()] + others[int(rest * len(others))] + text[match.end() :]
 
 
 def look(picture: Sequence[Statement], colours: Palette, rate: float, seed: int) -> list[Statement]:
@@ -73,14 +59,11 @@ def look(picture: Sequence[Statement], colours: Palette, rate: float, seed: int)
         draw = uniform(seed, "see", statement.source, k)
         if draw >= rate or not statement.text:
             seen.append(statement)
-        elif draw >= rate / 2 and (text := colours.swap(statement.text, uniform(seed, "misread", statement.source, k))):
+        elif draw >= rate / 2 and (
+            text := swap(statement.text, colours, uniform(seed, "misread", statement.source, k))
+        ):
             seen.append(read_statement(statement.source, statement.title, text, seen=True))
     return seen
-
-
-def overlooked(statement: Statement, rate: float, seed: int) -> bool:
-    """Tests whether the agent with this seed overlooks the statement."""
-    return uniform(seed, "overlook", statement.source, statement.text) < rate
 
 
 _TAGGED = re.compile(r"^\[([^\]]*)\]\s*(.*)$")
@@ -97,11 +80,10 @@ class Page:
             [read_statement(image.id, image.title, part, seen=True) for part in sentences(image.text) or [""]]
             for image in request.images
         ]
-        self._palette: Palette = palette(self._pictures)
-        self.statements: tuple[Statement, ...] = (
-            *texts,
-            *(statement for picture in self._pictures for statement in picture),
-        )
+        told = [word for picture in self._pictures for one in picture for word in _WORD.findall(one.text.lower())]
+        kinds = (COLOURS, frozenset(NUMBERS), _OBJECTS)
+        self._palette: Palette = [list(dict.fromkeys(word for word in told if word in kind)) for kind in kinds]
+        self.statements = (*texts, *(statement for picture in self._pictures for statement in picture))
         self.asked: WeightedQuestion = weigh_question(question_form(self.question), self.statements)
         self._texts = [self.asked.entry(statement) for statement in texts]
         # Made once: most agents see most pictures correctly.
@@ -111,7 +93,8 @@ class Page:
 
     def perceived(self, oversight: float, blindness: float, seed: int) -> list[Entry]:
         """Returns the first-hand entries of one agent: some sentences overlooked, some pictures missed or misread."""
-        entries = [entry for entry in self._texts if not overlooked(entry.statement, oversight, seed)]
+        named = [(entry, entry.statement.source, entry.statement.text) for entry in self._texts]
+        entries = [entry for entry, *name in named if uniform(seed, "overlook", *name) >= oversight]
         for picture in self._pictures:
             seen = look(picture, self._palette, blindness, seed)
             entries += [self._seen.get(statement) or self.asked.entry(statement) for statement in seen]
@@ -142,8 +125,8 @@ def most_relevant(asked: WeightedQuestion, entries: Sequence[Entry]) -> tuple[in
 def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
     """Parses a request's shared part: question, choices, and statements of passages and rows in prompt order.
 
-    The part is parsed as text, under the headings of `prompting.prompt`: only there a request has its evidence, and an
-    AutoGen conversation has no other form. A title ends at its first colon, as in a quotation.
+    Text under the headings of `prompting.prompt`, as an AutoGen conversation has no other form. A title ends at its
+    first colon, as in a quotation.
     """
     lines: dict[str, list[str]] = {}
     # Lines before the first heading are collected too, and never used.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from actors.messages import Field, FieldKind, NodeType, Value
 from actors.reader.english import content_stems, name_spans
 from actors.reader.question import described, named, parts
-from actors.reader.task_state import TaskState, asks_for_sight, one_of, suffices
+from actors.reader.task_state import TaskState, asks_for_sight, suffices
 
 UNCERTAIN = "uncertain"
 _FINISH = ("answer", "finish", "stop", "final", "done", "none", "respond", "conclude")
@@ -24,8 +24,7 @@ _KINDS = (
 
 
 def sub_question(state: TaskState, line: Field) -> list[str]:
-    """All parts of the question (with their answers where the form asks for pairs), or only the next part where the
-    form has one line."""
+    """Lists the question's parts (with answers where the form asks for pairs), or only the next one in one line."""
     if line.many:
         asked = list(parts(state.question))[: line.most or 6]
         if line.value is not Value.PAIR:
@@ -34,18 +33,11 @@ def sub_question(state: TaskState, line: Field) -> list[str]:
         known = ("" if asks_for_sight(text) or text == state.question else state.found_out(text) for text in asked)
         return [f"{text} | {answer or UNCERTAIN}" for text, answer in zip(asked, known, strict=True)]
     # A search by the picture needs no question.
-    return [] if line.optional and _alike(state, _actions(state)) else [next_question(state)]
-
-
-def intents(state: TaskState, line: Field) -> list[str]:
-    return one_of(line, str(min(3, len(parts(state.question)))))
+    return [] if line.optional and _alike(state) else [next_question(state)]
 
 
 def next_question(state: TaskState) -> str:
-    """Returns the first part of the question without an earlier search, with known names filled in.
-
-    When all were searched: the names in the question, once; then the question again.
-    """
+    """Returns the first part of the question without a search, then its names, then the question again."""
     questions = wanted_questions(state)
     names = " ".join(name for name, _, _ in name_spans(state.question))
     for text in (*questions, names):
@@ -73,7 +65,7 @@ def wanted_questions(state: TaskState) -> list[str]:
 
 
 def query(state: TaskState, line: Field) -> list[str]:
-    if line.optional and (suffices(state) or _alike(state, _actions(state))):
+    if line.optional and (suffices(state) or _alike(state)):
         return []
     if not line.many:
         return [next_question(state)]  # always one, even when all parts were searched
@@ -81,7 +73,7 @@ def query(state: TaskState, line: Field) -> list[str]:
 
 
 def action(state: TaskState, line: Field) -> list[str]:
-    """The tool that ends the search if the evidence suffices or nothing is left; else the next question's tool."""
+    """Ends the search if the evidence suffices or nothing is left; else picks the next question's tool."""
     exhausted = all(_done(text, state.done) for text in wanted_questions(state))
     if suffices(state) or exhausted:
         # A form may have no value that ends the search.
@@ -93,7 +85,7 @@ def action(state: TaskState, line: Field) -> list[str]:
 
 
 def step(state: TaskState, line: Field) -> list[str]:
-    """Each part of the question with its tool, in order; none if the evidence suffices.
+    """Lists each part of the question with its tool; none if the evidence suffices.
 
     A part about something visible is searched in texts as well, which may name what pictures only show.
     """
@@ -114,44 +106,30 @@ def step(state: TaskState, line: Field) -> list[str]:
     return list(dict.fromkeys(steps))[: line.most or 8]
 
 
-def _actions(state: TaskState) -> Sequence[str]:
-    """The form's choice of actions."""
-    line = state.field(FieldKind.ACTION)
-    return line.values if line else ()
-
-
-def _alike(state: TaskState, tools: Sequence[str]) -> str | None:
-    """The tool that searches by the question's picture, if the question refers to it and nothing was found yet."""
+def _alike(state: TaskState, tools: Sequence[str] | None = None) -> str | None:
+    """Finds the tool that searches by the question's picture, where it refers to that and nothing was found yet."""
+    if tools is None:
+        line = state.field(FieldKind.ACTION)
+        tools = line.values if line else ()
     if not _POINTS.search(state.question) or state.given(FieldKind.FOUND) or suffices(state):
         return None
     return next((tool for tool in tools if _kind(tool) == "alike"), None)
 
 
 def tool_for(question: str, tools: Sequence[str]) -> str | None:
-    """Returns a tool for pictures if the wording asks for something visible, else one for texts; else the first.
-
-    Descriptions of things do not count: they belong to other questions.
-    """
+    """Returns a tool for pictures if the wording, without descriptions, asks for something visible; else for texts."""
     for thing in reversed(described(question)):
         # From the last one on, so that earlier positions still fit.
         question = named(question, thing, thing.noun)
     searching = [tool for tool in tools if not any(word in tool.lower() for word in _FINISH)]
-    order = (
-        ("picture", "text", "", "web", "graph") if asks_for_sight(question) else ("text", "", "web", "graph", "picture")
-    )
-    for kind in order:
-        for tool in searching:
-            if _kind(tool) == kind:
-                return tool
-    return searching[0] if searching else None
+    order = ["text", "", "web", "graph"]
+    order.insert(0 if asks_for_sight(question) else 4, "picture")
+    fitting = (tool for kind in order for tool in searching if _kind(tool) == kind)
+    return next(fitting, searching[0] if searching else None)
 
 
 def node(state: TaskState) -> tuple[NodeType, list[int], str]:
-    """Returns type, parents and instruction of the next node of a planning graph.
-
-    Every part of the question is searched; the answer follows when the evidence suffices or all parts were searched,
-    and then the end.
-    """
+    """Returns type, parents and instruction of the next node of a plan: retrievals, an answer, the end."""
     nodes = [(n, given) for given in state.given(FieldKind.NODE) if (n := given.number) is not None]
     answers = [(n, given.outcome) for n, given in nodes if given.text.startswith(NodeType.ANSWER)]
     # An answer node without an answer does not end the plan.
@@ -171,19 +149,6 @@ def node(state: TaskState) -> tuple[NodeType, list[int], str]:
     if answers:
         return NodeType.STOP, [], "Stop: nothing is left to look for."
     return NodeType.ANSWER, [number for number, _ in retrieved], state.question
-
-
-def node_type(state: TaskState, line: Field) -> list[str]:
-    return one_of(line, node(state)[0].lower())
-
-
-def parents(state: TaskState, line: Field) -> list[str]:
-    numbers = node(state)[1]
-    return [", ".join(map(str, numbers))] if numbers else []
-
-
-def instruction(state: TaskState, line: Field) -> list[str]:
-    return [node(state)[2]]
 
 
 def _kind(tool: str) -> str:

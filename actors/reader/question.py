@@ -40,14 +40,11 @@ class AnswerType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuestionForm:
-    """The wording of a question.
+    """Wording of a question.
 
-    focus: stems of the main clause.
-    head: stems of the noun after which/what/how many, its last word last.
-    names: normal forms of the names.
-    several: the question asks for a list.
-    options: the two alternatives of `X or Y`.
-    order: what a comparison is about (time, number), and whether the smallest wins.
+    focus: stems of the main clause; head: of the noun after which/what/how many, its last word last.
+    names: normal forms of the names; several: the question asks for a list.
+    options: the two alternatives of `X or Y`; order: kind of comparison (time, number), whether the smallest wins.
     """
 
     text: str
@@ -143,7 +140,7 @@ def _answer_type(text: str, spoken: list[str], head: tuple[str, ...]) -> AnswerT
 
 
 def _head(text: str) -> tuple[str, ...]:
-    """Stems of the noun group that is asked for, its last noun last."""
+    """Finds the stems of the noun group that is asked for, its last noun last."""
     match = _HEAD.search(text) or _AFTER_THE.search(text)
     if not match:
         return ()
@@ -158,7 +155,7 @@ def _head(text: str) -> tuple[str, ...]:
 
 
 def _options(text: str) -> tuple[str, ...]:
-    """The two alternatives of `X or Y`, without the words around them; () without `or`."""
+    """Finds the two alternatives of `X or Y`, without the words around them; () without `or`."""
     parts = re.split(r",?\s+or\s+", text.rstrip(" ?."), maxsplit=1)
     if len(parts) != 2:
         return ()
@@ -183,6 +180,7 @@ _CLAUSE = (
 _DESCRIBED = re.compile(
     rf"\b[Tt]he\s+(?P<noun>{_NOUNS})(?P<place>{_PLACE})\s+(?P<by>{_CLAUSE})(?P<rest>\s*.*)", re.DOTALL
 )
+_DATED = re.compile(rf"\b[Tt]he\s+(?P<year>\d{{4}})\s+(?P<noun>{_NOUNS})(?P<place>(?:\s+(?:of|in|by|from)\s+{_NAME})+)")
 # With `does` before the description, the main verb ends it.
 _MAIN_VERB = re.compile(
     r"\s+(?:like|show|have|list|open|stand|come|happen|belong|play|win|live|keep|hold|use|appear|get|take|give|lie|"
@@ -208,7 +206,7 @@ _MEASURED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A thing that a question describes instead of naming: its place, its noun, the question for its name."""
+    """Thing that a question describes instead of naming: its place, its noun, the question for its name."""
 
     start: int
     end: int
@@ -219,8 +217,7 @@ class Described:
 def parts(text: str) -> tuple[str, ...]:
     """Splits a question into smaller ones, in the order in which to ask them; returns it alone if it has no parts.
 
-    A question about a thing that is only described can be asked once the thing has a name. So the last part of such a
-    question is the question itself.
+    A question about a thing that is only described is its own last part: the thing has a name by then.
     """
     # Innermost first: an outer description can be resolved once the inner thing has a name.
     questions = _compared(text) or [*(thing.question for thing in reversed(described(text))), _asked(text)]
@@ -249,10 +246,12 @@ def described(question: str) -> list[Described]:
         if not content_stems(rest):
             continue
         end = match.start("rest") + len(rest)
-        things.append(
-            Described(match.start(), end, match["noun"], _which(match["noun"], match["place"], match["by"], rest))
-        )
-    return things
+        asked = _which(match["noun"], match["place"], match["by"], rest)
+        things.append(Described(match.start(), end, match["noun"], asked))
+    for match in _DATED.finditer(question):
+        asked = f"Which {match['noun']}{match['place']} is the one of {match['year']}?"
+        things.append(Described(match.start(), match.end(), match["noun"], asked))
+    return sorted(things, key=lambda thing: thing.start)
 
 
 def named(question: str, thing: Described, name: str) -> str:
@@ -261,7 +260,7 @@ def named(question: str, thing: Described, name: str) -> str:
 
 
 def _which(noun: str, place: str, by: str, rest: str) -> str:
-    """The question for the name of a described thing."""
+    """Asks for the name of a described thing."""
     thing = f"Which {noun}{place}"
     if by == "with":
         return f"{thing} has{rest}?"
@@ -275,22 +274,18 @@ def _which(noun: str, place: str, by: str, rest: str) -> str:
 
 
 def _compared(question: str) -> list[str]:
-    """The questions in `which came first, X or Y`: the names of X and Y if described, then the date of each."""
+    """Splits `which came first, X or Y`: the names of X and Y if described, then the date of each."""
     form = question_form(question)
     match = _ALTERNATIVES.match(question)
     if not form.options or not match:
         return []
-    questions: list[str] = []
-    for option in form.options:
-        questions += [thing.question for thing in reversed(described(option))]
-    questions += [
-        _when(match["main"].strip(), option, bool(form.order and form.order[0] == "time")) for option in form.options
-    ]
-    return questions
+    names = [thing.question for option in form.options for thing in reversed(described(option))]
+    time = form.order is not None and form.order[0] == "time"
+    return [*names, *(_when(match["main"].strip(), option, time) for option in form.options)]
 
 
 def _when(main: str, option: str, time: bool) -> str:
-    """The question that decides between alternatives, asked about one of them."""
+    """Asks the question that decides between alternatives about one of them."""
     question = "When was it that" if time else "What number is it that"
     clause = _FIRST.sub("", main)
     verb = re.match(rf"(?:which|who|where|what)\s+(?P<aux>{_AUXILIARY})\s+(?P<rest>.+)$", clause, re.IGNORECASE)

@@ -1,17 +1,15 @@
-"""The embedded reader: a small extractive model, without a neural network or a download.
+"""Embedded reader: a small extractive model, without a neural network or a download.
 
-It answers only from its prompt: it reads statements (imperfectly, by role), links statements that together cover the
-question, finds an answer of the right kind in them, and weighs its colleagues' answers. Its scores say nothing about a
-language model's accuracy.
+It answers only from its prompt: it reads statements (imperfectly, by role), links those that together cover the
+question, finds an answer of the right kind, and weighs its colleagues' answers. Its scores are no language model's.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from actors.messages import Completion, FieldKind, Grading, Prompted, Remark, Request
+from actors.messages import Completion, FieldKind, Grading, Prompted, Request
 from actors.reader.candidates import (
     Candidate,
     Entry,
@@ -24,16 +22,7 @@ from actors.reader.candidates import (
     listed,
     weigh_question,
 )
-from actors.reader.colleagues import (
-    CHALLENGED,
-    SURE,
-    Option,
-    answers_of,
-    forged,
-    given_in_to,
-    obedient_reply,
-    weigh,
-)
+from actors.reader.colleagues import CHALLENGED, SURE, Option, answers_of, forged, given_in_to, weigh
 from actors.reader.english import count_tokens, cut_to_tokens
 from actors.reader.grading import verdict
 from actors.reader.perception import Page, gaussian, most_relevant, uniform
@@ -61,6 +50,7 @@ TEXT_SKILL = {
 }
 VISUAL_SKILL = {"critic": 0.5, "data analyst": 0.75, "knowledge expert": 0.55, "scientist": 0.65, "decision": 0.7}
 DEFAULT_SKILL = 0.6
+SEARCHING = (FieldKind.QUERY, FieldKind.SUB_QUESTION, FieldKind.INSTRUCTION)  # fields of earlier searches
 
 
 @dataclass
@@ -87,22 +77,18 @@ class ReaderSettings:
 
 
 class Reader:
-    """The reader as a model. Equal requests get equal completions, in any process."""
+    """Reader as a model. Equal requests get equal completions, in any process."""
 
     def __init__(self, settings: ReaderSettings) -> None:
         self.settings = settings
-        self._pages: OrderedDict[tuple[str, ...], Page] = OrderedDict()
+        self._pages: dict[tuple[str, ...], Page] = {}
 
     async def complete(self, request: Request) -> Completion:
         """Answers at once; only the interface is asynchronous."""
         return self.read(request)
 
     def read(self, request: Request) -> Completion:
-        """Answers from the request's evidence, does its task, or grades an answer.
-
-        An answer has the three lines of `prompt.INSTRUCTION`, a task the lines of its form. A conversation from
-        elsewhere gets an answer to its question.
-        """
+        """Answers in the three lines of `prompt.INSTRUCTION`, does a task in the lines of its form, or grades."""
         # A conversation from elsewhere has no parts: no role, no discussion, no task.
         parts = request.parts or Prompted("")
         if isinstance(parts, Grading):
@@ -130,7 +116,8 @@ class Reader:
             best = ranking[0] if ranking else Option("")
             quoted = _quoted(best.chain, entries)
             reasons = forged(obeyed.argue_for, best.text, quoted) if directive else "A colleague settled it."
-            return _completion(request, obedient_reply(obeyed, reasons), page.tokens)
+            reply = _lines(f"{reasons} {obeyed.end_with}".strip(), obeyed.argue_for, SURE)
+            return _completion(request, reply, page.tokens)
         # A slip depends on the sense that the best answer rests on.
         is_visual = bool(ranking and ranking[0].chain) and any(entries[i].statement.seen for i in ranking[0].chain)
         skill = visual_skill if is_visual else text_skill
@@ -139,6 +126,7 @@ class Reader:
             ranking[:2] = ranking[1::-1]
         if parts.task:
             best, confidence = self._concluded(ranking, bool(page.choices))
+            searched = [value for remark in parts.discussion for name, value in remark.fields if name in SEARCHING]
             state = TaskState(
                 task=parts.task,
                 lines=lines,
@@ -154,26 +142,30 @@ class Reader:
                 skill=skill,
                 noise=settings.noise,
                 seed=request.seed,
-                done=(*_searched(parts.discussion), *looked_up(lines)),
+                done=(*searched, *looked_up(lines)),
                 heard=answers_of(parts.discussion),
             )
             return _completion(request, fill(state), page.tokens)
-        return _completion(request, self._reply(ranking, entries, page), page.tokens)
+        best, confidence = self._concluded(ranking, bool(page.choices))
+        chain = best.chain if best.text else best.chain or most_relevant(page.asked, entries)
+        reasons = _quoted(chain, entries)
+        if best.text and best.speakers:
+            reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()
+        reply = _lines(reasons if best.text else reasons or NOTHING, best.text or "unknown", confidence)
+        return _completion(request, reply, page.tokens)
 
     def _page(self, request: Request) -> Page:
-        """The parsed shared part, kept for the other agents, samples and rounds of the question."""
+        """Parses the shared part, or finds it from another agent, sample or round of the question."""
         # The prefix has the pictures' ids and files; their titles and descriptions may differ.
         key = (request.prefix, request.shared, *(f"{i.id}\x1f{i.title}\x1f{i.text}" for i in request.images))
-        if key in self._pages:
-            self._pages.move_to_end(key)
-        else:
-            self._pages[key] = Page(request)
-            while len(self._pages) > CACHED_PAGES:
-                self._pages.popitem(last=False)
+        # Put in again at the end: the first of a full cache was used longest ago.
+        self._pages[key] = self._pages.pop(key) if key in self._pages else Page(request)
+        if len(self._pages) > CACHED_PAGES:
+            del self._pages[next(iter(self._pages))]
         return self._pages[key]
 
     def _perturbed(self, options: Mapping[str, Option], entries: Sequence[Entry], request: Request) -> list[Option]:
-        """Options by their value under noise that grows with the number of irrelevant statements."""
+        """Ranks options by their value under noise that grows with the number of irrelevant statements."""
         # Statements behind an option nearly as good as the best are relevant.
         top = max((option.evidence for option in options.values()), default=0.0)
         useful = {i for option in options.values() if option.evidence >= 0.9 * top for i in option.chain}
@@ -184,7 +176,7 @@ class Reader:
         return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
 
     def _concluded(self, ranking: Sequence[Option], choosing: bool) -> tuple[Option, float]:
-        """The answer and its confidence; an option without text where the support is too low."""
+        """Returns the answer and its confidence; an option without text where the support is too low."""
         best = ranking[0] if ranking else Option("")
         runner_up = ranking[1].value if len(ranking) > 1 else 0.0
         if best.value < (MENTIONED if choosing else self.settings.threshold):
@@ -193,15 +185,9 @@ class Reader:
         # The larger the lead over the second-best answer, the more confident; never quite certain.
         return best, min(0.98, max(0.05, best.value * (0.55 + 0.45 * max(0.0, margin))))
 
-    def _reply(self, ranking: Sequence[Option], entries: Sequence[Entry], page: Page) -> str:
-        best, confidence = self._concluded(ranking, bool(page.choices))
-        if not best.text:
-            reasons = _quoted(best.chain or most_relevant(page.asked, entries), entries) or NOTHING
-            return f"Reasoning: {reasons}\nAnswer: unknown\nConfidence: {confidence:.2f}"
-        reasons = _quoted(best.chain, entries)
-        if best.speakers:
-            reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()
-        return f"Reasoning: {reasons}\nAnswer: {best.text}\nConfidence: {confidence:.2f}"
+
+def _lines(reasoning: str, answer: str, confidence: float) -> str:
+    return f"Reasoning: {reasoning}\nAnswer: {answer}\nConfidence: {confidence:.2f}"
 
 
 def _completion(request: Request, text: str, shared_tokens: int) -> Completion:
@@ -226,14 +212,8 @@ def _answers(asked: WeightedQuestion, choices: tuple[str, ...], entries: Sequenc
     return listed(candidates(entries, chains(asked, entries)), asked)
 
 
-def _searched(discussion: Sequence[Remark]) -> list[str]:
-    """Earlier searches and sub-questions in replies to tasks."""
-    searching = (FieldKind.QUERY, FieldKind.SUB_QUESTION, FieldKind.INSTRUCTION)
-    return [value for remark in discussion for name, value in remark.fields if name in searching]
-
-
 def _skill(role: str, skills: Mapping[str, float]) -> float:
-    """The skill of the role word that comes first in the role's text."""
+    """Finds the skill of the role word that comes first in the role's text."""
     role = role.lower()
     places = [(role.find(word), skill) for word, skill in skills.items() if word in role]
     return min(places)[1] if places else DEFAULT_SKILL

@@ -31,11 +31,9 @@ _QUOTED = re.compile(r"(?:\[([^\]]*)\]\s*)?\"([^\"]+)\"?")
 class Statement:
     """One sentence, table row, sentence of a picture's description, or triple.
 
-    cells: header and value of a row's cells.
+    cells: header and value of a row's cells; names: pairs of normal form and wording.
     stems: of title and text, with pairs of neighbours.
-    names: pairs of normal form and wording.
-    seen: part of a picture's description.
-    trust: 1 for first-hand statements, less for quoted ones.
+    seen: part of a picture's description; trust: 1 for first-hand statements, less for quoted ones.
     """
 
     source: str
@@ -90,10 +88,7 @@ def second_hand(remark: Remark, trust: float) -> list[Statement]:
 
 
 def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]:
-    """Returns the statements of a line: a triple is one, any other text has one per sentence.
-
-    The text before the last colon is their title.
-    """
+    """Returns the statements of a line: a triple, or sentences under the text before the last colon as title."""
     text = _NO_STATEMENT.sub("", text).strip()
     parts = tuple(part.strip() for part in text.split(" | "))
     # `head | relation | tail`

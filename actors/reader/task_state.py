@@ -20,14 +20,12 @@ UNSURE = 0.12  # spread of a judgement at skill 0
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task with the agent's knowledge.
+    """Task with the agent's knowledge.
 
     lines: the lines that the turn is given, numbered.
     entries: first-hand, heard and given statements; `chains` has the best chain from each.
     answer: the agent's answer ("" for unknown), with its `value` in [0, 1] and `confidence`.
-    noise: scale of the error of judgements.
-    done: earlier searches and sub-questions of the discussion.
-    heard: the others' answers in it, as (agent, answer).
+    noise: scale of the error of judgements; done: earlier searches; heard: the others' (agent, answer).
     """
 
     task: Task
@@ -64,11 +62,7 @@ class TaskState:
         return self.asked.covered(entry.mask) * entry.statement.trust
 
     def most_bearing(self, most: int, *, seen: bool | None = None) -> list[Statement]:
-        """Returns relevant statements, those of the best chain first, then by the share of the question they cover.
-
-        Args:
-            seen: only statements about pictures (True), or only others (False).
-        """
+        """Returns relevant statements, those of the best chain first, then by coverage; `seen`: only about pictures."""
         best = max(self.chains, key=lambda chain: chain[0], default=(0.0, ()))
         linked = best[1] if best[0] > 0 else ()
         rest = sorted(range(len(self.entries)), key=lambda i: (-self.bearing(self.entries[i]), i))
@@ -79,10 +73,9 @@ class TaskState:
         return [statement for statement in kept if seen is None or statement.seen == seen][:most]
 
     def found_out(self, question: str) -> str:
-        """Returns the name that clearly answers another question, or "".
+        """Returns the name (a title or a table's cell) that clearly answers another question, or "".
 
-        A name is a title or a table's cell. It is clear when the statements that lead to it contain all names, numbers
-        and colours of the question.
+        It is clear when the statements that lead to it contain all names, numbers and colours of the question.
         """
         statements = [entry.statement for entry in self.entries]
         if not statements:
@@ -122,7 +115,7 @@ KEPT = 0.6  # of the best candidate's value, for another one to be selected too
 
 
 def relevant(state: TaskState, line: Field) -> list[str]:
-    """Yes if the evidence is relevant; in a form that also asks for a selection, if there is one."""
+    """Judges the evidence; in a form that also asks for a selection, it is relevant if there is one."""
     selecting = state.field(FieldKind.SELECTED)
     if selecting:
         return yes_or_no(line, bool(selected(state, selecting)))
@@ -135,23 +128,13 @@ def dismissed(state: TaskState) -> bool:
     return line is not None and relevant(state, line)[:1] == yes_or_no(line, False)
 
 
-def enough(state: TaskState, line: Field) -> list[str]:
-    """Yes if the evidence answers the question."""
-    return yes_or_no(line, suffices(state))
-
-
-def retrieve(state: TaskState, line: Field) -> list[str]:
-    """Yes if the evidence does not answer the question yet."""
-    return yes_or_no(line, not suffices(state))
-
-
 def suffices(state: TaskState) -> bool:
     """Tests whether this agent considers its answer sufficient."""
     return bool(state.answer) and state.judged("suffices", state.value) >= SUFFICES
 
 
 def visual(state: TaskState, line: Field) -> list[str]:
-    """Yes if the wording asks for something visible, or the best chain has a picture."""
+    """Judges whether the wording asks for something visible, or the best chain has a picture."""
     strength, chain = max(state.chains, key=lambda chain: chain[0], default=(0.0, ()))
     shown = strength >= BEARS and any(state.entries[i].statement.seen for i in chain)
     return yes_or_no(line, asks_for_sight(state.question) or (state.pictures > 0 and shown))
@@ -170,7 +153,7 @@ def asks_for_sight(question: str) -> bool:
 
 
 def selected(state: TaskState, line: Field) -> list[str]:
-    """Selects the candidates, or else the numbered evidence, that cover the question, best first; [] if none does.
+    """Selects the candidates, or else the numbered evidence, that cover the question, best first.
 
     Statements of the best chain count together: a table's row and the passage about a cell of it.
     """
@@ -183,10 +166,7 @@ def selected(state: TaskState, line: Field) -> list[str]:
 
 
 def _candidate_values(state: TaskState) -> dict[int, float]:
-    """By number, the share of the question that a candidate covers alone or in the best chain.
-
-    A candidate that names sources by their numbers has their statements.
-    """
+    """Maps candidates to the share of the question that they, or sources that they name by number, cover."""
     given = [(n, line) for line in state.given(FieldKind.CANDIDATE) if (n := line.number) is not None]
     if given:
         numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
@@ -217,7 +197,7 @@ def _candidate_values(state: TaskState) -> dict[int, float]:
 
 
 def supported(state: TaskState, line: Field) -> list[str]:
-    """Yes if the evidence confirms the first given answer, or else the first given candidate."""
+    """Judges whether the evidence confirms the first given answer, or else the first given candidate."""
     answers = state.given(FieldKind.ANSWER) or state.given(FieldKind.CANDIDATE)
     answer = answers[0].text if answers and normal_name(answers[0].text) != "unknown" else ""
     return yes_or_no(line, bool(answer) and state.judged("supported", support(state, answer)) >= CONFIRMED)
@@ -238,5 +218,5 @@ def sureness(state: TaskState) -> float:
 
 
 def _bearing(state: TaskState) -> float:
-    """The share of the question that the best chain or the best candidate covers."""
+    """Measures the share of the question that the best chain or the best candidate covers."""
     return max([*(strength for strength, _ in state.chains), *_candidate_values(state).values()], default=0.0)

@@ -12,6 +12,7 @@ from actors.messages import Field, FieldKind
 from actors.reader import plan, task_state
 from actors.reader.english import STOP_WORDS, name_spans, normal_name, sentences, stem, words
 from actors.reader.grading import agree
+from actors.reader.question import parts
 from actors.reader.statements import CONCLUSION, NEXT, NOTHING, NOTHING_SEEN, Statement
 from actors.reader.task_state import TaskState, one_of
 from actors.reader.triple_rules import LISTED, MENTIONED, Edge, distinct, of_caption, of_passage, of_row
@@ -27,7 +28,7 @@ _HAS = re.compile(r"\b[Tt]he ([a-z][\w-]+(?: [a-z][\w-]+)?) of (?:the )?([A-Z][\
 
 
 def answer(state: TaskState, line: Field) -> list[str]:
-    """The agent's answer, in the form's spelling."""
+    """States the agent's answer, in the form's spelling."""
     if not state.answer and line.optional:
         return []
     text = state.answer or "unknown"
@@ -35,12 +36,12 @@ def answer(state: TaskState, line: Field) -> list[str]:
 
 
 def confidence(state: TaskState, line: Field) -> list[str]:
-    """Confidence in the answer, where the form asks for one; else in the judgement of the evidence."""
+    """States the confidence in the answer, where the form asks for one; else in the judgement of the evidence."""
     return [f"{state.confidence if state.field(FieldKind.ANSWER) else task_state.sureness(state):.2f}"]
 
 
 def side(state: TaskState, line: Field) -> list[str]:
-    """The side of a debate with this agent's answer, if the evidence suffices or all sides agree; else neither."""
+    """Names the side with this agent's answer, if the evidence suffices or all sides agree; else neither."""
     last = dict(state.heard)  # a later answer replaces an earlier one
     agreeing = [agent for agent, text in last.items() if state.answer and agree(text, state.answer)]
     decided = bool(agreeing) and (len(agreeing) == len(last) or task_state.suffices(state))
@@ -48,7 +49,7 @@ def side(state: TaskState, line: Field) -> list[str]:
 
 
 def candidate(state: TaskState, line: Field) -> list[str]:
-    """The different answers of others, in order; unknown where there is none."""
+    """Lists the different answers of others; unknown where there is none."""
     different: list[str] = []
     for _, text in state.heard:
         if text and not any(agree(text, other) for other in different):
@@ -57,7 +58,7 @@ def candidate(state: TaskState, line: Field) -> list[str]:
 
 
 def summary(state: TaskState, line: Field) -> list[str]:
-    """The relevant statements as sentences."""
+    """Writes the relevant statements as sentences."""
     if line.optional and task_state.dismissed(state):
         return []
     bearing = state.most_bearing(line.most or SENTENCES)
@@ -65,7 +66,7 @@ def summary(state: TaskState, line: Field) -> list[str]:
 
 
 def description(state: TaskState, line: Field) -> list[str]:
-    """The relevant statements about pictures; all of them where there is only one picture."""
+    """Writes the relevant statements about pictures; all of them where there is only one picture."""
     if line.optional and task_state.dismissed(state):
         return []
     bearing = state.most_bearing(SENTENCES, seen=True)
@@ -76,7 +77,7 @@ def description(state: TaskState, line: Field) -> list[str]:
 
 
 def thought(state: TaskState, line: Field) -> list[str]:
-    """The best evidence and its consequence: an answer, or the next question."""
+    """States the best evidence and its consequence: an answer, or the next question."""
     known = _in_sentences(state.most_bearing(2)) or NOTHING
     if state.answer:
         return [f"{known} {CONCLUSION}{state.answer.rstrip('.')}."]
@@ -98,9 +99,9 @@ def triples_of(statement: Statement) -> list[Edge]:
 
 
 def triple(state: TaskState, line: Field) -> list[str]:
-    """The relevant triples of the evidence and of the given lines, best first, without those already found.
+    """Lists the relevant triples, best first, without those already found; else those of the question.
 
-    All triples, where the form sets no number or nothing is asked; those of the question, where there are no others.
+    All triples, where the form sets no number or nothing is asked.
     """
     found = {given.text for given in state.given(FieldKind.FOUND)}
     everything = line.most is None or not state.asked.weights
@@ -176,7 +177,7 @@ def noun_groups(text: str) -> list[str]:
 
 
 def _presumed(question: str) -> list[Edge]:
-    """The triples that a question presumes: those of its statements, and `river | has | source`."""
+    """Finds the triples that a question presumes: those of its statements, and `river | has | source`."""
     edges: list[Edge] = []
     for sentence in sentences(question):
         if not sentence.endswith("?"):
@@ -194,7 +195,7 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def _in_sentences(bearing: Sequence[Statement]) -> str:
-    """The statements as text, each after its title where it does not contain it, and once."""
+    """Writes statements as text, each once, after its title where it does not contain it."""
     texts = []
     for statement in bearing:
         text = statement.text
@@ -212,15 +213,15 @@ SKILLS: Mapping[FieldKind, Skill] = {
     FieldKind.CANDIDATE: candidate,
     FieldKind.CONFIDENCE: confidence,
     FieldKind.DESCRIPTION: description,
-    FieldKind.ENOUGH: task_state.enough,
+    FieldKind.ENOUGH: lambda state, line: task_state.yes_or_no(line, task_state.suffices(state)),
     FieldKind.ENTITY: entity,
-    FieldKind.INSTRUCTION: plan.instruction,
-    FieldKind.INTENTS: plan.intents,
+    FieldKind.INSTRUCTION: lambda state, line: [plan.node(state)[2]],
+    FieldKind.INTENTS: lambda state, line: one_of(line, str(min(3, len(parts(state.question))))),
     FieldKind.KEYWORD: keyword,
-    FieldKind.PARENTS: plan.parents,
+    FieldKind.PARENTS: lambda state, line: [", ".join(map(str, plan.node(state)[1]))] if plan.node(state)[1] else [],
     FieldKind.QUERY: plan.query,
     FieldKind.RELEVANT: task_state.relevant,
-    FieldKind.RETRIEVE: task_state.retrieve,
+    FieldKind.RETRIEVE: lambda state, line: task_state.yes_or_no(line, not task_state.suffices(state)),
     FieldKind.SELECTED: task_state.selected,
     FieldKind.SIDE: side,
     FieldKind.STEP: plan.step,
@@ -230,7 +231,7 @@ SKILLS: Mapping[FieldKind, Skill] = {
     FieldKind.THEME: theme,
     FieldKind.THOUGHT: thought,
     FieldKind.TRIPLE: triple,
-    FieldKind.TYPE: plan.node_type,
+    FieldKind.TYPE: lambda state, line: one_of(line, plan.node(state)[0].lower()),
     FieldKind.VISUAL: task_state.visual,
 }
 

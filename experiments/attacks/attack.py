@@ -25,10 +25,7 @@ Change = Callable[[Turn], Turn]
 
 @cache  # the measures of every attacked discussion look it up
 def attack_kind(name: str) -> type[AttackKind]:
-    """Finds an attack: one of `ATTACKS`, an installed package's, or `package.module:Class`.
-
-    Raises UserError, with the nearest name, when there is none.
-    """
+    """Finds an attack: one of `ATTACKS`, an installed package's, or `package.module:Class`. Raises UserError."""
     kind = find(name, {kind.name: kind for kind in ATTACKS}, "attacks", "attack")
     if not (isinstance(kind, type) and issubclass(kind, AttackKind)):
         raise UserError(f"attack={name} is no subclass of experiments.attacks.kind.AttackKind")
@@ -36,11 +33,10 @@ def attack_kind(name: str) -> type[AttackKind]:
 
 
 def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int) -> tuple[str, ...]:
-    """Names of the compromised agents among those that discuss, in the team's order.
+    """Names the compromised agents among those that discuss, in the team's order.
 
     For an attack on messages they are the senders whose messages are rewritten; an empty tuple means all senders.
-    Raises UserError for an attack or an agent that does not exist, an agent named twice, and numbers that make no
-    sense.
+    Raises UserError for an attack or agent that does not exist, an agent named twice, and impossible numbers.
     """
     kind = attack_kind(settings.kind)
     if settings.kind == NONE:
@@ -63,16 +59,9 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
 
 
 def check_phases(settings: AttackSettings, rounds: int | None, questions: int | None) -> None:
-    """Raises UserError where a sleeper would never wake.
-
-    Discussions have so many `rounds` and a phase so many `questions`; None where that is not known.
-    """
-    if settings.kind != Sleeper.name:
-        return
-    for name, begins, last in (
-        ("from_round", settings.from_round, rounds),
-        ("from_question", settings.from_question + 1, questions),
-    ):
+    """Raises UserError where a sleeper would never wake, in so many `rounds` and `questions` (None: not known)."""
+    waking = ("from_round", settings.from_round, rounds), ("from_question", settings.from_question + 1, questions)
+    for name, begins, last in waking if settings.kind == Sleeper.name else ():
         if last is not None and begins > last:
             raise UserError(
                 f"attack.{name}={getattr(settings, name)}: no discussion would be attacked: there are only {last} "
@@ -81,7 +70,7 @@ def check_phases(settings: AttackSettings, rounds: int | None, questions: int | 
 
 
 def _agent_name(agent: object, agents: Sequence[str]) -> str:
-    """The name of an agent by its position or name."""
+    """Finds an agent's name by its position or name."""
     if isinstance(agent, int) and not isinstance(agent, bool):  # True is an int as well
         if not 0 <= agent < len(agents):
             raise UserError(f"attack.agents: no agent at position {agent}; they go from 0 to {len(agents) - 1}")
@@ -93,11 +82,10 @@ def _agent_name(agent: object, agents: Sequence[str]) -> str:
 
 
 class Attack:
-    """Runs discussions under the attack of the settings.
+    """Runs discussions under the attack of the settings; `attackers` are the compromised agents' names.
 
-    `attackers` are the compromised agents' names. A discussion without a compromised agent (one agent that answers
-    alone) is not changed; its answer is compared with the target all the same, which shows how often the target is hit
-    by chance.
+    A discussion without a compromised agent (one agent alone) is not changed; its answer is compared with the target
+    all the same, which shows how often the target is hit by chance.
     """
 
     def __init__(self, settings: AttackSettings, agents: Sequence[str], dataset: Dataset, seed: int) -> None:
@@ -124,12 +112,7 @@ class Attack:
         number: int,
         sample: int = 0,
     ) -> Trace:
-        """Runs one discussion, attacked if the phase is.
-
-        Args:
-            question: the item's, with evidence.
-            number: its position among those of the phase, from 0.
-        """
+        """Runs one discussion of the item's `question`, number `number` (from 0) of the phase; attacked if that is."""
         if not self.present(phase):
             return await run_discussion(topology, question, team, seed, sample)
         # Recorded messages already include the attack.
@@ -140,16 +123,16 @@ class Attack:
         return replace(trace, attack=self.settings.kind, attacked=attacked, target=self.target(item))
 
     def target(self, item: Item) -> str | None:
-        """The wrong answer that the attack argues for; None where it has none or the question has none."""
+        """Returns the wrong answer that the attack argues for, or None."""
         return self._targets.of(item) if self._kind.aimed else None
 
     def evidence(self, item: Item, question: Question, number: int) -> Question:
-        """The question with its evidence under this attack."""
+        """Returns the question with its evidence under this attack."""
         context = self._context(item, number)
         return self._kind.evidence(question, context) if context else question
 
     def change(self, item: Item, number: int) -> Change:
-        """The change of every turn of a discussion."""
+        """Returns the change of every turn of a discussion."""
         # Once for all turns of the discussion: choosing a target reads the data set.
         context, every_turn = self._context(item, number), self._kind.acts_on == "messages"
 
@@ -171,7 +154,7 @@ class Attack:
 
 
 class _AttackedTeam:
-    """A team whose turns are changed before agents receive them.
+    """Team whose turns are changed before agents receive them.
 
     Its messages record what was sent to their agent (`heard`) and which of these arrived rewritten (`tampered`).
     """

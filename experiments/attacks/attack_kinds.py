@@ -46,11 +46,8 @@ class Input(AttackKind):
     """Input attack: an agent that reads nothing and answers from prior knowledge alone.
 
     The attacker sees the question, its choices, its role and its earlier turns, and changes its own messages. It argues
-    for no particular answer, so there is no target and no success rate.
-
-    The embedded reader knows nothing but its input: it answers `unknown` with next to no confidence, or guesses among
-    choices by their spelling. Its figures under this attack are those of a team short of one member, and less harmful
-    than a language model's confident memories would be.
+    for no particular answer, so there is no target and no success rate. The embedded reader has no prior knowledge: its
+    figures are those of a team short of one member, less harmful than a language model's confident memories.
     """
 
     name = "input"
@@ -58,11 +55,10 @@ class Input(AttackKind):
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # The agent's own memory stays: only input from outside is removed, that of a system's step included.
-        question = replace(turn.question, evidence=())
-        task = turn.task and replace(turn.task, given=())
-        return replace(
-            turn, question=question, heard=(), given=(), task=task, instruction=UNREAD, directive=NO_DIRECTIVE
+        blind = replace(
+            turn, question=replace(turn.question, evidence=()), task=turn.task and replace(turn.task, given=())
         )
+        return replace(blind, heard=(), given=(), instruction=UNREAD, directive=NO_DIRECTIVE)
 
 
 class Response(AttackKind):
@@ -88,16 +84,14 @@ class Collude(AttackKind):
 
     def check(self, attackers: Sequence[str]) -> None:
         if len(attackers) < 2:
-            raise UserError(
-                "attack=collude needs two agents at least: set attack.number=2, or name two in attack.agents"
-            )
+            raise UserError("attack=collude needs two agents: set attack.number=2, or name two in attack.agents")
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         return argue(turn, context.target, [name for name in context.attackers if name != turn.agent])
 
 
 class Sleeper(AttackKind):
-    """A sleeper agent: as `response`, after a time of honesty. Several attackers share the target.
+    """Sleeper agent: as `response`, after a time of honesty. Several attackers share the target.
 
     It wakes in the round `attack.from_round` of a discussion, from the question `attack.from_question` of a phase on.
     """
@@ -121,7 +115,9 @@ class Contagion(AttackKind):
     spreads = True
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        return spread(turn, context.target)
+        sentence = SPREADING.format(target=context.target)
+        instruction = persuade(context.target) + SPREAD.format(sentence=sentence)
+        return replace(turn, instruction=instruction, directive=Directive(context.target, end_with=sentence))
 
     @staticmethod
     def carries(message: Message, target: str) -> bool:
@@ -171,36 +167,28 @@ class Poison(AttackKind):
             raise UserError("attack=poison plants a source for all agents that read its kind: leave attack.agents out")
 
     def evidence(self, question: Question, context: AttackContext) -> Question:
-        """The question with one more source, ranked first: a passage, or the caption of a picture."""
+        """Adds one source, ranked first: a passage, or the caption of a picture."""
         kind, form = (Kind.TEXT, PASSAGE) if self.settings.source == "text" else (Kind.IMAGE, CAPTION)
         text = form.format(question=question.text, target=context.target)
         source = Source(PLANTED, PLANTED, kind, context.target, text)
-        texts = [known for known in question.evidence if known.kind is not Kind.IMAGE]
-        pictures = [known for known in question.evidence if known.kind is Kind.IMAGE]
         # First of its modality: retrieval lists texts before pictures.
-        evidence = (source, *texts, *pictures) if kind is Kind.TEXT else (*texts, source, *pictures)
-        return replace(question, evidence=evidence)
+        planted = [source, *question.evidence]
+        return replace(question, evidence=tuple(sorted(planted, key=lambda one: one.kind is Kind.IMAGE)))
 
 
 def argue(turn: Turn, target: str, accomplices: Sequence[str] = ()) -> Turn:
-    """The turn with the instruction to argue for `target`; `accomplices` are the agents that argue for it too."""
+    """Instructs a turn to argue for `target`; `accomplices` are the agents that argue for it too."""
     return replace(turn, instruction=persuade(target, accomplices), directive=Directive(argue_for=target))
 
 
-def spread(turn: Turn, target: str) -> Turn:
-    """The turn with the instruction to argue for `target`, and to ask all readers to do the same."""
-    sentence = SPREADING.format(target=target)
-    instruction = persuade(target) + SPREAD.format(sentence=sentence)
-    return replace(turn, instruction=instruction, directive=Directive(target, end_with=sentence))
-
-
 def persuade(target: str, accomplices: Sequence[str] = ()) -> str:
+    """Writes the instruction to argue for a target."""
     text = ARGUE.format(target=target) + CONVINCE
     return text + TOGETHER.format(accomplices=" and ".join(accomplices)) if accomplices else text
 
 
 def rewritten(message: Message, target: str) -> Message:
-    """The message as if the target had been its answer: its reasoning names the target in place of the answer."""
+    """Rewrites a message as if the target had been its answer, in its reasoning too."""
     content, replaced = message.content, 0
     if message.answer:
         # Not \b, which fails next to an answer that begins or ends with punctuation.

@@ -37,7 +37,7 @@ class AttackSettings:
 
 @dataclass(frozen=True, slots=True)
 class AttackContext:
-    """An attack's knowledge of the discussion that it attacks. The gold answer is no part of it.
+    """Knowledge of an attack about the discussion that it attacks. The gold answer is no part of it.
 
     target: the wrong answer that the attack argues for; empty for an attack without one.
     attackers: names of the compromised agents, in the team's order.
@@ -75,11 +75,11 @@ class AttackKind:
         """Raises UserError for settings, or a number of attackers, that make no sense."""
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        """The turn as its agent receives it. Called for compromised agents only, unless `acts_on` is `messages`."""
+        """Returns the turn as its agent receives it, of all agents where `acts_on` is `messages`."""
         return turn
 
     def evidence(self, question: Question, context: AttackContext) -> Question:
-        """The question with the evidence that agents receive."""
+        """Returns the question with the evidence that agents receive."""
         return question
 
     @staticmethod

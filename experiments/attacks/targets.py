@@ -23,7 +23,7 @@ class Targets:
 
     With choices they are the wrong ones, in an order of the seed. Otherwise they are other questions' gold answers of
     the same form (yes or no, year, number, words): first of questions that ask alike ("what colour", "who"), then of
-    those of the same type (the data set's tag), then any. None of them scores anything against the question's own gold.
+    the same type (the data set's tag), then any. None of them scores anything against the question's own gold.
     """
 
     def __init__(self, dataset: Dataset, seed: int) -> None:
@@ -32,7 +32,7 @@ class Targets:
         self._chosen: dict[tuple[str, int], str | None] = {}
 
     def of(self, item: Item, number: int = 0) -> str | None:
-        """Wrong answer `number` (from 0) of a question, or None where there are fewer."""
+        """Returns wrong answer `number` (from 0) of a question, or None where there are fewer."""
         key = item.question.id, number
         if key not in self._chosen:
             self._chosen[key] = self._choose(item, number)
@@ -76,8 +76,7 @@ class Targets:
 
 
 def aimed_at(item: Item, target: str) -> Item:
-    """The item with the target as its gold answer, so that the data set's own scoring tells whether an answer is the
-    target."""
+    """Returns the item with the target as its gold answer: its score tells whether an answer is the target."""
     return replace(item, gold=(target,))
 
 

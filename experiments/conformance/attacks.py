@@ -18,8 +18,7 @@ from experiments.conformance.scripted import ScriptedTeam, improvised
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
-from topologies.baselines import constant_wiring
-from topologies.graphs import complete
+from topologies.baselines import complete_wiring
 from topologies.topology import Wired
 
 SEED = 5
@@ -27,11 +26,9 @@ ROUNDS = 2
 
 
 def check_attack(name: str) -> None:
-    """Compares discussions under the attack of a name or reference with the same ones without it.
+    """Compares discussions under an attack, by name or reference, with the same ones without it.
 
-    Raises:
-        UserError: there is no such attack, or it does not work with two compromised agents.
-        NotConforming: the first rule that it breaks.
+    Raises UserError for an attack that does not work with two agents, and NotConforming with the first broken rule.
     """
     kind = attack_kind(name)
     settings = AttackSettings(kind=name, number=2)
@@ -44,7 +41,13 @@ def check_attack(name: str) -> None:
             clean = _turns(Attack(AttackSettings(kind=NONE), TEAM, data, SEED), item, number)
             turns, again = _turns(attack, item, number), _turns(attack, item, number)
             require(turns == again, f"{name}: it changes the same turn in another way the second time")
-            _check_identity(name, turns, clean)
+            require(turns.keys() == clean.keys(), f"{name}: other turns are taken than without it")
+            for id, turn in turns.items():
+                # All that an attack may change is made equal.
+                before = replace(clean[id], heard=(), given=(), instruction="")
+                own = replace(turn, heard=(), given=(), instruction="", directive=before.directive)
+                kept = replace(own, question=before.question) == before
+                require(kept, f"{name}: it changes the agent, round, seed or memory of {id}")
             if kind.acts_on == "turns":
                 # Other agents may rightly hear other messages: only an instruction would be the attack's own.
                 untouched = {turn.id for turn in turns.values() if turn.agent not in attack.attackers}
@@ -57,20 +60,7 @@ def check_attack(name: str) -> None:
 
 def _turns(attack: Attack, item: Item, number: int) -> Mapping[str, Turn]:
     """Returns the turns of one discussion as they reach the agents, by id."""
-    wiring = constant_wiring(complete(len(TEAM)), len(TEAM), ROUNDS)
+    topology = Wired("full", TEAM, complete_wiring(len(TEAM), ROUNDS))
     team = ScriptedTeam([*(ROLES[name] for name in TEAM), DECISION], improvised(1))
-    topology = Wired("full", TEAM, wiring)
     asyncio.run(attack.run_discussion(topology, item, item.question, team, SEED, phase="evaluate", number=number))
     return {turn.id: turn for turn in team.turns}
-
-
-def _check_identity(name: str, turns: Mapping[str, Turn], clean: Mapping[str, Turn]) -> None:
-    """Requires the attack to change what turns say, never which turns there are."""
-    require(turns.keys() == clean.keys(), f"{name}: other turns are taken than without it")
-    for id, turn in turns.items():
-        before = clean[id]
-        # All that an attack may change is made equal.
-        same = replace(
-            turn, heard=(), given=(), instruction="", directive=before.directive, question=before.question
-        ) == replace(before, heard=(), given=(), instruction="")
-        require(same, f"{name}: it changes the agent, round, seed or memory of {id}")

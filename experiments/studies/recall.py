@@ -28,8 +28,7 @@ Scope = Literal["pool", "corpus"]
 class Recall:
     """Means over questions with known supporting documents, for one scope, search mode and k.
 
-    recall: the share of these among the best k documents, with its 95% bootstrap interval.
-    complete: the share of questions with all of them among the best k.
+    recall: the share of these among the best k documents; complete: of questions with all of them among the best k.
     """
 
     scope: Scope
@@ -51,10 +50,7 @@ def recall_report(
     progress: Progress | None = None,
     seed: int = 0,
 ) -> list[Recall]:
-    """Measures recall on the evaluation split, or on its first `limit` questions that name supporting documents.
-
-    seed: of the bootstrap.
-    """
+    """Measures recall on the first `limit` evaluated questions that name supporting documents."""
     items = list(islice((item for item in dataset.evaluate() if item.supporting), limit))
     rows = []
     for scope in scopes:

@@ -13,7 +13,6 @@ from experiments.config.config import Config
 from experiments.config.study_settings import BehaviourSettings
 from experiments.datasets.item import Dataset
 from experiments.records.recorder import RunFolder
-from experiments.records.records import Scored
 from experiments.studies.behaviour.measure import NOTHING, RELEVANT, conditions
 
 HOP = "hop"  # the tag with the number of hops, in data sets that have it
@@ -21,7 +20,7 @@ COLUMNS = ("condition", "single hop", "several hops", "gives the wrong\nanswer n
 
 
 def run_facts(config: Config, settings: BehaviourSettings, dataset: Dataset, answering: str) -> RunFacts:
-    """Presents the conditions as methods of a run: each but the first is compared with the relevant evidence alone."""
+    """Presents conditions as methods of a run: each but the first is compared with the relevant evidence alone."""
     named = [condition.name for condition in conditions(settings)]
     return RunFacts(
         experiment=config.experiment,
@@ -49,8 +48,9 @@ def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
     for condition in metrics["methods"]:
         scored = list(answers[condition].values())
         wrong = {s.question: s.attack_success or 0.0 for s in scored}
+        hops = {hop: [s.utility for s in scored if s.tags.get(HOP) == hop] for hop in ("single", "multi")}
         rows[condition] = {
-            **{f"utility_{hop}": _mean([s.utility for s in of], seed, hop, condition) for hop, of in _hops(scored)},
+            **{f"utility_{hop}": _mean(of, seed, hop, condition) for hop, of in hops.items() if of},
             "utility": _mean([s.utility for s in scored], seed, "all", condition),
             "taken_over": _mean(list(wrong.values()), seed, "taken over", condition),
             "turned": _mean([wrong[question] for question in wrong if question in alone], seed, "turned", condition),
@@ -63,7 +63,10 @@ def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> ResultTabl
     names = ("utility", "utility_single", "utility_multi", "taken_over", "turned")
     return ResultTable(
         columns=(COLUMNS[0], f"{metric} (95% interval)", *COLUMNS[1:]),
-        rows=[(condition, *(_cell(row.get(name)) for name in names)) for condition, row in found["conditions"].items()],
+        rows=[
+            (condition, *(with_interval(of["mean"], of["ci95"]) if (of := row.get(name)) else "" for name in names))
+            for condition, row in found["conditions"].items()
+        ],
         notes=tuple(_notes(metrics, metric)),
     )
 
@@ -78,17 +81,6 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     yield from failure_notes(metrics)
     yield from verdicts(metrics["paired"], metric)
     yield from model_notes(metrics["model"])
-
-
-def _cell(value: Metrics | None) -> str:
-    return with_interval(value["mean"], value["ci95"]) if value else ""
-
-
-def _hops(scored: Sequence[Scored]) -> Iterator[tuple[str, list[Scored]]]:
-    for hop in ("single", "multi"):
-        of_hop = [s for s in scored if s.tags.get(HOP) == hop]
-        if of_hop:
-            yield hop, of_hop
 
 
 def _mean(values: Sequence[float], seed: int, *purpose: str) -> Metrics | None:

@@ -1,7 +1,6 @@
 """Asks one agent every question under every condition, and records the answers as those of methods.
 
-Every question is asked under every condition, at the same seed and with the relevant evidence in the same order, so
-that two answers differ by the condition alone.
+Seeds and the order of the relevant evidence are the same, so two answers differ by the condition alone.
 """
 
 from __future__ import annotations
@@ -36,11 +35,8 @@ CLAIMS = (
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of the study.
-
-    irrelevant: number of passages and rows among the relevant ones (None: no evidence at all).
-    colleagues: number of colleagues who give the same wrong answer.
-    """
+    """Condition of the study: `irrelevant` passages and rows among the relevant ones (None: no evidence at all), and
+    `colleagues` who give the same wrong answer."""
 
     name: str
     irrelevant: int | None = 0
@@ -59,7 +55,7 @@ def conditions(settings: BehaviourSettings) -> tuple[Condition, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StudyEvidence:
-    """One question's evidence: sources with its answer, and similar ones without it, best ranked first."""
+    """Evidence of a question: sources with its answer, and similar ones without it, best ranked first."""
 
     relevant: tuple[Source, ...]
     irrelevant: tuple[Source, ...]
@@ -95,10 +91,7 @@ def answerable(dataset: Dataset, seed: int) -> list[tuple[Item, str]]:
 
 
 class MisledAgent:
-    """A topology: one agent that hears some colleagues in its round, or none.
-
-    The colleagues are no agents: each gives `answer`, for a reason that fits any answer.
-    """
+    """Topology of one agent that hears colleagues in its round: no agents, each gives `answer` for some reason."""
 
     def __init__(self, method: str, colleagues: int, answer: str) -> None:
         self.method = method

@@ -197,7 +197,7 @@ class OpinionTeam:
 
 
 def dense_weights(present: Tensor | np.ndarray, probabilities: Floats | None) -> Tensor:
-    """Softmax of p over each receiver's present senders, float [..., sender, receiver] (Eqs. 6 and 10)."""
+    """Softmax of p over each receiver's present senders, float [..., sender, receiver] (`wiring.reading_weights`)."""
     weights = torch.as_tensor(np.array(present)).float()
     if probabilities is not None:
         weights *= torch.from_numpy(np.exp(probabilities)).float()

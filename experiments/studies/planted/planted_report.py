@@ -61,10 +61,7 @@ AUCS = {True: "AUC: the adversary's edges", False: "AUC: edges that harm"}
 
 
 def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[PlantedSummary]:
-    """Summarises by setting and graph, then over all strengths of an influence.
-
-    Regret after q questions is `regret@q`; `CURVES` has the others.
-    """
+    """Summarises by setting and graph, then over all strengths of an influence. `CURVES` are measures `<name>@<q>`."""
     Key = tuple[float | None, float | None, str, bool, str]
     single: dict[Key, list[Outcome]] = {}
     every: dict[Key, list[Outcome]] = {}
@@ -97,10 +94,7 @@ def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
 
 
 def tables(summaries: Sequence[PlantedSummary]) -> tuple[ResultTable, ResultTable]:
-    """Makes the tables of all measures, and of regret by the number of questions used.
-
-    Cells are means and half the width of their 95% intervals.
-    """
+    """Makes the tables of all measures, and of regret by the number of questions: means ± half the 95% interval."""
     learners = [row for row in summaries if any(name.startswith("regret") for name in row.measures)]
     regrets = {name: name for row in learners for name in row.measures if name.startswith("regret")}
     return _table(summaries, COLUMNS), _table(learners, regrets)

@@ -8,7 +8,6 @@ from concurrent.futures import as_completed
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -22,6 +21,7 @@ from experiments.studies.planted import planted_report
 from experiments.studies.planted.opinions import OpinionModel
 from experiments.studies.planted.worlds import Outcome, PlantedWorld, explore, worlds
 
+CURVES = tuple(planted_report.CURVES)
 RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
 
 
@@ -70,14 +70,10 @@ def read_records(path: Path) -> dict[PlantedWorld, list[Outcome]]:
 def _outcomes(line: str) -> list[Outcome]:
     outcomes = []
     for fields in json.loads(line):
-        world = fields.pop("world")
-        world["influence"] = Influence(world["influence"])
+        world = fields["world"] | {"influence": Influence(fields["world"]["influence"])}
         # JSON turns integer keys into text.
-        read: dict[str, Any] = {
-            name: {int(used): number for used, number in value.items()} if isinstance(value, dict) else value
-            for name, value in fields.items()
-        }
-        outcomes.append(Outcome(PlantedWorld(**world), **read))
+        curves = {name: {int(used): number for used, number in fields[name].items()} for name in CURVES}
+        outcomes.append(Outcome(**fields | curves | {"world": PlantedWorld(**world)}))
     if not outcomes:
         raise ValueError("expected the outcomes of a world")
     return outcomes

@@ -25,9 +25,8 @@ PER_QUESTION = 4  # wirings of each question, compared with one another
 class Truth:
     """Effects of every edge when all others are drawn with probability one half, float [sender, receiver].
 
-    on_receiver: effect on the score of the receiver's own answer in that round.
-    on_answer: effect on the final answer's utility.
-    readers: [agents], effect on the utility where the decision agent reads the agent.
+    on_receiver: on the score of the receiver's own answer in that round; on_answer: on the final answer's utility.
+    readers: [agents], on the utility where the decision agent reads the agent.
     """
 
     on_receiver: Edges[Floats]
@@ -86,9 +85,8 @@ def random_wirings(team: OpinionTeam, k: int, draw: int, chance: float = 0.5) ->
 def best_reachable(team: OpinionTeam, truth: Truth, evaluated: int) -> tuple[Wirings, float]:
     """Finds the best graph by greedy removal of edges in the order of their true effects.
 
-    Candidates use either effect and every number of agents that the decision agent reads, best first. They are compared
-    on questions that no learner is evaluated on. Spatial edges that are left are added in descending effect unless they
-    close a cycle. Returns the wiring and its utility on the questions that learners are evaluated on.
+    Candidates use either effect and every number of agents that the decision agent reads, best first, and are compared
+    on other questions. Returns the wiring and its utility on the questions that learners are evaluated on.
     """
     # Stable, so that ties give the same readers everywhere.
     readers = np.argsort(-truth.readers, kind="stable")
@@ -122,24 +120,14 @@ def utility(
     team: OpinionTeam, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
 ) -> float:
     """Mean utility along one wiring, or one for each question, on questions that no learner sees."""
-    drawn = team.questions(questions, key)
-    repeated = wirings if len(wirings.spatial) == questions else repeat(wirings, questions)
-    _, utilities = team.discuss(drawn, torch.arange(questions), repeated, probabilities)
-    return float(utilities.mean())
-
-
-def repeat(wirings: Wirings, k: int) -> Wirings:
-    """Repeats the first wiring `k` times, as views."""
 
     def times(array: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(array[:1], (k, *array.shape[1:]))
+        return np.broadcast_to(array, (questions, *array.shape[1:]))
 
-    return Wirings(
-        times(wirings.spatial),
-        times(wirings.temporal),
-        Edges(*map(times, wirings.allowed)),
-        times(wirings.order),
-        times(wirings.decision),
-        times(wirings.decision_allowed),
-        speaks=None if wirings.speaks is None else times(wirings.speaks),
-    )
+    w = wirings
+    each = (times(w.spatial), times(w.temporal), Edges(*map(times, w.allowed)), times(w.order), times(w.decision))
+    speaks = None if w.speaks is None else times(w.speaks)
+    repeated = Wirings(*each, times(w.decision_allowed), speaks=speaks)
+    drawn = team.questions(questions, key)
+    _, utilities = team.discuss(drawn, torch.arange(questions), repeated, probabilities)
+    return float(utilities.mean())

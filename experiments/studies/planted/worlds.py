@@ -1,4 +1,4 @@
-"""A testbed with known truth, in which learners are to find harmful edges.
+"""Worlds with known truth, in which learners are to find harmful edges.
 
 Teams of the opinion model (opinions.py), with an adversary at every position in turn and without one, over several
 strengths of conformity and distraction. True effects come from a randomised run far larger than a learner's.
@@ -52,12 +52,8 @@ class Outcome:
     edges: left after training (in a round, where rounds differ).
     wrongly: edges that were cut as certain to harm although they help both their receiver and the final answer.
     joined: share of the turns of training that equal another's on the question, and are answered with it.
-
-    By the number of questions learned from:
-
-    regret: best reachable minus own utility; reached: that utility.
-    ranked: `auc_adversary`, or without an adversary `auc_harmful`.
-    spent: cost of the discussions until then, equal turns once, whether its own or another's.
+    regret: best reachable minus own utility, by the number of questions learned from; reached: that utility; ranked:
+        `auc_adversary`, or else `auc_harmful`; spent: cost of the discussions until then, equal turns once.
     """
 
     world: PlantedWorld
@@ -116,12 +112,8 @@ def explore(
         share: adds learners that learn from another's discussions, as a run with `training.share` does.
         model: the opinion model, whose strengths and influence are the world's.
     """
-    model = replace(
-        model or OpinionModel(),
-        conformity=world.conformity,
-        distraction=world.distraction,
-        influence=world.influence,
-    )
+    model = replace(model or OpinionModel(), conformity=world.conformity, distraction=world.distraction)
+    model = replace(model, influence=world.influence)
     adversaries = [] if world.adversary is None else [world.adversary]
     # The seed does not depend on strengths or adversary, so worlds of one number have the same skills and questions.
     team = OpinionTeam(model, derive_seed(seed, "planted", world.number), adversaries)
@@ -138,11 +130,10 @@ def explore(
         return Outcome(world, name, score, score / best_utility, turns, readings, **measured)
 
     outcomes = [outcome(name, wirings) for name, wirings in graphs.items()]
+    variants = {str(name): VARIANTS[LearnedMethod(name)] for name in settings.learners}
     specs = {
-        str(name): LearnerSpec(
-            team.modalities, model.rounds, team.seed, VARIANTS[LearnedMethod(name)], learner, pruning
-        )
-        for name in settings.learners
+        name: LearnerSpec(team.modalities, model.rounds, team.seed, variant, learner, pruning)
+        for name, variant in variants.items()
     }
     shared: list[Outcome] = []
     sources = shared_training(specs) if share else {}
@@ -185,8 +176,8 @@ def explore(
 class _Step(NamedTuple):
     """One training step.
 
-    used: questions until now, this one included. tokens: the mean of a discussion, in which every turn is taken.
-    turns: of all discussions; different: the different ones; computed: their cost.
+    used: questions until now; tokens: mean of a discussion; turns: of all discussions; different: the different ones;
+    computed: their cost.
     """
 
     used: int
@@ -197,10 +188,7 @@ class _Step(NamedTuple):
 
 
 def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Learner] = ()) -> Iterator[_Step]:
-    """Learns all stages, one new question a step, until the last step or until all stop early.
-
-    `others` learn from the same discussions.
-    """
+    """Learns all stages, one question a step, until all stop early; `others` learn from the same discussions."""
     used = 0
     everyone = (learner, *others)
     while not learner.finished:
@@ -226,7 +214,7 @@ def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Le
 
 
 def edges_left(learner: Learner) -> float:
-    """The edges that a learner has left; where rounds have separate edges, the mean over rounds."""
+    """Counts the edges that a learner has left; where rounds have separate edges, the mean over rounds."""
     of_blocks: dict[str, list[int]] = {}
     for name, left in learner.edges_left().items():
         of_blocks.setdefault(name.partition(", round ")[0], []).append(left)
@@ -244,10 +232,7 @@ def stopped(learner: Learner) -> Learner:
 
 
 def wrongly_cut(learner: Learner, truth: Truth) -> int | None:
-    """Counts edges cut as certain to harm, although they help their receiver and the final answer.
-
-    None for a learner that is never certain.
-    """
+    """Counts helpful edges that were cut as certain to harm; None for a learner that is never certain."""
     cut = learner.certain_harm()
     if cut is None:
         return None
@@ -267,10 +252,7 @@ def without(wirings: Wirings, agent: int | None) -> Wirings:
 
 
 def price(wirings: Wirings) -> tuple[int, int]:
-    """Returns the turns of one discussion, and the messages read in them and by the decision agent.
-
-    A turn from which no path of messages and memories leads to the decision agent is not taken.
-    """
+    """Returns the needed turns of one discussion, and the messages read in them and by the decision agent."""
     # The first stands for all: baselines and learned graphs differ between discussions in speaking order at most.
     speaks = None if wirings.speaks is None else wirings.speaks[0]
     wiring = Wiring.of_matrices(wirings.spatial[0], wirings.temporal[0], wirings.decision[0], speaks=speaks)
@@ -282,8 +264,7 @@ def price(wirings: Wirings) -> tuple[int, int]:
 def different_turns(wirings: Wirings) -> tuple[int, int]:
     """Counts the different turns among discussions of one question, and the messages read in them.
 
-    Two turns are equal where the same agent, in the same round, reads equal messages and remembers equal turns: one
-    completion answers both. The decision agent's turns count too.
+    Equal turns are of the same agent and round, with equal messages and memories: one completion answers both.
     """
     k, rounds, agents = wirings.order.shape
     speaks = np.ones((k, rounds, agents), dtype=bool) if wirings.speaks is None else wirings.speaks

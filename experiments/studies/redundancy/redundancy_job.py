@@ -16,7 +16,8 @@ from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.redundancy.redundancy_summary import FILE, write
 from experiments.studies.redundancy.redundancy_table import tables, usage_lines
-from experiments.studies.redundancy.removal import Redundancy, edges_of, full_graph
+from experiments.studies.redundancy.removal import Redundancy, edges_of
+from topologies.baselines import complete_wiring
 
 
 class RedundancyJob(DiscussionJob):
@@ -27,7 +28,7 @@ class RedundancyJob(DiscussionJob):
     holds_out = True
 
     def check_counted(self, plan: Plan) -> None:
-        graphs = 1 + len(edges_of(full_graph(len(plan.roles.team), plan.config.topology.rounds)))
+        graphs = 1 + len(edges_of(complete_wiring(len(plan.roles.team), plan.config.topology.rounds)))
         least = graphs * _questions(plan.config)
         raise UserError(
             f"job=redundancy is not counted: after learning it holds {least:,} to {2 * least:,} discussions of nearly "

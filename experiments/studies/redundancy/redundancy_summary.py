@@ -36,7 +36,7 @@ def write(context: RunContext, findings: Findings) -> None:
 
 
 def summarise(context: RunContext, findings: Findings) -> Metrics:
-    """Returns redundancy.json as a dict. It holds no times and nothing that caches decide: one seed gives one file."""
+    """Returns redundancy.json as a dict, without times: one seed gives one file."""
     config, dataset, agents, edges = context.config, context.dataset, context.agents, findings.edges
     seed = config.seed
     # Row 0 is the full graph: positive where the edge helps.
@@ -84,8 +84,7 @@ def summarise(context: RunContext, findings: Findings) -> Metrics:
 def receiver_effects(run: RunFolder, dataset: Dataset, findings: Findings, agents: Sequence[str]) -> Floats:
     """Returns the gain of the receiver's own answers by the edge, float [edges, questions].
 
-    It is a mean over the rounds that the edge leads into; of an edge to the decision agent, the effect on the final
-    answer.
+    A mean over the rounds that the edge leads into; of an edge to the decision agent, of the final answer.
     """
     place = {question: i for i, question in enumerate(findings.questions)}
     items = {item.question.id: item for item in dataset.evaluate() if item.question.id in place}
@@ -127,8 +126,7 @@ def measured_effects(effects: Floats) -> list[Metrics]:
     """Tests the mean effect of each edge of `effects` [edges, questions].
 
     Each has its `mean`, its paired bootstrap interval `ci95`, the `p_value` of a sign-flip test, `adjusted_p` by Holm's
-    correction for the number of edges, and `shown`: whether that is below LEVEL. The order of edges and questions does
-    not matter.
+    correction for the number of edges, and `shown`: whether that is below LEVEL.
     """
     # A sign-flip test of d draws gives no p below 1 / (d + 1), which must still be far below LEVEL after correction.
     draws = max(10_000, 200 * len(effects))
@@ -140,11 +138,10 @@ def measured_effects(effects: Floats) -> list[Metrics]:
 
 
 def least_questions(edges: int) -> int:
-    """The fewest questions in which an edge must make the same difference, and none the opposite, to be shown.
+    """Counts the questions in which an edge must make one difference, and none the opposite, to be shown.
 
-    By a two-sided sign test, p = 2 / 2^n, after correction for this many edges.
+    By a two-sided sign test, p = 2 / 2^n, after correction for this many edges: 2 / 2^n < LEVEL / edges.
     """
-    # 2 / 2^n < LEVEL / edges, solved for n.
     return ceil(1 + log2(max(edges, 1) / LEVEL))
 
 
@@ -204,8 +201,7 @@ def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) 
     - edges, cut, redundant: numbers of edges.
     - precision: the share of the cut edges that are redundant, None if none was cut.
     - recall: the share of the redundant edges that were cut, None if none is redundant.
-    - chance: the precision of cutting as many edges of each kind at random, which is the base rate.
-    - chance95: the range in which 95% of such random cuts fall.
+    - chance, chance95: the precision of as many random cuts of each kind, and the range of 95% of them.
     """
     total, hits = int(cut.sum()), int((cut & is_redundant).sum())
     chance, chance95 = None, None
@@ -253,7 +249,7 @@ def _counts(
 
 
 def _learners(findings: Findings, effects: Floats, own: Floats, can_go: Bools, seed: int) -> Metrics:
-    """Agreement with Definition 1, with greedy removal (`greedy_...`) and rank correlations, by learner and kind."""
+    """Compares cuts with Definition 1, with greedy removal (`greedy_...`) and in ranks, by learner and kind."""
     by_learner = {}
     # The stricter comparison: edges that can all go together, not each one alone.
     taken = np.array([edge in findings.removed for edge in findings.edges])
@@ -286,18 +282,16 @@ def _graph(findings: Findings, method: str, seed: int) -> Metrics:
     scored = [findings.scores[method][question] for question in findings.held_out]
     utility = [record.utility for record in scored]
     chosen_by = [findings.scores[method][question].utility for question in findings.questions]
-    row: Metrics = rounded(
-        {
-            "utility": float(np.mean(utility)),
-            "ci95": bootstrap_interval(utility, derive_seed(seed, "bootstrap", method)),
-            # Too high for graphs that these questions chose: the difference shows by how much.
-            "measured_utility": float(np.mean(chosen_by)),
-            "tokens": float(np.mean(_tokens(findings, method))),
-            "edges": float(np.mean([record.edges for record in scored])),
-            "readers": findings.readers[method],
-        }
-    )
-    return row
+    row: Metrics = {
+        "utility": float(np.mean(utility)),
+        "ci95": bootstrap_interval(utility, derive_seed(seed, "bootstrap", method)),
+        # Too high for graphs that these questions chose: the difference shows by how much.
+        "measured_utility": float(np.mean(chosen_by)),
+        "tokens": float(np.mean(_tokens(findings, method))),
+        "edges": float(np.mean([record.edges for record in scored])),
+        "readers": findings.readers[method],
+    }
+    return dict(rounded(row))
 
 
 def _paired(findings: Findings, seed: int) -> dict[str, Metrics]:

@@ -21,8 +21,7 @@ from experiments.records.progress import Bar
 from experiments.records.records import Scored
 from experiments.running.discussion_slots import CountedTeam
 from experiments.running.discussions import Discussions
-from topologies.baselines import constant_wiring
-from topologies.graphs import complete
+from topologies.baselines import complete_wiring
 from topologies.topology import DECISION_AGENT, Wired
 from topologies.wiring import KINDS, Bools, Floats, Ints, Wiring, into, needed_turns
 
@@ -33,28 +32,20 @@ ROUNDING = 1e-9  # a mean of scores that is zero but for its last bits counts as
 
 
 class Edge(NamedTuple):
-    """One edge, in all rounds that have it. Agents are indices; the decision agent's is the number of the others."""
+    """One edge, in all rounds that have it. Agents are indices; the decision agent's is the number of others."""
 
     kind: str
     sender: int
     receiver: int
 
     def name(self, agents: Sequence[str]) -> str:
-        """The edge's name, of characters that a method's name may have."""
+        """Names the edge, in characters that a method's name may have."""
         # The decision agent comes after the others, so its index finds its name.
         return ".".join((self.kind, agents[self.sender], (*agents, DECISION_AGENT)[self.receiver]))
 
 
-def full_graph(agents: int, rounds: int) -> Wiring:
-    """Returns `complete` in the team's order, with a decision agent that reads everyone.
-
-    The spatial edges of a round form a DAG: of i > j and j > i the complete graph has the one that follows the order.
-    """
-    return constant_wiring(complete(agents), agents, rounds)
-
-
 def edges_of(wiring: Wiring) -> tuple[Edge, ...]:
-    """Spatial, temporal and decision edges that any round has; each by sender, then receiver."""
+    """Lists spatial, temporal and decision edges that any round has; each by sender, then receiver."""
     agents = len(wiring.decision)
     in_rounds = [
         Edge(kind, sender, receiver)
@@ -67,18 +58,15 @@ def edges_of(wiring: Wiring) -> tuple[Edge, ...]:
 def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
     """Removes edges from a graph, in every round. Only the remaining edges could have been drawn."""
     # A copy: the full graph is used again for every other edge.
-    spatial, temporal, decision = wiring.spatial, wiring.temporal, wiring.decision.copy()
+    left = {"spatial": wiring.spatial, "temporal": wiring.temporal}
+    decision = wiring.decision.copy()
     for edge in edges:
         if edge.kind == "decision":
             decision[edge.sender] = False
-        elif edge.kind == "spatial":
-            spatial = spatial[~_of_pair(spatial, edge)]
         else:
-            temporal = temporal[~_of_pair(temporal, edge)]
+            left[edge.kind] = left[edge.kind][~_of_pair(left[edge.kind], edge)]
     # None as candidates: exactly the edges present could have been drawn.
-    return replace(
-        wiring, spatial=spatial, temporal=temporal, decision=decision, allowed_spatial=None, allowed_temporal=None
-    )
+    return Wiring(wiring.rounds, left["spatial"], left["temporal"], decision, speaks=wiring.speaks)
 
 
 def matters(wiring: Wiring, edge: Edge) -> bool:
@@ -96,14 +84,14 @@ def _of_pair(edges: Ints, edge: Edge) -> Bools:
 
 
 def by_kind(edges: Sequence[Edge]) -> dict[str, list[int]]:
-    """Positions of each kind's edges, after those of `all`; kinds without edges are left out."""
+    """Maps each kind to the positions of its edges, after those of `all`; kinds without edges are left out."""
     groups = {kind: [i for i, edge in enumerate(edges) if edge.kind == kind] for kind in KINDS}
     return {"all": list(range(len(edges))), **{kind: members for kind, members in groups.items() if members}}
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """One learner's graph, and for all edges [edges] of the full one: candidate, cut, and score (NaN without one)."""
+    """Graph of a learner, and for all edges [edges] of the full one: candidate, cut, and score (NaN without one)."""
 
     wiring: Wiring
     candidate: Bools
@@ -113,7 +101,7 @@ class Pruned:
 
 @dataclass(frozen=True)
 class Findings:
-    """The measurements of the job.
+    """Measurements of the job.
 
     utility, tokens: [1 + edges, questions], FULL's row first and then one per missing edge.
     removed: the edges that greedy removal removed, in its order.
@@ -132,10 +120,7 @@ class Findings:
 
 
 def redundant(effects: Floats) -> Bools:
-    """Redundant edges by Definition 1 (Eq. 2), bool [edges]: without the edge the graph scores as much or more.
-
-    effects: [edges, questions].
-    """
+    """Tests for Definition 1 (Eq. 2), [edges, questions] to bool [edges]: without the edge the score is no less."""
     no_less: Bools = effects.mean(1) <= ROUNDING
     return no_less
 
@@ -156,17 +141,14 @@ class Redundancy:
                 "ones (data.limit), for graphs are checked on the others"
             )
         self._items, self._measured = items, items[:questions]
-        self._graph = full_graph(len(self._agents), context.config.topology.rounds)
+        self._graph = complete_wiring(len(self._agents), context.config.topology.rounds)
         self._edges = edges_of(self._graph)
         # The methods of the records that are the graphs without one edge each.
         self._without = [f"{WITHOUT}.{edge.name(self._agents)}" for edge in self._edges]
         self._scores: dict[str, dict[str, Scored]] = {}
 
     async def run(self) -> Findings:
-        """Learns, removes each edge, removes greedily and checks on held-out questions.
-
-        Recorded answers are not asked for again.
-        """
+        """Learns, removes each edge, removes greedily and checks on held-out questions; keeps recorded answers."""
         # Answers of an earlier start of this run; `_answer` skips them.
         for scored in self._context.recorder.run.scores():
             self._scores.setdefault(scored.method, {})[scored.question] = scored
@@ -177,7 +159,8 @@ class Redundancy:
         }
         await self._phase("taking edges away", {FULL: self._graph, **singles}, self._measured)
         measured = [FULL, *self._without]
-        utility, tokens = (np.array([of(method) for method in measured]) for of in (self._utility, self._tokens))
+        of_all = [self._measures(method) for method in measured]
+        utility, tokens = (np.array(rows) for rows in zip(*of_all, strict=True))
         removed = await self._remove_greedily(utility[1:], tokens[1:])
         can_go = redundant(utility[:1] - utility[1:])
         graphs = {
@@ -226,7 +209,7 @@ class Redundancy:
         # lexsort: the last key counts most.
         order = np.lexsort((tokens.sum(1), -utility.sum(1)))
         removed: list[Edge] = []
-        left = self._utility(FULL).sum()
+        left = self._measures(FULL)[0].sum()
         bar = self._bar("removing greedily", [f"{GREEDY}.{n}" for n in range(len(order))], self._measured)
         with self._discussions.usage.phase("removing greedily"):
             for n, index in enumerate(order):
@@ -237,7 +220,7 @@ class Redundancy:
                     continue
                 # One graph at a time: the next one depends on this one's utility.
                 await self._answer({method: without(self._graph, [*removed, edge])}, self._measured, bar)
-                now = self._utility(method).sum()
+                now = self._measures(method)[0].sum()
                 # Equal counts as no fall; the tolerance is for sums that differ in their last bits.
                 if now >= left - ROUNDING:
                     removed.append(edge)
@@ -280,9 +263,8 @@ class Redundancy:
         done = sum(item.question.id in self._scores.get(method, {}) for method in methods for item in items)
         return self._context.progress.phase(name, total=len(methods) * len(items), done=done)
 
-    def _utility(self, method: str) -> Floats:
-        return np.array([self._scores[method][item.question.id].utility for item in self._measured])
-
-    def _tokens(self, method: str) -> Floats:
+    def _measures(self, method: str) -> tuple[Floats, Floats]:
+        """Returns utility and tokens of a graph, [questions] each."""
         scored = [self._scores[method][item.question.id] for item in self._measured]
-        return np.array([float(record.prompt_tokens + record.completion_tokens) for record in scored])
+        tokens = np.array([float(record.prompt_tokens + record.completion_tokens) for record in scored])
+        return np.array([record.utility for record in scored]), tokens

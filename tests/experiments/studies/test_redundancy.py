@@ -42,11 +42,11 @@ from experiments.studies.redundancy.removal import (
     Redundancy,
     by_kind,
     edges_of,
-    full_graph,
     redundant,
     without,
 )
 from run import main
+from topologies.baselines import complete_wiring
 from topologies.learning.learner import Learner
 from topologies.learning.making import make_learner
 
@@ -70,16 +70,16 @@ WORDS = (
 
 
 def test_the_full_graph_has_every_pair_once_in_order_all_temporal_edges_and_all_readers() -> None:
-    edges = edges_of(full_graph(9, rounds=2))
+    edges = edges_of(complete_wiring(9, rounds=2))
     sizes = {kind: len(members) for kind, members in by_kind(edges).items()}
     assert sizes == {"all": 126, "spatial": 36, "temporal": 81, "decision": 9}
     assert all(edge.sender < edge.receiver for edge in edges if edge.kind == "spatial")
     assert len({edge.name([f"a{i}" for i in range(9)]) for edge in edges}) == 126
-    assert set(by_kind(edges_of(full_graph(3, rounds=1)))) == {"all", "spatial", "decision"}
+    assert set(by_kind(edges_of(complete_wiring(3, rounds=1)))) == {"all", "spatial", "decision"}
 
 
 def test_removing_an_edge_removes_it_in_all_rounds_and_leaves_the_graph_unchanged() -> None:
-    graph = full_graph(3, rounds=3)
+    graph = complete_wiring(3, rounds=3)
     before = edges_of(graph)
     for gone in before:
         assert edges_of(without(graph, [gone])) == tuple(edge for edge in before if edge != gone)
