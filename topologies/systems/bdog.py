@@ -155,13 +155,18 @@ class Bdog(System):
         epsilon = self.context.systems.epsilon
         conclusions: list[Message] = []
         for _ in range(self.context.systems.rounds):
-            support = self._revision(SUPPORT if blueprint else SUPPORT_NONE, blueprint)
-            affirmative = _stated(await session.ask(PROPONENT.name, question=asked, task=support)) or blueprint
-            challenge = self._revision(CHALLENGE if affirmative else CHALLENGE_NONE, affirmative)
-            stated = _stated(await session.ask(OPPONENT.name, question=asked, task=challenge))
+            support = f"{SUPPORT if blueprint else SUPPORT_NONE} {LIMITS}"
+            task = Task(support, (TRIPLE,), _triples(blueprint))
+            affirmative = _stated(await session.ask(PROPONENT.name, question=asked, task=task)) or blueprint
+            challenge = f"{CHALLENGE if affirmative else CHALLENGE_NONE} {LIMITS}"
+            task = Task(challenge, (TRIPLE,), _triples(affirmative))
+            stated = _stated(await session.ask(OPPONENT.name, question=asked, task=task))
             negative = stated or affirmative
-            merge = self._merge(affirmative, negative)
-            conclusions.append(await session.ask(MODERATOR.name, question=shown, task=merge))
+            # Only the opponent can state a graph alone: a missing one of theirs is the proponent's.
+            merge = CONCLUDE if affirmative else CONCLUDE_ONE if negative else CONCLUDE_NONE
+            both = (*_triples(affirmative, 1), *_triples(negative, 2))
+            task = Task(f"{merge} {LIMITS}", (TRIPLE, ANSWER), both)
+            conclusions.append(await session.ask(MODERATOR.name, question=shown, task=task))
             # Measured from this round's blueprint, before the next one takes its place.
             moved = distance(blueprint, negative)
             blueprint = negative
@@ -169,15 +174,6 @@ class Bdog(System):
             if stated and epsilon is not None and moved <= epsilon:
                 break
         return _last_read(conclusions)
-
-    def _revision(self, instruction: str, graph: Blueprint) -> Task:
-        return Task(f"{instruction} {LIMITS}", (TRIPLE,), _triples(graph))
-
-    def _merge(self, affirmative: Blueprint, negative: Blueprint) -> Task:
-        # Only the opponent can state a graph alone: a missing one of theirs is the proponent's.
-        instruction = CONCLUDE if affirmative else CONCLUDE_ONE if negative else CONCLUDE_NONE
-        given = (*_triples(affirmative, 1), *_triples(negative, 2))
-        return Task(f"{instruction} {LIMITS}", (TRIPLE, ANSWER), given)
 
     async def _talk(self, session: Session, shown: Question, asked: Question) -> Message:
         """Debates without graphs; returns the moderator's last readable answer."""
@@ -196,10 +192,7 @@ class Bdog(System):
 
 
 def _stated(message: Message) -> Blueprint:
-    """Graph that a turn states, within the Size constraint; an empty one, which is false, where it states none.
-
-    An empty graph is taken for an unreadable reply: no revision deletes everything.
-    """
+    """Reads a turn's graph, within the Size constraint; an empty one, which is false, where it states none."""
     return limited(read_triples(message.said(TRIPLE.name)), SIZE)
 
 
@@ -221,26 +214,10 @@ def _triples(graph: Blueprint, side: int | None = None) -> tuple[Given, ...]:
     return tuple(Given(FieldKind.TRIPLE, line, side) for line in graph.lines())
 
 
+DEBATE, GRAPH = partial(Bdog, graph=False), partial(Bdog, debate=False)
+READS = ("context", "blueprints", "rounds", "epsilon")
 METHODS = (
-    system(
-        "bdog_debate",
-        "debate of proponent, opponent and moderator",
-        partial(Bdog, graph=False),
-        ROLES,
-        ("context", "rounds"),
-    ),
-    system(
-        "bdog_graph",
-        "a blueprint graph, and the answer from it",
-        partial(Bdog, debate=False),
-        (SOLO,),
-        ("context", "blueprints"),
-    ),
-    system(
-        "bdog",
-        "debate on a blueprint graph, until it no longer changes",
-        Bdog,
-        (SOLO, *ROLES),
-        ("context", "blueprints", "rounds", "epsilon"),
-    ),
+    system("bdog_debate", "debate of proponent, opponent and moderator", DEBATE, ROLES, ("context", "rounds")),
+    system("bdog_graph", "a blueprint graph, and the answer from it", GRAPH, (SOLO,), ("context", "blueprints")),
+    system("bdog", "debate on a blueprint graph, until it no longer changes", Bdog, (SOLO, *ROLES), READS),
 )

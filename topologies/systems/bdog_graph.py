@@ -63,8 +63,7 @@ class Blueprint:
 
 
 class Change(NamedTuple):
-    """Difference between two graphs (Fig. 4): entities and relations `added` and `pruned`, and attributes `updated`
-    (with other values, new or gone)."""
+    """Differences of two graphs (Fig. 4): entities and relations `added` and `pruned`, attributes `updated`."""
 
     added: int
     pruned: int
@@ -72,8 +71,7 @@ class Change(NamedTuple):
 
 
 def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
-    """Graph of these triples and entities, each once, as spelt first. Parts lose the bar that separates them;
-    a triple with an empty part is left out."""
+    """Makes a graph of triples and entities, each once, as spelt first, without triples with an empty part."""
     edges: dict[Edge, Edge] = {}
     for h, r, t in triples:
         edge = _plain(h), _plain(r), _plain(t)
@@ -87,8 +85,7 @@ def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
 
 
 def read_triples(lines: Iterable[str]) -> Blueprint:
-    """Reads a graph from lines `head | relation | tail`; a line of one part is an entity alone. Lines of any other form
-    are left out."""
+    """Reads a graph from lines `head | relation | tail`, or of an entity alone; other lines are left out."""
     triples: list[Edge] = []
     alone: list[str] = []
     for line in lines:

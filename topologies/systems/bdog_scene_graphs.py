@@ -28,10 +28,7 @@ _LABELS = ("relationship", "relation", "predicate", "type", "label", "name", "ac
 def read_blueprints(path: str | None) -> dict[str, Blueprint]:
     """Reads graphs by question id from a JSON object of texts that a model wrote, or of `{"kg": text}`.
 
-    Texts without a whole graph are left out and counted in the log: for these questions the graph is drawn.
-
-    Raises:
-        UserError: the file cannot be read, or is no such object.
+    Texts without a whole graph are left out and counted in the log: these graphs are drawn. Raises UserError.
     """
     if path is None:
         return {}
@@ -51,10 +48,7 @@ def read_blueprints(path: str | None) -> dict[str, Blueprint]:
 
 
 def read_scene_graph(text: str) -> Blueprint:
-    """Reads the graph in the first JSON value of a text; the empty graph where there is none, or a broken one.
-
-    Nothing is repaired: half a graph would pass for a smaller one.
-    """
+    """Reads the graph in the first JSON value of a text; empty for a broken one, as half would pass for a smaller."""
     # A sentence or a code fence before the JSON is skipped, and `raw_decode` ignores what follows it.
     start = min((at for bracket in "{[" if (at := text.find(bracket)) >= 0), default=len(text))
     try:
@@ -78,7 +72,7 @@ def read_scene_graph(text: str) -> Blueprint:
 
 
 def _holder(value: Any) -> dict[str, Any]:
-    """The dictionary that holds the objects, at any depth; a bare list is one of objects."""
+    """Finds the dictionary that holds the objects, at any depth; a bare list is one of objects."""
     if isinstance(value, dict):
         if any(key in value for key in _OBJECTS):
             return value
@@ -87,7 +81,7 @@ def _holder(value: Any) -> dict[str, Any]:
 
 
 def _of_object(node: dict[str, Any], names: dict[str, str]) -> Iterator[Edge]:
-    """The attributes and relations in an object's own entry."""
+    """Yields the attributes and relations in an object's own entry."""
     head = _name(node)
     for key, value in node.items():
         if key in _RELATIONS:

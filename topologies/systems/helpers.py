@@ -1,5 +1,4 @@
-"""Steps that several systems share: the zero-shot agent, searches that agents choose, pages found by a picture, groups
-of sources, numbers in replies."""
+"""Steps that several systems share: the zero-shot agent, chosen searches, groups of sources, numbers in replies."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ from topologies.systems.session import Session, about, sources
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+")
 SIMILAR = "similar"  # agents' name for the search by the question's own picture
-# The agent of systems without retrieval. It has no role text, as in the papers and in the code of BDoG, CCoT and DDCoT:
-# its prompt is the question with its own sources, the task and the form of the reply.
+# The agent of systems without retrieval has no role text, as in the papers and in the code of BDoG, CCoT and DDCoT.
 SOLO = Role("solo", Modality.BOTH, "")
 STEPS = Field(FieldKind.THOUGHT, "the steps that lead to the answer, one after another, as long as it takes")
 ANSWER = Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER)
@@ -25,10 +23,7 @@ NO_PASSAGE = "No passage was found for it: go by what you know and by whatever e
 
 
 async def in_view(session: Session, context: MethodContext) -> Question:
-    """Question with its own hint and picture, and with `systems.context=retrieved` also with retrieved evidence.
-
-    All systems without retrieval call it, so that a table shows them the same.
-    """
+    """Shows systems without retrieval the question's own hint and picture, or also evidence (`systems.context`)."""
     own = await session.own()
     found = session.question.evidence if context.systems.context == "retrieved" else ()
     return about(session.question, together(own, found))
@@ -40,7 +35,7 @@ def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
 
 
 async def query_pictures(session: Session, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
-    """Pictures of a question: its own, or else (MultimodalQA, WebQA) the k best for its words within the radius."""
+    """Returns a question's own pictures, or else (MultimodalQA, WebQA) the k best for its words within the radius."""
     own = pictures_among(own)
     return own or sources(await session.search(query_of(session.question), k, kinds=PICTURES, radius=radius))
 
@@ -48,8 +43,7 @@ async def query_pictures(session: Session, own: Sequence[Source], k: int, radius
 def looked_up(
     session: Session, where: str, words: str, top_k: TopK, of: Message, own: Sequence[Source] = ()
 ) -> Awaitable[tuple[Hit, ...]]:
-    """Runs a search that an agent chose: on the `web`, among `pictures`, for pictures `similar` to the question's own,
-    or else in texts."""
+    """Runs a search that an agent chose: `web`, `pictures`, pictures `similar` to the question's own, or texts."""
     if where == SIMILAR:
         return session.alike(pictures_among(own), top_k.pictures, of=of)
     if where == "web":
@@ -69,8 +63,7 @@ def found_by_picture(session: Session, own: Sequence[Source], k: int) -> Awaitab
 async def sections(
     session: Session, queries: Sequence[str | Source], pages: Collection[str], k: int, otherwise: int
 ) -> Sequence[tuple[Hit, ...]]:
-    """Finds for each query the k nearest passages and rows of these pages, or where these have none at all, the
-    `otherwise` nearest of all pages."""
+    """Finds each query's k nearest passages and rows of these pages, or if there are none, `otherwise` of all pages."""
     found = await asyncio.gather(*(session.search(q, k, mode="vector", pages=pages) for q in queries))
     if any(found):
         return found
@@ -92,7 +85,7 @@ def page(source: Source) -> str:
 
 
 def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
-    """Elements that a field names by their numbers (from 1), in its order; unknown numbers are ignored."""
+    """Returns the elements that a field names by their numbers (from 1), each once; unknown ones are ignored."""
     numbers = [int(number) for value in message.said(field) for number in _NUMBER.findall(value)]
     # A number named twice counts once; models also name numbers that were never shown.
     return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))

@@ -83,19 +83,11 @@ EXPERT = Role(
     "You are the decision agent for hard cases. Your colleagues do not agree: go back to the evidence itself, find out "
     "who is mistaken, and give the answer that it bears out.",
 )
-ROLES = (
-    DECOMPOSER,
-    *(
-        Role(
-            agent,
-            Modality.TEXT,
-            f"You are the scientist of the team who reads {_READS[base]}.",
-        )
-        for base, agent in AGENTS.items()
-    ),
-    LIGHT,
-    EXPERT,
-)
+RETRIEVERS = [
+    Role(agent, Modality.TEXT, f"You are the scientist of the team who reads {_READS[base]}.")
+    for base, agent in AGENTS.items()
+]
+ROLES = (DECOMPOSER, *RETRIEVERS, LIGHT, EXPERT)
 # Instructions of turns that answer.
 FROM_FOUND = "Answer from what your search found; say unknown where it found nothing, or nothing that tells."
 CHOOSE = "Answer from what your search found; where it found nothing, or nothing that tells, pick what fits best."
@@ -161,12 +153,12 @@ class HmRag(System):
         else:
             agreed = consistency == "answers" and len(usable) > 1 and len(same) == 1
         if agreed:
-            return await session.ask(LIGHT.name, question=about(session.question, told), heard=usable)
-        everything = about(in_order(session.question, order), together(own, *read.values()))
-        return await session.ask(EXPERT.name, question=everything, heard=usable)
+            return await session.ask(LIGHT.name, evidence=told, heard=usable)
+        everything, ordered = together(own, *read.values()), in_order(session.question, order)
+        return await session.ask(EXPERT.name, question=ordered, evidence=everything, heard=usable)
 
     async def _sub_questions(self, session: Session) -> tuple[str, ...]:
-        """Two or three sub-questions; none where the question has a single intent, or nothing could be read."""
+        """Asks for two or three sub-questions; none where there is a single intent, or nothing could be read."""
         # Its text alone: choices and pictures ask for nothing.
         shown = about(session.question, (), session.question.text)
         judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
@@ -180,7 +172,7 @@ class HmRag(System):
     async def _answers(
         self, session: Session, sub_questions: Sequence[str], own: Sequence[Source]
     ) -> tuple[list[Message], Mapping[str, tuple[Source, ...]], tuple[Source, ...]]:
-        """Each agent's answer, the sources that it has read of its base, and the order in which all are numbered."""
+        """Returns each agent's answer, the sources that it read of its base, and the order of all numbers."""
         read: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
         replies: dict[str, list[Message]] = {base: [] for base in self._bases}
         # It only grows, so that references by number stay true for agents that hear them later.
@@ -189,15 +181,11 @@ class HmRag(System):
         async def all_answer(part: Question, found: Mapping[str, tuple[Source, ...]]) -> list[Message]:
             # An agent always picks one of the choices: its reply's form has no other answer.
             instruction = CHOOSE if part.choices else FROM_FOUND
-            turns = [
-                session.ask(
-                    AGENTS[base],
-                    question=about(part, together(own, found[base])),
-                    heard=tuple(replies[base]),
-                    instruction=instruction,
-                )
-                for base in self._bases
-            ]
+            turns = []
+            for base in self._bases:
+                shown, heard = together(own, found[base]), tuple(replies[base])
+                turn = session.ask(AGENTS[base], question=part, evidence=shown, heard=heard, instruction=instruction)
+                turns.append(turn)
             return list(await gather(*turns))
 
         # One after the other, as later sub-questions follow from earlier ones; None is the whole question.
@@ -249,18 +237,13 @@ class HmRag(System):
         return {base: in_words(found) for base, found in read.items()}
 
     async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
-        """S_v, S_g and S_w, each by the agent that gave the answer; the answer itself where its summary leaves it out.
-
-        Summaries of the evidence, and not of the conclusion, could agree where the answers do not.
-        """
+        """Asks for S_v, S_g and S_w, of the agents that gave the answers; or takes an answer that it lacks."""
         # Without evidence, so that a summary adds nothing to the answer.
-        bare, texts = about(session.question, ()), [str(message.answer) for message in answers]
+        texts = [str(message.answer) for message in answers]
         tasks = [Task(SUMMARISE, SUMMARY, (Given(FieldKind.ANSWER, text, 1),)) for text in texts]
+        turns = zip(answers, tasks, strict=True)
         summaries = await gather(
-            *(
-                session.ask(message.agent, question=bare, task=task, heard=(message,))
-                for message, task in zip(answers, tasks, strict=True)
-            )
+            *(session.ask(message.agent, evidence=(), task=task, heard=(message,)) for message, task in turns)
         )
         compared = []
         for text, message in zip(texts, summaries, strict=True):
@@ -270,8 +253,7 @@ class HmRag(System):
 
 
 def in_words(group: Sequence[Source]) -> tuple[Source, ...]:
-    """Turns pictures into their captions, or titles, for agents that read no pictures (T_m, Eq. 2); a picture with
-    neither is left out."""
+    """Turns pictures into their captions, or titles, or nothing, for agents that read no pictures (T_m, Eq. 2)."""
     return tuple(
         replace(source, kind=Kind.TEXT, text=source.text or source.title, image=None)
         if source.kind is Kind.IMAGE

@@ -113,8 +113,7 @@ EDGES = 20  # looked at for entities that are near to what the topic agent named
 class MhSetting:
     """One setting of Table 2.
 
-    see: the question's pictures are seen and not read of.
-    knowledge: the paths that agents get.
+    see: the question's pictures are seen and not read of; knowledge: the paths that agents get.
     captions: who describes an entity's pictures; offline also the question's, for the answer.
     """
 
@@ -181,10 +180,8 @@ class MhMmkg(System):
 class _Search:
     """Search of one discussion.
 
-    question: the question with its own texts.
-    heard: the perceiver's description, where there is one; every agent reads it.
-    entity_texts: the known facts of each entity met, as text.
-    descriptions: agents' descriptions of an entity's pictures, by entity.
+    question: the question with its own texts; heard: the perceiver's description, if any, which every agent reads.
+    entity_texts: known facts of each entity met, as text; descriptions: agents' descriptions of its pictures.
     """
 
     session: Session
@@ -305,11 +302,13 @@ class _Search:
             self.descriptions[entity] = said
 
     async def _verdict(self, path: GraphPath, pictures: Sequence[Source]) -> Message:
-        shown = about(self.question, (*self.question.evidence, *pictures))
+        shown = (*self.question.evidence, *pictures)
         instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
         fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
         task = Task(instruction, fields, self._findings(path))
-        return await self.session.ask(VALIDATOR.name, question=shown, task=task, heard=self.heard)
+        return await self.session.ask(
+            VALIDATOR.name, question=self.question, evidence=shown, task=task, heard=self.heard
+        )
 
     def _findings(self, path: GraphPath) -> tuple[Given, ...]:
         texts = [f"{line.title}: {line.text}" for line in self.written(path)] or [path.end]

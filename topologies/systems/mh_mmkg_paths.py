@@ -39,14 +39,12 @@ class PathSearch:
     """Grows paths from a topic entity.
 
     `batch` gives the paths to extend, `ahead` the edges that lead on, `grow` takes the useful edges, and `judge` the
-    verdicts on the new paths. An entity is met once in a search, so that no path has a loop and there is an end (Eqs. 6
-    and 9); of several paths to it, the first counts. A path that is enough is closed, and its end not open any more
-    (Eq. 8); one without a useful edge onwards is dropped.
+    verdicts on the new paths. An entity is met once, so that no path has a loop (Eqs. 6 and 9); of several paths to it,
+    the first counts. A path that is enough is closed (Eq. 8); one without a useful edge onwards is dropped.
 
-    Breadth first, a batch is all open paths, and those of the next batch are longer by one; depth first, it is the path
-    that was opened last. The search is over when no path is open, and as soon as `paths` of them are closed, because
-    only these are read. The paper sets no other limit: here no path has more than `longest` entities, and no more than
-    `most` are met, without the topic.
+    Breadth first, a batch is all open paths; depth first, the path that was opened last. The search is over when no
+    path is open or `paths` of them are closed. The paper sets no other limit: here no path has more than `longest`
+    entities, and no more than `most` are met, without the topic.
     """
 
     def __init__(

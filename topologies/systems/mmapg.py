@@ -190,7 +190,10 @@ class Mmapg(System):
                 break
         # Nodes that were not carried out are not among the outcomes; 0 is no node's number.
         last = max(outcomes, default=0)
-        if last and self._answers(bare, graph[last - 1], outcomes[last]):
+        node = graph[last - 1] if last else graph[0]
+        # Of choices, an answer to anything but the question is none.
+        final = node.type == "Answer" and (not bare.choices or _repeats(bare, node.instruction))
+        if final and outcomes[last][-1].answer is not None:
             return outcomes[last][-1]
         findings = _loose(outcomes.values())
         if not any(node.type == "Retrieval" and node.runs for node in graph):
@@ -219,11 +222,6 @@ class Mmapg(System):
         lines = [graph[number - 1].given() for number in sorted({1, *node.parents})]
         return [await session.ask(REASONER.name, question=shown, given=lines, heard=findings)]
 
-    @staticmethod
-    def _answers(bare: Question, node: PlanNode, outcome: Sequence[Message]) -> bool:
-        given = node.type == "Answer" and outcome[-1].answer is not None
-        return given and (not bare.choices or _repeats(bare, node.instruction))
-
     async def _in_sequence(self, session: Session, bare: Question) -> Message:
         """One path: each retrieval is for what the last reasoning still misses."""
         path: list[Message] = []
@@ -249,10 +247,7 @@ class Mmapg(System):
         heard: Sequence[Message] = (),
         planned: Message | None = None,
     ) -> list[Message]:
-        """Retrieves for an instruction and condenses the results; none where nothing bears on it.
-
-        `lines` and `heard` are its parents' contents and findings, `planned` the planner's message that asked for it.
-        """
+        """Retrieves for an instruction and condenses the results, after its parents' contents and findings."""
         request = about(bare, (), instruction)
         if not self._retrieval:
             texts, pictures = await asyncio.gather(
@@ -262,8 +257,7 @@ class Mmapg(System):
             )
             if not texts and not pictures:
                 return []
-            evidence = sources((*texts, *pictures))
-            nearest = about(bare, evidence, instruction)
+            nearest = about(bare, sources((*texts, *pictures)), instruction)
             task = Task(CONDENSE, (SUMMARY,), tuple(lines))
             return [await session.ask(REASONER.name, question=nearest, task=task, heard=heard)]
         task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY, ASK), tuple(lines))
@@ -316,17 +310,15 @@ class Mmapg(System):
         of_picture = Task(ASK_PICTURE if put else EXAMINE_PICTURE, (RELEVANT, DESCRIPTION), put)
 
         def examination(source: Source) -> Awaitable[Message]:
-            shown = about(request, (source,))
             if source.kind is Kind.IMAGE:
-                return session.ask(PICTURE_EXAMINER.name, question=shown, task=of_picture)
-            task = Task(EXAMINE, (RELEVANT, EXTRACT))
-            return session.ask(TEXT_EXAMINER.name, question=shown, task=task, heard=[decomposed])
+                return session.ask(PICTURE_EXAMINER.name, question=request, evidence=(source,), task=of_picture)
+            task, heard = Task(EXAMINE, (RELEVANT, EXTRACT)), [decomposed]
+            return session.ask(TEXT_EXAMINER.name, question=request, evidence=(source,), task=task, heard=heard)
 
         under_way = [examination(source) for source in candidates]
         if triples:
-            task = Task(
-                EXAMINE_TRIPLES, (RELEVANT, TRIPLE), tuple(Given(FieldKind.TRIPLE, triple) for triple in triples)
-            )
+            given = tuple(Given(FieldKind.TRIPLE, triple) for triple in triples)
+            task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), given)
             under_way.append(session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[decomposed]))
         examined = await asyncio.gather(*under_way)
         relevant: list[tuple[Message, tuple[Given, ...]]] = []
@@ -343,7 +335,7 @@ class Mmapg(System):
 
 
 def _reported(source: Source, message: Message) -> str:
-    """Examination's report on a candidate, with its title; the candidate's own text where the report is empty."""
+    """Writes the report on a candidate, with its title; the candidate's own text where the report is empty."""
     words = " ".join((*message.said(EXTRACT.name), *message.said(DESCRIPTION.name))) or source.text
     return words if source.title in words else f"{source.title}: {words}"
 

@@ -28,7 +28,7 @@ class NodeFault(StrEnum):
 class PlanNode:
     """Node of a plan. `parents` have smaller numbers, so no plan has a cycle.
 
-    content: its result. turn: the id of the planner's message that asked for it ("" for node 1, the question itself).
+    content: its result; turn: the id of the planner's message that asked for it ("" for node 1, the question itself).
     """
 
     number: int
@@ -62,8 +62,8 @@ def root(question: str) -> PlanNode:
 def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
     """Returns the node that a planner's message adds to a graph, with its faults.
 
-    Parents that are not there (the node itself and later ones included) are left out; without any parent a node builds
-    on the question. It repeats an earlier one if it asks for the same with no other parents.
+    Parents that are not there are left out; without any, a node builds on the question. It repeats an earlier one if it
+    asks for the same with no other parents.
     """
     # The type is a line that no readable plan lacks.
     [kind] = planned.said(FieldKind.TYPE)
@@ -80,13 +80,17 @@ def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
             faults.append(NodeFault.STOPS_UNANSWERED)
     elif not instruction:
         faults.append(NodeFault.NO_INSTRUCTION)
-    elif any(_same(node, earlier) for earlier in graph):
+    elif any(
+        (kind, wording(instruction)) == (earlier.type, wording(earlier.instruction))
+        and set(node.parents) <= set(earlier.parents)
+        for earlier in graph
+    ):
         faults.append(NodeFault.REPEATED)
     return PlanNode(number, kind, node.parents, instruction, faults=tuple(faults), turn=planned.id)
 
 
 def content_of(node: PlanNode, outcome: Message | None) -> str:
-    """Node's content: the question, the retrieved facts, or the answer; empty for a node that does nothing."""
+    """Returns a node's content: the question, the retrieved facts, or the answer; empty for one that does nothing."""
     if not node.runs or node.type == "Stop":
         return ""
     if node.type == "Question":
@@ -94,8 +98,3 @@ def content_of(node: PlanNode, outcome: Message | None) -> str:
     if node.type == "Answer":
         return UNKNOWN if outcome is None or outcome.answer is None else outcome.answer
     return " ".join(outcome.said(FieldKind.SUMMARY)) or NOTHING if outcome else NOTHING
-
-
-def _same(node: PlanNode, earlier: PlanNode) -> bool:
-    same = wording(node.instruction) == wording(earlier.instruction)
-    return same and node.type == earlier.type and set(node.parents) <= set(earlier.parents)

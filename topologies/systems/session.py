@@ -37,9 +37,8 @@ T = TypeVar("T")
 class Session:
     """One discussion. A turn's `round` is its number in it, so that its id, `<number>/<agent>`, gives its place.
 
-    Turns and searches are numbered when they are called. A system may have several under way at once, as long as it
-    calls all of them at one place in its code (`asyncio.gather` of several `ask`): its calls must never depend on which
-    of them ends first, or the trace would depend on it too.
+    Turns and searches are numbered when they are called. Several may be under way at once, if they are called at one
+    place in the code (`asyncio.gather`): calls must never depend on which of them ends first.
     """
 
     def __init__(self, method: str, question: Question, ask: Ask, library: Library, seed: int, sample: int = 0) -> None:
@@ -78,8 +77,7 @@ class Session:
             heard: messages to read; failed ones are left out.
             given: input lines for an answer; a task has its own.
             remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
-            scene: the subject of a turn that does not depend on the question: its seed does not either, so that one
-                completion serves every discussion with the same turn.
+            scene: the subject of a turn that, with its seed, does not depend on the question: it is computed once.
         """
         # Turns are numbered here and not in `_answered`: a coroutine starts only when it is awaited.
         self._turns.append(None)
@@ -113,7 +111,7 @@ class Session:
         return message
 
     async def own(self) -> tuple[Source, ...]:
-        """Sources that are part of the question itself."""
+        """Returns the sources that are part of the question itself."""
         return await self._library.own(self.question)
 
     def search(
@@ -128,10 +126,7 @@ class Session:
         pages: Collection[str] | None = None,
         of: Message | None = None,
     ) -> Awaitable[tuple[Hit, ...]]:
-        """Searches passages and rows, or pictures (`kinds=PICTURES`), by `Library.search`.
-
-        `docs` and `pages` limit it to these; `of` is the turn that asked for it.
-        """
+        """Searches passages and rows, or pictures, by `Library.search`; `of` is the turn that asked for it."""
         base = "pictures" if set(kinds) == PICTURES else "texts"
         # A picture as query has no words for the record.
         words = query if isinstance(query, str) else f"source {query.id}"
@@ -140,8 +135,7 @@ class Session:
         return self._noted(search, _source_id, base, words, of)
 
     def alike(self, pictures: Sequence[Source], k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
-        """Searches the k pictures most like each of some pictures, other than these; best first, each once with its
-        best score."""
+        """Searches the k pictures most like each of some pictures; best first, each once with its best score."""
         # More by their number: they may be indexed too, and are dropped below.
         searches = [
             self.search(picture, k + len(pictures) if k else 0, kinds=PICTURES, mode="vector", of=of)
@@ -160,7 +154,7 @@ class Session:
         return merged()
 
     def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
-        """Searches the web (`Library.web`); `of` as for `search`, here and below."""
+        """Searches the web (`Library.web`)."""
         return self._noted(self._library.web(self.question, query, k), _source_id, "web", query, of)
 
     def graph(
@@ -171,7 +165,7 @@ class Session:
         return self._noted(search, attrgetter("id"), "themes" if themes else "graph", "; ".join(words), of)
 
     def neighbours(self, entity: str, *, of: Message | None = None) -> Awaitable[tuple[Triple, ...]]:
-        """All edges of an entity."""
+        """Returns all edges of an entity."""
         return self._noted(self._library.neighbours(self.question, entity), attrgetter("id"), "neighbours", entity, of)
 
     def entity(
@@ -182,11 +176,7 @@ class Session:
         return self._noted(search, attrgetter("id"), "entity", name, of)
 
     def trace(self, answer: Message | str | None) -> Trace:
-        """Writes the discussion's trace.
-
-        `answer` is the turn that closed it, with an answer or a task's field of that kind; or the answer itself where
-        no turn gave it (a vote), None without a usable one.
-        """
+        """Writes the trace; `answer` is the turn that closed the discussion, an answer of no turn (a vote), or None."""
         # A turn that was called and cancelled has no message.
         turns = tuple(turn for turn in self._turns if turn is not None)
         if isinstance(answer, Message):
@@ -211,12 +201,7 @@ class Session:
         )
 
     def _noted(
-        self,
-        search: Awaitable[tuple[T, ...]],
-        id_of: Callable[[T], str],
-        base: str,
-        query: str,
-        of: Message | None,
+        self, search: Awaitable[tuple[T, ...]], id_of: Callable[[T], str], base: str, query: str, of: Message | None
     ) -> Awaitable[tuple[T, ...]]:
         """Runs a search and records its results at its place among the lookups."""
         # The place is taken now, as searches under way at once may end in any order.
@@ -254,12 +239,8 @@ def answer_of(message: Message) -> str | None:
     return stated[-1] if stated else message.answer
 
 
-def _source_id(hit: Hit) -> str:
-    return hit.source.id
-
-
-def _score(hit: Hit) -> float:
-    return hit.score
+_source_id = attrgetter("source.id")
+_score = attrgetter("score")
 
 
 def about(question: Question, evidence: Sequence[Source], text: str | None = None) -> Question:
@@ -270,7 +251,7 @@ def about(question: Question, evidence: Sequence[Source], text: str | None = Non
 
 
 def in_order(question: Question, order: Sequence[Source]) -> Question:
-    """Question with evidence numbered by its places among these sources, whichever of them a turn shows."""
+    """Numbers a question's evidence by its places among these sources, whichever of them a turn shows."""
     return replace(question, order=tuple(source.id for source in order))
 
 
