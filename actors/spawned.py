@@ -31,7 +31,7 @@ def spawned(
     """
     # Spawned: a fork copies the locks of other libraries' threads without the threads.
     context = get_context("spawn")
-    with ProcessPoolExecutor(min(at_once, len(calls)), context, initializer=_begin, initargs=(begin,)) as pool:
+    with ProcessPoolExecutor(min(at_once, len(calls)) or 1, context, initializer=_begin, initargs=(begin,)) as pool:
         try:
             # A process that is interrupted while it starts would print a traceback.
             with held_back():

@@ -59,13 +59,15 @@ class Wirings:
     draws: Ints | None = None
 
 
-def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:
-    """Returns edges that could be drawn and drawn ones, by kind, [k, rounds, sender, receiver (or 1: decision)]."""
+def drawn(wirings: Wirings | ListedWirings) -> dict[str, tuple[Bools, Bools]]:
+    """Returns edges that could be drawn and drawn ones, by kind: [k, rounds, edges], or pairs of a matrix."""
+    # The decision agent is one receiver of all, in its only round.
+    column = (slice(None), None, slice(None), *([None] if isinstance(wirings, Wirings) else []))
     return {
         "spatial": (wirings.allowed.spatial, wirings.spatial),
         # Nothing leads into the first round, so there was nothing to draw.
         "temporal": (wirings.allowed.temporal[:, 1:], wirings.temporal[:, 1:]),
-        "decision": (wirings.decision_allowed[:, None, :, None], wirings.decision[:, None, :, None]),
+        "decision": (wirings.decision_allowed[column], wirings.decision[column]),
     }
 
 
@@ -100,15 +102,6 @@ class ListedWirings:
     allowed: Edges[Bools]
     decision: Bools
     decision_allowed: Bools
-
-    def drawn(self) -> dict[str, tuple[Bools, Bools]]:
-        """Returns edges that could be drawn and drawn ones, by kind, [k, rounds, edges]."""
-        return {
-            "spatial": (self.allowed.spatial, self.spatial),
-            # Nothing leads into the first round, so there was nothing to draw.
-            "temporal": (self.allowed.temporal[:, 1:], self.temporal[:, 1:]),
-            "decision": (self.decision_allowed[:, None], self.decision[:, None]),
-        }
 
     def split(self, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
         """Splits the batch into wirings, with the probabilities [edges] of their reading weights."""

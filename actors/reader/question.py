@@ -193,6 +193,12 @@ _PARTICIPLE = re.compile(r"\s+(?:[a-z]+ed|held|made|shot|built|born|written|won|
 _SAYING = frozenset("conclusion fact idea claim hypothesis belief statement way reason time".split())
 # `Name the film that ...` asks for the thing itself.
 _COMMAND = re.compile(r"^(?:name|select|identify|choose|list|give|find)\s+$", re.IGNORECASE)
+# `Which film with X is also one that Y?`: two conditions on one thing.
+_BOTH = re.compile(
+    rf"^(?P<before>.*\bwhich\s+(?P<noun>{_NOUNS}))\s+(?P<one>(?:{_CLAUSE}|in|on|of|at|listed|also).*?)\s+is\s+(?:the|also)\s+one\s+"
+    r"(?P<two>.+?)\??$",
+    re.IGNORECASE,
+)
 _ALTERNATIVES = re.compile(r"^(?P<main>.*?)(?:[:,]|\bbetween\b)\s*(?P<options>[^:]+\s+or\s+.+?)\??$")
 _FIRST = re.compile(
     r"\s*\b(?:(?:the )?(?:first|earlier|later|earliest|latest|last|more recently|most recently|older|younger|oldest|"
@@ -219,15 +225,18 @@ def parts(text: str) -> tuple[str, ...]:
 
     A question about a thing that is only described is its own last part: the thing has a name by then.
     """
+    questions = _compared(text)
+    if not questions and (both := _BOTH.match(text)):
+        questions = [_asked(f"{both['before']} {_holds(both[one])}") for one in ("one", "two")]
     # Innermost first: an outer description can be resolved once the inner thing has a name.
-    questions = _compared(text) or [*(thing.question for thing in reversed(described(text))), _asked(text)]
+    questions = questions or [*(thing.question for thing in reversed(described(text))), _asked(text)]
     split = tuple(dict.fromkeys(questions))
     return split if len(split) > 1 else (text,)
 
 
 def described(question: str) -> list[Described]:
     """Finds the things that a question describes, outermost first."""
-    if _ALTERNATIVES.match(question) and question_form(question).options:
+    if _BOTH.match(question) or (_ALTERNATIVES.match(question) and question_form(question).options):
         return []
     things: list[Described] = []
     start = 0
@@ -271,6 +280,18 @@ def _which(noun: str, place: str, by: str, rest: str) -> str:
     if re.fullmatch(_DONE, by):
         return f"{thing} was {by}{rest}?"
     return f"{thing} is it {by}{rest}?"
+
+
+def _holds(condition: str) -> str:
+    """Turns a condition on a noun into a predicate: `with a star` becomes `has a star`."""
+    first, _, rest = condition.partition(" ")
+    if first == "with":
+        return f"has {rest}"
+    if first in ("that", "who", "which"):
+        return rest
+    if re.match(_DONE, condition):
+        return f"was {condition}"
+    return f"is the one {condition}" if first in ("whose", "where") else f"is {condition}"
 
 
 def _compared(question: str) -> list[str]:

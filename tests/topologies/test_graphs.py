@@ -93,7 +93,7 @@ def test_a_random_graph_favours_no_edge_and_depends_on_its_seed_alone() -> None:
 
 
 def test_more_edges_than_there_are_is_refused() -> None:
-    with pytest.raises(ValueError, match="3 agents hold up to 3 spatial and 9 temporal edges, not 4 and 2"):
+    with pytest.raises(ValueError, match="9 temporal"):
         graphs.random(3, 4, 2, seed=0)
 
 
@@ -125,7 +125,7 @@ def test_a_cycle_within_a_round_is_refused() -> None:
     loop = np.array([[0, 1], [1, 0]], dtype=bool)
     with pytest.raises(ValueError, match="close a cycle"):
         graphs.as_wirings(Edges(loop, loop), rounds=2)
-    with pytest.raises(ValueError, match="two square matrices of one size"):
+    with pytest.raises(ValueError, match="square matrices"):
         graphs.as_wirings(Edges(loop, np.ones((3, 3), dtype=bool)), rounds=2)
 
 

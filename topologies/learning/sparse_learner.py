@@ -28,7 +28,7 @@ from topologies.learning.sampling import CommonDraws, sample_permutations
 from topologies.learning.spec import DENSE, LearnerSpec
 from topologies.learning.stages import ListedBlock, Stage, stages_from
 from topologies.learning.variants import M3PRUNE, Estimator, Variant
-from topologies.wiring import KINDS, Bools, Edges, Floats, Ints, ListedWirings
+from topologies.wiring import KINDS, Bools, Edges, Floats, Ints, ListedWirings, drawn
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class ListedReinforce(Reinforce):
 
     def _expected(self, wirings: ListedWirings, credit: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
         slopes = {}
-        for kind, (allowed, taken) in wirings.drawn().items():
+        for kind, (allowed, taken) in drawn(wirings).items():
             place, theta = self._candidates.logit[kind], self.edges.logits[kind]
             of_edges = credited_slope(theta[:, place], torch.tensor(allowed), torch.tensor(taken), credit)
             slopes[kind] = torch.zeros_like(theta).index_add_(1, place, of_edges)

@@ -6,8 +6,7 @@ rouge-score and sacrebleu count; the equations' own factors are applied to their
   ROUGE-L's precision and recall.
 - Eq. 14 is not symmetric: the mean of both directions is taken. Its factor min(1, |S_j| / |S_i|) replaces BLEU's own
   brevity penalty exp(1 - |S_i| / |S_j|).
-- n-grams have up to four words with equal weights w_n, or as many as the text has. sacrebleu's `exp` smooths a
-  precision of zero by halving, as summaries are short.
+- n-grams have up to four words with equal weights w_n. sacrebleu's `exp` smooths a precision of zero by halving.
 - A text without a word agrees with nothing, not even itself.
 """
 

@@ -10,22 +10,18 @@
 they see pictures that have a file, and the perceiver describes them to the others; elsewhere they read captions by
 people. An entity's pictures are described by people, by the perceiver without the question (offline), or by the
 validator who sees them with the question and the path in mind (online). Offline, the summariser reads the perceiver's
-description and online it sees the question's pictures, as in the authors' code. `annotated` paths are a label: that
-setting is an upper bound.
-
-An offline description depends on the entity alone: the completion cache computes it once for a run, and every trace
-that meets the entity counts its tokens. A model that reads no pictures gets people's captions in every setting.
+description and online it sees the question's pictures, as in the authors' code. An offline description depends on the
+entity alone: it is computed once for a run, and every trace that meets the entity counts its tokens. `annotated` paths
+are a label: that setting is an upper bound. A model that reads no pictures gets people's captions in every setting.
 
 Decided here:
 - Where the data set does not name topics (MH-Benchmark's monsters), the topic agent first names entities; it picks from
-  the graph's entities of these names or, where it has none, from the nearest. A topic may be enough on its own, as in
-  the authors' code.
-- Without own pictures there is nothing to perceive. An entity already met is not judged again.
+  the graph's entities of these names or else from the nearest. A topic may be enough alone, as in the authors' code.
 - Found are the paths judged enough, as in the authors' code (Eq. 11 has all leaves of the search); where there is none,
   the question is answered without knowledge, and precision and recall are 0.
 - The topic agent reads the perceiver's description; in the paper it reads the question alone, in the authors' code it
   sees the question's pictures, even in the setting without sight.
-- In a graph that was extracted from a corpus, directions are those of the wording: edges are followed both ways there.
+- In a graph that was extracted from a corpus, edges are followed both ways.
 - When the topic agent fails there is no search; an expansion that fails adds nothing, a validation that fails goes on,
   and a description that fails is missing. The search's own limits are in mh_mmkg_paths.py.
 

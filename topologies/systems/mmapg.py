@@ -1,8 +1,7 @@
 """MMAPG: multi-modal multi-hop questions by an Adaptive Planning Graph (sections 3.2-3.4, Algorithm 1), and its two
 ablations (section 4.3, Appendix A.5).
 
-A planner makes an overall plan and then adds one node after another to a graph that starts as the question (Eq. 4).
-Each builds on any earlier nodes:
+A planner makes an overall plan and then adds nodes to a graph that starts as the question (Eq. 4):
 - Question states a question to be answered later.
 - Retrieval takes its instruction apart (Eqs. 5-9), searches texts and pictures within a radius, at most so many of each
   (Eqs. 10-11), has every candidate examined (Eqs. 12-13) and condenses the relevant findings (Eq. 14).
@@ -11,28 +10,25 @@ Each builds on any earlier nodes:
   that has one; otherwise the answer is reasoned from the whole graph (Algorithm 1, lines 23-26; section 3.3 takes the
   last Answer node at any place, which may be the answer to a sub-question).
 
-Nodes pass on their numbers and contents, and of the messages that led to them only findings that no content holds.
+Nodes pass on their contents, and of the messages that led to them only findings that no content holds.
 
 Decided here:
 - At most ten nodes; radii are cosine distances d (for unit vectors d = r^2 / 2 of the paper's Euclidean r) and, like
   the numbers of candidates, those of the configured retrieval.
 - Eqs. 5-9 are one turn, with examples of our own, and the question to a picture (I_tgt, I_descr) is one line.
-- Titles that are named are searched for like key phrases, in texts and by words in titles and captions of pictures
-  (Eq. 8: captions have no vectors of their own); descriptions of a picture are searched for by vectors.
-- Sources found by several searches come first (reciprocal ranks). Triples come from the knowledge graph, where there is
-  one, and are examined together.
-- A question with choices is answered by an Answer node only if its instruction repeats the question: the answer to
-  anything else is none of the choices.
+- Named titles are searched for like key phrases, in texts and by words in titles and captions of pictures (Eq. 8:
+  captions have no vectors); descriptions of a picture are searched for by vectors.
+- Sources found by several searches come first (reciprocal ranks). Triples of the knowledge graph are examined together.
+- A question with choices is answered by an Answer node only if its instruction repeats the question.
 - All roles share one model; the paper has two.
 
-Failures: the planner reads the faults of a node (`NodeFault`), and the graph goes on. A planning step that cannot be
-read is a step lost, and two in a row end the planning; if nothing was retrieved by then, it is for the question itself.
-An instruction that could not be taken apart is searched for as it is, in texts and pictures. A candidate without a
-readable examination is left out. Findings that cannot be condensed go on uncondensed.
+Failures: the planner reads the faults of a node (`NodeFault`), and the graph goes on. Two planning steps in a row that
+cannot be read end the planning; if nothing was retrieved by then, it is for the question itself. An instruction that
+could not be taken apart is searched for as it is. Candidates without a readable examination are left out, and findings
+that cannot be condensed go on as they are.
 
-Without planning (`planning=False`), retrieval and reasoning alternate, each step built on the one before, until the
-findings are enough. Without retrieval (`retrieval=False`) the instruction itself is searched for by vectors, and the
-nearest sources are condensed unexamined.
+Without planning (`planning=False`), retrieval and reasoning alternate until the findings are enough. Without retrieval
+(`retrieval=False`) the instruction itself is searched for by vectors, and the nearest sources are condensed unexamined.
 """
 
 from __future__ import annotations

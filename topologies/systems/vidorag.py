@@ -173,24 +173,14 @@ def relevant(hits: Sequence[Hit], k: int) -> tuple[Hit, ...]:
 
 
 def cutoff(scores: Sequence[float], least: int = 1, most: int | None = None) -> int:
-    """Counts the scores, best first, that the better of two Gaussians explains.
+    """Counts the scores, best first, that the better of two Gaussians explains: at least `least`, at most `most`.
 
-    ViDoRAG takes the scores of twice as many candidates as it wants as a mixture of relevant and irrelevant ones, and
-    keeps scores that belong more likely to the component of the higher mean. A sharp query keeps few, a vague one many.
-    The paper leaves open what a wide component does (its tail may claim the very worst scores too) and where the fit
-    starts: here only the leading run counts, and the components start at the best and at the worst score, so that the
-    fit is deterministic. Scores are scaled to [0, 1] first, so that cosines and BM25 are treated alike.
+    Scores are a mixture of relevant and irrelevant ones, of which those of the higher mean are kept. The paper leaves
+    open what a wide component does (its tail may claim the very worst scores too) and where the fit starts: here only
+    the leading run counts, and the components start at the best and at the worst score, so that the fit is
+    deterministic. Scores are scaled to [0, 1] first. Fewer than three, or equal ones, are all kept.
 
-    Args:
-        scores: best first, finite.
-        least: the fewest to keep, whatever the mixture, if there are so many.
-        most: the most to keep; None: no limit.
-
-    Returns:
-        The number to keep; with fewer than three scores, or equal ones, as many as `most` allows.
-
-    Raises:
-        ValueError: scores that are not finite or not in descending order.
+    Raises ValueError for scores that are not finite or not in descending order.
     """
     values = np.asarray(scores, dtype=float)
     if not np.isfinite(values).all() or (np.diff(values) > 0).any():

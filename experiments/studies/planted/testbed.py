@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict
 from functools import partial
@@ -43,12 +42,15 @@ def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: Opini
     )
     with Progress() as progress, (folder.path / RECORDS).open("a") as lines:
         bar = progress.phase("exploring worlds", total=len(planned), done=len(planned) - len(left))
-        for outcomes in _explored(task, left):
-            explored[outcomes[0].world] = outcomes
-            lines.write(json.dumps([asdict(outcome) for outcome in outcomes], separators=(",", ":")) + "\n")
-            # A killed run loses at most the worlds that are being explored.
-            lines.flush()
-            bar.advance()
+        # One single-threaded process per core: more threads would only compete.
+        with spawned([partial(task, world) for world in left], cores(), partial(torch.set_num_threads, 1)) as futures:
+            for future in as_completed(futures):
+                outcomes = future.result()
+                explored[outcomes[0].world] = outcomes
+                lines.write(json.dumps([asdict(outcome) for outcome in outcomes], separators=(",", ":")) + "\n")
+                # A killed run loses at most the worlds that are being explored.
+                lines.flush()
+                bar.advance()
     # In the planned order: worlds finish in any order, and the file must not depend on it.
     outcomes = [outcome for world in planned for outcome in explored[world]]
     summaries = planted_report.summarise(outcomes, config.seed)
@@ -77,13 +79,3 @@ def _outcomes(line: str) -> list[Outcome]:
     if not outcomes:
         raise ValueError("expected the outcomes of a world")
     return outcomes
-
-
-def _explored(task: Callable[[PlantedWorld], list[Outcome]], left: Sequence[PlantedWorld]) -> Iterator[list[Outcome]]:
-    """Yields the outcomes of each world as it finishes, from one single-threaded process per core."""
-    if not left:
-        return
-    # More threads would only compete.
-    with spawned([partial(task, world) for world in left], cores(), partial(torch.set_num_threads, 1)) as futures:
-        for future in as_completed(futures):
-            yield future.result()

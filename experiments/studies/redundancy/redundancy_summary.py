@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
-from actors.messages import Trace, derive_seed
+from actors.messages import derive_seed
 from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
 from experiments.analysis.summary import Metrics, paired_tests, rounded
 from experiments.datasets.item import Dataset, Item
@@ -103,23 +103,17 @@ def receiver_effects(run: RunFolder, dataset: Dataset, findings: Findings, agent
             if trace.question in place:
                 item = items[trace.question]
                 for edge, row in means.items():
-                    answers = _receivers_answers(trace, edge)
+                    answers = [trace.answer]
+                    if edge.kind != "decision":
+                        # Rounds count from 1, and temporal edges lead into the second and later ones.
+                        first, agent = 2 if edge.kind == "temporal" else 1, trace.agents[edge.receiver]
+                        answers = [turn.answer for turn in trace.turns if turn.agent == agent and turn.round >= first]
                     row[place[trace.question]] = np.mean([score(item, answer) for answer in answers])
         return means
 
     # The full graph's traces are read once for all edges.
     with_all = own(FULL, findings.edges)
     return np.array([with_all[e] - own(f"{WITHOUT}.{e.name(agents)}", [e])[e] for e in findings.edges])
-
-
-def _receivers_answers(trace: Trace, edge: Edge) -> list[str | None]:
-    """Answers of an edge's receiver in the rounds that the edge leads into."""
-    if edge.kind == "decision":
-        return [trace.answer]
-    # Rounds count from 1, and temporal edges lead into the second and later ones.
-    first = 2 if edge.kind == "temporal" else 1
-    receiver = trace.agents[edge.receiver]
-    return [turn.answer for turn in trace.turns if turn.agent == receiver and turn.round >= first]
 
 
 def measured_effects(effects: Floats) -> list[Metrics]:

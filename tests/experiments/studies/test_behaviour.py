@@ -54,7 +54,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
 def test_conditions_go_by_their_numbers_and_the_settings_name_each_once() -> None:
     found = conditions(BehaviourSettings(irrelevant=[2], colleagues=[1, 5]))
     assert [condition.name for condition in found] == [NOTHING, RELEVANT, "irrelevant_2", "told_1", "told_5"]
-    with pytest.raises(UserError, match=r"behaviour.colleagues=\[1, 1\]: expected different numbers, each 1 or more"):
+    with pytest.raises(UserError, match=r"behaviour\.colleagues=\[1, 1\]"):
         load([*SMALL, "behaviour.colleagues=[1,1]"])
     with pytest.raises(UserError, match=r"irrelevant=\[0\]"):
         load([*SMALL, "behaviour.irrelevant=[0]"])
@@ -109,7 +109,6 @@ def test_a_run_shows_every_condition_and_one_that_was_interrupted_ends_with_the_
     assert main(words) == 0
     said = capsys.readouterr().out
     assert all(condition in said for condition in (NOTHING, RELEVANT, "irrelevant_4", "told_1", "told_3"))
-    assert "say nothing about a language model" in " ".join(said.split())
     (run,) = (RunFolder(path) for path in tmp_path.glob("*-behaviour"))
     found = json.loads((run.path / FILE).read_text())["conditions"]
     assert found[NOTHING]["utility"]["mean"] < found[RELEVANT]["utility"]["mean"]
@@ -123,9 +122,9 @@ def test_a_run_shows_every_condition_and_one_that_was_interrupted_ends_with_the_
 
 
 def test_what_the_job_does_without_is_refused() -> None:
-    for words in (["attack=response"], ["judge=reader"]):
-        with pytest.raises(UserError, match="job=behaviour has none; leave it out"):
-            plan_of(load([*SMALL, *words]))
+    for word in ("attack=response", "judge=reader"):
+        with pytest.raises(UserError, match=word):
+            plan_of(load([*SMALL, word]))
 
 
 def test_a_data_set_that_does_not_say_where_answers_stand_is_refused(config: Config) -> None:
@@ -133,5 +132,5 @@ def test_a_data_set_that_does_not_say_where_answers_stand_is_refused(config: Con
     unsupported = [replace(item, supporting=()) for item in dataset.evaluate()]
     silent = SimpleNamespace(evaluate=lambda: iter(unsupported), train=dataset.train, score=dataset.score)
     job = SimpleNamespace(context=SimpleNamespace(config=config, dataset=silent))
-    with pytest.raises(UserError, match="none of 12 questions names the documents that hold its answer"):
+    with pytest.raises(UserError, match="data="):
         Behaviour(cast(Discussions, job), config.behaviour)

@@ -361,7 +361,7 @@ def test_the_silenced_are_heard_by_nobody_and_never_all_silenced() -> None:
     assert wiring.spatial.tolist() == [[0, 0, 1], [0, 0, 2], [1, 0, 1], [1, 0, 2]]
     assert wiring.temporal.tolist() == [[1, 0, 0], [1, 0, 1], [1, 0, 2], [1, 2, 0], [1, 2, 1], [1, 2, 2]]
     assert wiring.decision.tolist() == [True, False, True]
-    with pytest.raises(ValueError, match="of 3 agents, 0 to 2 can be silenced, not 3"):
+    with pytest.raises(ValueError, match="silenced"):
         most_suspicious(np.zeros(3), 3)
 
 
@@ -410,5 +410,5 @@ async def test_a_calibration_that_cannot_be_is_refused_in_one_line(cache: Path, 
     world(cache, "methods=[anomaly]", "defence.dropped=9", "topology.instances=2")
     here = world(cache)
     here.config.defence.calibration = 7
-    with pytest.raises(UserError, match=r"defence.calibration=7: mmqa has only 6 training questions"):
+    with pytest.raises(UserError, match=r"defence\.calibration=7"):
         await here.calibrated(tmp_path / "run", Room(here.config))
