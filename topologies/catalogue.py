@@ -18,16 +18,14 @@ from topologies.systems import (
     core_mmrag,
     ddcot,
     e_agent,
-    echosight,
     hm_rag,
     llava_mr2ag,
     mad,
     mh_mmkg,
     mmapg,
     omnisearch,
-    rora_vlm,
     vidorag,
-    wiki_llava,
+    visual_retrieval,
     zero_shot,
 )
 from topologies.topology import Topology
@@ -42,9 +40,7 @@ METHODS = (
     *zero_shot.METHODS,
     ddcot.METHOD,
     mad.METHOD,
-    wiki_llava.METHOD,
-    rora_vlm.METHOD,
-    echosight.METHOD,
+    *visual_retrieval.METHODS,
     llava_mr2ag.METHOD,
     core_mmrag.METHOD,
     *bdog.METHODS,
@@ -93,11 +89,7 @@ _ATTRIBUTES = ("name", "roles", "asks_team", "needs_graph", "needs_calibration",
 
 
 def find_methods(names: Sequence[str]) -> tuple[Method, ...]:
-    """Finds methods by name, in the order given.
-
-    Raises:
-        UserError: no name, one that does not exist or is no method, or one named twice.
-    """
+    """Finds methods by name, in the order given. Raises UserError for none, an unknown one, or one named twice."""
     methods = tuple(_as_method(find(name, OURS, "methods", "methods"), name) for name in names)
     found = [method.name for method in methods]
     if not found or len(set(found)) < len(found):

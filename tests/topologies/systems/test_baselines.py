@@ -22,13 +22,13 @@ from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.support.topologies import SYSTEMS, topology
-from topologies.systems import wiki_llava
+from topologies.systems import visual_retrieval
 from topologies.systems.ddcot import REASONER, RECOGNISER, WITHOUT_PICTURE, divide
 from topologies.systems.ddcot import WITH_PICTURE as WITH_PICTURE_OF_DDCOT
-from topologies.systems.echosight import READ, READ_FOR_WORDS, reranked
 from topologies.systems.helpers import NO_PASSAGE
 from topologies.systems.llava_mr2ag import certainty, picked
 from topologies.systems.mad import AFFIRMATIVE, NEGATIVE, OPEN, OPPOSE, REPLY, ROUNDS
+from topologies.systems.visual_retrieval import READ, READ_FOR_WORDS, reranked
 from topologies.systems.zero_shot import REVISIONS
 
 pytestmark = pytest.mark.slow
@@ -422,7 +422,7 @@ async def test_wiki_llava_reads_passages_of_the_document_that_the_picture_names_
 async def test_wiki_llava_reads_so_many_passages_of_each_of_so_many_documents(
     crowded: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiki_llava, "DOCUMENTS", 2)
+    monkeypatch.setattr(visual_retrieval, "DOCUMENTS", 2)
     trace, [turn] = await held("wiki_llava", crowded, item=CROWDED, texts=1)
     assert [lookup.query for lookup in trace.lookups] == ["source own", "Who built it?", "Who built it?"]
     passages = [source for source in turn.question.evidence if source.kind is Kind.TEXT and source.id != "hint"]

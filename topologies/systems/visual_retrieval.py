@@ -1,0 +1,178 @@
+"""Wiki-LLaVA, RoRA-VLM and EchoSight: one agent answers from what the question's picture finds (M3Prune, section 8).
+
+Wiki-LLaVA: hierarchical retrieval (Caffagni et al. 2024).
+1. The picture names documents, by its likeness to their passages.
+2. Of each of these documents, the passages nearest to the question are read.
+3. The question is answered with these passages and the picture.
+
+Written from the paper and a review of it, as no code of the authors was found. Different from it: a picture is compared
+with passages and rows under their title, as there is no index of titles alone; the model is the run's (theirs is
+LLaVA-1.5, fine-tuned or not). Decided here: a picture names one document and `top_k.texts` passages of it are read;
+passages of one title are one document; a question without a picture is asked with pictures that its words find.
+
+RoRA-VLM: robust retrieval in two stages (Qi et al. 2024).
+1. Retrieve pictures like the question's own; their titles and descriptions name the entities that it may show.
+2. For each of them, retrieve passages for the question extended by its title and description: picture and passages are
+   one snippet of knowledge.
+3. The model drops retrieved pictures that are unlike the query, with their passages.
+4. It answers from the remaining snippets.
+
+Written from the paper's abstract and reviews of it, as no code of the authors was found. Different from it: filtering
+is prompted (theirs is trained and weighs parts of pictures); passages come from the corpus instead of Google, and all
+snippets together have `top_k.texts` of them. Decided here: where the filter neither names a picture nor rejects all,
+all stay. A question without a picture has its words searched among the pictures, a picture is then compared with the
+question, and where none is left, passages for the question alone are read.
+
+EchoSight: visual retrieval, then multi-modal reranking of sections (Yan and Xie 2024).
+1. The 20 pictures most like the question's own give the candidate pages.
+2. Every section (passage or row) of these is scored by its similarity to question and picture, blended half and half
+   with its page's visual score.
+3. The best section alone goes to the model, which answers from it without the picture, as the paper's language models
+   do; `systems.reader_sees` shows the picture to a model that reads pictures.
+
+Different from the authors' code:
+- Their Q-Former fuses question and picture and takes the maximum over its query tokens. Here it is the larger of the
+  cosine similarities to the question and to the picture, which favours sections about what the picture shows.
+- Their sections have titles, by which references and links are left out.
+- They take the first of several pictures; here all count.
+- Their option `perform_text_rerank` knows the right page and is left out.
+
+Decided here: a page is all sources of one title; if no section is of a page of the pictures found, the best 100 of all
+compete with a visual score of zero; a question without a picture has its words searched among the pictures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from actors.messages import Field, FieldKind, Hit, Message, Source, Task, Value
+from topologies.library import query_of
+from topologies.method import system
+from topologies.systems.helpers import (
+    NO_PASSAGE,
+    found_by_picture,
+    numbered,
+    page,
+    pictures_among,
+    query_pictures,
+    sections,
+    together,
+)
+from topologies.systems.session import Session, System, sources
+from topologies.topology import SINGLE_AGENT
+
+DOCUMENTS = 1  # that each picture names
+LOOKED_AT = 100  # passages most like a picture, among which its documents are found
+READ_ALL = "The passages come from the documents that the pictures point to. Answer from them and from the pictures."
+
+DESCRIBED = 40  # words of a picture's description in a query: pages of OCR text would drown the question
+FILTER = (
+    "Some of the pictures were retrieved and may have nothing to do with the question. Pick those that show the thing "
+    "that the question, or the question's own picture, is about; leave out all that merely look similar or are foreign "
+    "to it."
+)
+ANY = Field(FieldKind.RELEVANT, "whether any of the pictures is to be kept", ("yes", "no"))
+KEPT = Field(
+    FieldKind.SELECTED, "the numbers of the pictures to keep, separated by commas", optional=True, value=Value.NUMBERS
+)
+
+RETRIEVED = 20  # pictures for each of the question's own
+SECTIONS = 2000  # of the candidate pages in each ranking: all that they have, up to a limit of memory
+ELSEWHERE = 100  # sections in each ranking where the candidate pages have none
+VISUAL_SHARE = 0.5  # of a page's visual score in the score of its sections
+READ = "The passage was picked for the question and the picture that it was asked about. Answer from it."
+READ_FOR_WORDS = "The passage was picked for the question. Answer from it."
+
+
+class WikiLlava(System):
+    """One turn of one agent, with `top_k.texts` passages of each document that (up to `pictures`) pictures name."""
+
+    async def discuss(self, session: Session) -> Message:
+        own = await session.own()
+        pictures = await query_pictures(session, own, self.top_k.pictures, self.top_k.radius)
+        near = await asyncio.gather(*(session.search(picture, LOOKED_AT, mode="vector") for picture in pictures))
+        # The first documents of every picture, each once.
+        ranked = [list(dict.fromkeys(page(hit.source) for hit in hits)) for hits in near]
+        named = dict.fromkeys(name for names in ranked for name in names[:DOCUMENTS])
+        query, k = query_of(session.question), self.top_k.texts
+        passages = await asyncio.gather(*(session.search(query, k, mode="vector", pages={name}) for name in named))
+        shown = together(own, *map(sources, passages), pictures)
+        instruction = READ_ALL if any(passages) else NO_PASSAGE
+        return await session.ask(SINGLE_AGENT, evidence=shown, instruction=instruction)
+
+
+class RoraVlm(System):
+    """Two turns of one agent: filter the retrieved pictures, and answer with the rest and their passages."""
+
+    async def discuss(self, session: Session) -> Message:
+        own = await session.own()
+        query, words = pictures_among(own), query_of(session.question)
+        retrieved = sources((await found_by_picture(session, own, self.top_k.pictures))[: self.top_k.pictures])
+        # Rounded up, so that every picture has a passage.
+        each = -(-self.top_k.texts // (len(retrieved) or 1))
+        # The question with a picture's title and description.
+        extended = [" ".join([words, p.title, *p.text.split()[:DESCRIBED]]) for p in retrieved]
+        found = await asyncio.gather(*(session.search(text, each) for text in extended))
+        kept: Sequence[Source] = ()
+        if retrieved:
+            # The question's own pictures are shown for comparison only.
+            pictures = (*query, *retrieved)
+            chosen = await session.ask(SINGLE_AGENT, evidence=pictures, task=Task(FILTER, (ANY, KEPT)))
+            rejected = chosen.said(FieldKind.RELEVANT) == ("no",)
+            kept = numbered(chosen, FieldKind.SELECTED, pictures) or (() if rejected else retrieved)
+        snippets = [
+            (picture, *sources(hits)) for picture, hits in zip(retrieved, found, strict=True) if picture in kept
+        ]
+        if not snippets and not query:
+            snippets = [sources(await session.search(words, self.top_k.texts, radius=self.top_k.radius))]
+        return await session.ask(SINGLE_AGENT, evidence=together(own, *snippets))
+
+
+class EchoSight(System):
+    """One turn of one agent with the one section that comes first; with `reader_sees`, up to `pictures` pictures."""
+
+    async def discuss(self, session: Session) -> Message:
+        own = await session.own()
+        query = pictures_among(own)
+        alike = await found_by_picture(session, own, RETRIEVED)
+        queries: list[str | Source] = [query_of(session.question), *query]
+        found = await sections(session, queries, {page(hit.source) for hit in alike}, SECTIONS, ELSEWHERE)
+        best = [hit.source for hit in reranked(alike, found)[:1]]
+        shown = [source for source in own if source not in query]
+        if self.context.systems.reader_sees:
+            shown += query or sources(alike)[: self.top_k.pictures]
+        instruction = (READ if query else READ_FOR_WORDS) if best else NO_PASSAGE
+        return await session.ask(SINGLE_AGENT, evidence=together(shown, best), instruction=instruction)
+
+
+def reranked(alike: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """Ranks the sections of all rankings, best first; equal ones by id.
+
+    A score is the mean of the page's largest picture score and the section's own largest similarity.
+    """
+    visual: dict[str, float] = {}
+    for hit in alike:
+        # The default is the score itself and not 0, as a cosine may be negative.
+        visual[page(hit.source)] = max(hit.score, visual.get(page(hit.source), hit.score))
+    joint: dict[str, Hit] = {}
+    for hit in (hit for ranking in rankings for hit in ranking):
+        best = joint.get(hit.source.id)
+        joint[hit.source.id] = hit if best is None or hit.score > best.score else best
+    scored = [
+        Hit(hit.source, VISUAL_SHARE * visual.get(page(hit.source), 0.0) + (1 - VISUAL_SHARE) * hit.score)
+        for hit in joint.values()
+    ]
+    return sorted(scored, key=lambda hit: (-hit.score, hit.source.id))
+
+
+METHODS = (
+    system("wiki_llava", "the picture names documents, the question their passages", WikiLlava),
+    system("rora_vlm", "pictures found extend the query and bring passages; foreign ones go", RoraVlm),
+    system(
+        "echosight",
+        "sections of visually retrieved documents, reranked; the best one is read",
+        EchoSight,
+        reads=("reader_sees",),
+    ),
+)
