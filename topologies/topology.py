@@ -28,7 +28,11 @@ class Topology(Protocol):
 
 
 class Wired:
-    """Topology along a wiring: one for all questions, or `wire(question)`. `every_turn` as for `discuss`."""
+    """Topology along a wiring, one for all questions or `wire(question)`: an agent speaks after all its senders.
+
+    A failed turn is recorded, and no agent hears it. The answer is the decision agent's. Turns on which it does not
+    depend are left out, with the edges into them, unless `every_turn` is set: learning scores every agent's own answer.
+    """
 
     def __init__(
         self, method: str, agents: Sequence[str], wire: Wiring | Callable[[Question], Wiring], every_turn: bool = False
@@ -39,94 +43,79 @@ class Wired:
         self._every_turn = every_turn
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        method, agents = self.method, self.agents
         wiring = self._wire if isinstance(self._wire, Wiring) else self._wire(question)
-        return await discuss(self.method, self.agents, wiring, question, ask, seed, sample, self._every_turn)
+        rounds, n = wiring.rounds, wiring.agents
+        discussion = discussion_id(method, question, sample)
+        needed = wiring.taking_part if self._every_turn else needed_turns(wiring)
+        # Edges into turns that are not taken are dropped; senders of needed turns are needed themselves.
+        taken_spatial, spatial = _heard(needed, wiring.spatial, wiring.spatial_p)
+        taken_temporal, temporal = _heard(needed, wiring.temporal, wiring.temporal_p)
+        # By round, then agent: also the order of turns in the trace, independent of timing.
+        speakers: list[tuple[int, int]] = [(t, i) for t, i in np.argwhere(needed).tolist()]
+        spoken: dict[tuple[int, int], Message] = {}
+        waiting: dict[tuple[int, int], int] = {}
+        # The number of turns that each agent has taken before each round, all of which it remembers.
+        taken: Ints = np.cumsum(needed, axis=0) - needed
+        listeners: dict[tuple[int, int], list[tuple[int, int]]] = {speaker: [] for speaker in speakers}
+        for t, i in speakers:
+            # A set: an agent's temporal edge to itself is the same wait as the memory of its last turn.
+            senders = {(t, j) for j in spatial.get((t, i), ())} | {(t - 1, j) for j in temporal.get((t, i), ())}
+            if taken[t, i]:
+                senders.add((int(np.flatnonzero(needed[:t, i])[-1]), i))  # its own last turn, which it remembers
+            waiting[t, i] = len(senders)
+            for sender in senders:
+                listeners[sender].append((t, i))
+
+        # A turn's seed leaves method and sample out, so that equal turns of several discussions are answered once.
+        def turn(agent: str, number: int, heard: list[Heard], recall: int) -> Turn:
+            turn_seed = derive_seed(seed, question.id, number, agent)
+            return Turn(discussion, question, agent, number, turn_seed, tuple(heard), recall)
+
+        async def speak(t: int, i: int) -> None:
+            heard = [
+                Heard(spoken[t, j], w) for j, w in spatial.get((t, i), {}).items() if spoken[t, j].status is Status.OK
+            ]
+            for j, w in temporal.get((t, i), {}).items():
+                if spoken[t - 1, j].status is Status.OK:
+                    heard.append(Heard(spoken[t - 1, j], w, True))
+            spoken[t, i] = await ask(turn(agents[i], t + 1, heard, recall=int(taken[t, i])))
+            for listener in listeners[t, i]:
+                # Nothing is awaited between the count and its check, so exactly one sender starts the listener.
+                waiting[listener] -= 1
+                if not waiting[listener]:
+                    group.create_task(speak(*listener))
+
+        # `speak` adds to this group, so when the block is left, all agents have spoken.
+        async with asyncio.TaskGroup() as group:
+            for t, i in [speaker for speaker, senders in waiting.items() if not senders]:
+                group.create_task(speak(t, i))
+
+        last = [spoken[rounds - 1, i] for i in range(n) if wiring.decision[i]]
+        # Shares of all agents read: a failed turn does not raise the weight of the others, as inside a round.
+        heard = [Heard(message, 1 / len(last)) for message in last if message.status is Status.OK]
+        decision = await ask(turn(DECISION_AGENT, rounds + 1, heard, recall=0))
+        return Trace(
+            question=question.id,
+            method=method,
+            sample=sample,
+            agents=tuple(agents),
+            turns=(*(spoken[speaker] for speaker in speakers), decision),
+            answer=decision.answer,
+            status=decision.status,
+            seed=seed,
+            evidence=tuple(source.id for source in question.evidence),
+            spatial=_from_one(taken_spatial),
+            temporal=_from_one(taken_temporal),
+            allowed_spatial=_from_one(wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial),
+            allowed_temporal=_from_one(wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal),
+            decision=tuple(agents[i] for i in range(n) if wiring.decision[i]),
+        )
 
 
 def discussion_id(method: str, question: Question, sample: int) -> str:
     """Name of one discussion, the key of the agents' memories."""
     return f"{method}/{question.id}/{sample}"
-
-
-async def discuss(
-    method: str,
-    agents: Sequence[str],
-    wiring: Wiring,
-    question: Question,
-    ask: Ask,
-    seed: int,
-    sample: int = 0,
-    every_turn: bool = False,
-) -> Trace:
-    """Holds a discussion along a wiring: an agent speaks as soon as all its senders have spoken.
-
-    A failed turn is recorded, and no agent hears it. The answer is the decision agent's. Turns on which it does not
-    depend are left out, with the edges into them, unless `every_turn` is set: learning scores every agent's own answer.
-    """
-    rounds, n = wiring.rounds, wiring.agents
-    discussion = discussion_id(method, question, sample)
-    needed = wiring.taking_part if every_turn else needed_turns(wiring)
-    # Edges into turns that are not taken are dropped; senders of needed turns are needed themselves.
-    taken_spatial, spatial = _heard(needed, wiring.spatial, wiring.spatial_p)
-    taken_temporal, temporal = _heard(needed, wiring.temporal, wiring.temporal_p)
-    # By round, then agent: also the order of turns in the trace, independent of timing.
-    speakers: list[tuple[int, int]] = [(t, i) for t, i in np.argwhere(needed).tolist()]
-    spoken: dict[tuple[int, int], Message] = {}
-    waiting: dict[tuple[int, int], int] = {}
-    # The number of turns that each agent has taken before each round, all of which it remembers.
-    taken: Ints = np.cumsum(needed, axis=0) - needed
-    listeners: dict[tuple[int, int], list[tuple[int, int]]] = {speaker: [] for speaker in speakers}
-    for t, i in speakers:
-        # A set: an agent's temporal edge to itself is the same wait as the memory of its last turn.
-        senders = {(t, j) for j in spatial.get((t, i), ())} | {(t - 1, j) for j in temporal.get((t, i), ())}
-        if taken[t, i]:
-            senders.add((int(np.flatnonzero(needed[:t, i])[-1]), i))  # its own last turn, which it remembers
-        waiting[t, i] = len(senders)
-        for sender in senders:
-            listeners[sender].append((t, i))
-
-    # A turn's seed leaves method and sample out, so that equal turns of several discussions are answered once.
-    def turn(agent: str, number: int, heard: list[Heard], recall: int) -> Turn:
-        turn_seed = derive_seed(seed, question.id, number, agent)
-        return Turn(discussion, question, agent, number, turn_seed, tuple(heard), recall)
-
-    async def speak(t: int, i: int) -> None:
-        heard = [Heard(spoken[t, j], w) for j, w in spatial.get((t, i), {}).items() if spoken[t, j].status is Status.OK]
-        for j, w in temporal.get((t, i), {}).items():
-            if spoken[t - 1, j].status is Status.OK:
-                heard.append(Heard(spoken[t - 1, j], w, True))
-        spoken[t, i] = await ask(turn(agents[i], t + 1, heard, recall=int(taken[t, i])))
-        for listener in listeners[t, i]:
-            # Nothing is awaited between the count and its check, so exactly one sender starts the listener.
-            waiting[listener] -= 1
-            if not waiting[listener]:
-                group.create_task(speak(*listener))
-
-    # `speak` adds to this group, so when the block is left, all agents have spoken.
-    async with asyncio.TaskGroup() as group:
-        for t, i in [speaker for speaker, senders in waiting.items() if not senders]:
-            group.create_task(speak(t, i))
-
-    last = [spoken[rounds - 1, i] for i in range(n) if wiring.decision[i]]
-    # Shares of all agents read: a failed turn does not raise the weight of the others, as inside a round.
-    heard = [Heard(message, 1 / len(last)) for message in last if message.status is Status.OK]
-    decision = await ask(turn(DECISION_AGENT, rounds + 1, heard, recall=0))
-    return Trace(
-        question=question.id,
-        method=method,
-        sample=sample,
-        agents=tuple(agents),
-        turns=(*(spoken[speaker] for speaker in speakers), decision),
-        answer=decision.answer,
-        status=decision.status,
-        seed=seed,
-        evidence=tuple(source.id for source in question.evidence),
-        spatial=_from_one(taken_spatial),
-        temporal=_from_one(taken_temporal),
-        allowed_spatial=_from_one(wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial),
-        allowed_temporal=_from_one(wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal),
-        decision=tuple(agents[i] for i in range(n) if wiring.decision[i]),
-    )
 
 
 class Team(Protocol):

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from actors.messages import Question, Trace, derive_seed
 from topologies.learning.learner_settings import Inference
-from topologies.topology import Ask, Wired, discuss
+from topologies.topology import Ask, Wired
 from topologies.wiring import Edges, Floats, ListedWirings, Wiring, Wirings
 
 TRAINING = "train."
@@ -77,4 +77,4 @@ class LearnedTopology:
         if self._inference is Inference.SAMPLED:
             drawn = await self._learner.sample(1, draw=derive_seed(seed, "inference", question.id, sample) % 2**31)
             [wiring] = split(drawn, await self._learner.reading())
-        return await discuss(self.method, self.agents, wiring, question, ask, seed, sample)
+        return await Wired(self.method, self.agents, wiring).answer(question, ask, seed, sample)

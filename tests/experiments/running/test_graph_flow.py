@@ -37,7 +37,7 @@ from experiments.jobs import plan_of
 from experiments.planning.models import find_models
 from experiments.running.autogen_team import export_team, write_team
 from tests.support.paths import ROOT
-from topologies.topology import discuss
+from topologies.topology import Wired
 from topologies.wiring import Bools, Edges, Wiring, senders
 
 AGENTS = tuple(role.name for role in (*TEXTUAL[:3], *VISUAL[:2]))
@@ -102,7 +102,7 @@ async def simulated(
     async def ask(turn: Turn) -> Message:
         return (await holders[turn.agent].take(turn))[0]
 
-    return await discuss("m3prune", agents, walk, question, ask, SEED)
+    return await Wired("m3prune", agents, walk).answer(question, ask, SEED)
 
 
 def written(folder: Path, agents: Sequence[str], roles: Mapping[str, Role], config: Config) -> Path | None:

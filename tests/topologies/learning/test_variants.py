@@ -137,11 +137,11 @@ def test_agentdropout_drops_other_agents_from_each_round() -> None:
 async def test_an_agent_that_is_out_of_the_first_round_speaks_in_the_second_and_remembers_nothing() -> None:
     from tests.topologies.test_discussion import QUESTION, Recording
     from topologies.learning.learned_topology import split
-    from topologies.topology import discuss
+    from topologies.topology import Wired
 
     learner, team, names = dropped_by_round(), Recording(), ("ann", "bob", "cy", "dee", "eve")
     [wiring] = split(learner.inference_wirings(), learner.reading())
-    trace = await discuss("agentdropout", names, wiring, QUESTION, team.ask, seed=1)
+    trace = await Wired("agentdropout", names, wiring).answer(QUESTION, team.ask, seed=1)
     assert [turn.id for turn in trace.turns] == [
         *("1/bob", "1/cy", "1/dee", "1/eve"),
         *("2/ann", "2/bob", "2/cy", "2/eve", "3/decision"),
