@@ -17,6 +17,7 @@ HOP_DISCOUNT = 0.92  # a statement that answers alone beats a chain that covers 
 FOCUS_BONUS = 0.15  # share of a candidate's value that its statement earns by the main clause's words
 LINK_LIMIT = 6  # sources; a name in more of them links unrelated statements
 HOPS = 2  # shared names over which statements are linked
+NEARLY = 0.93  # of the best answer's value, for another to be listed with it
 PAIR_WEIGHT = 0.6  # a pair of neighbours repeats its two words, so it counts less
 
 
@@ -278,10 +279,17 @@ def _runs(text: str) -> set[str]:
     return {stem[i : i + 4] for stem in set(content_stems(text)) for i in range(len(stem) - 3)}
 
 
-def listed(ranking: Sequence[Candidate], asked: WeightedQuestion, nearly: float = 0.93) -> Sequence[Candidate]:
-    """Joins all answers that are nearly as good as the best, where the question asks for several."""
+def answers(asked: WeightedQuestion, choices: tuple[str, ...], entries: Sequence[Entry]) -> Sequence[Candidate]:
+    """Finds answers of the kind asked for; joins all that are nearly as good as the best, where a list is asked for."""
+    if choices:
+        return choose(asked, entries, choices)
+    if asked.form.answer_type is AnswerType.YES_NO:
+        return decide_yes_or_no(asked, entries)
+    if asked.form.answer_type is AnswerType.OPTION:
+        return compare_options(asked, entries)
+    ranking = candidates(entries, chains(asked, entries))
     listing = asked.form.several and asked.form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE)
-    together = [f for f in ranking if listing and f.value >= nearly * ranking[0].value]
+    together = [f for f in ranking if listing and f.value >= NEARLY * ranking[0].value]
     if len(together) < 2:
         return ranking
     text = ", ".join(f.text for f in together)

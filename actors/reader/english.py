@@ -57,12 +57,20 @@ KINDS = {
     "hat": "cap helmet crown beret turban hood",
 }
 
-EARLIER = frozenset("first earlier earliest before older oldest initially".split())
-LATER = frozenset("later latest recent recently newer newest last younger youngest".split())
-MORE = frozenset(
-    "more most higher highest larger largest bigger biggest greater greatest taller tallest longer longest".split()
+# Words of comparisons: what is compared, and whether the smallest wins.
+ORDERS = tuple(
+    (frozenset(terms.split()), about, smallest)
+    for terms, about, smallest in (
+        ("first earlier earliest before older oldest initially", "time", True),
+        ("later latest recent recently newer newest last younger youngest", "time", False),
+        (
+            "more most higher highest larger largest bigger biggest greater greatest taller tallest longer longest",
+            "number",
+            False,
+        ),
+        ("less least lower lowest smaller smallest fewer fewest shorter shortest", "number", True),
+    )
 )
-LESS = frozenset("less least lower lowest smaller smallest fewer fewest shorter shortest".split())
 
 # Words in questions about something visible.
 PICTURE_WORDS = COLOURS | frozenset(

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from actors.reader.english import (
-    EARLIER,
-    LATER,
-    LESS,
-    MORE,
+    ORDERS,
     PEOPLE,
     PLACES,
     STOP_WORDS,
@@ -76,23 +73,12 @@ _LETTERING = re.compile(
     r"\b(?:written|lettering|inscri\w+|(?:word|text|letter|slogan|number|name)s?\b.*\b(?:on|written)|reads?|says?)\b",
     re.I,
 )
-_ORDER_WORDS = tuple(
-    (word, (group, smallest))
-    for vocabulary, group, smallest in (
-        (EARLIER, "time", True),
-        (LATER, "time", False),
-        (MORE, "number", False),
-        (LESS, "number", True),
-    )
-    # Sorted: the first match decides, and the order of a set differs between processes.
-    for word in sorted(vocabulary)
-)
 
 
 def question_form(text: str) -> QuestionForm:
     """Parses one question; a description without a question word asks for a thing."""
     spoken = words(text)
-    order = next((order for word, order in _ORDER_WORDS if word in spoken), None)
+    order = next(((about, smallest) for terms, about, smallest in ORDERS if not terms.isdisjoint(spoken)), None)
     # Elsewhere `or` only joins words of a description.
     options = _options(text) if order or re.match(rf"(?:{_AUXILIARY})\b", text, re.I) else ()
     head = _head(text)
@@ -205,9 +191,8 @@ _FIRST = re.compile(
     r"newer|youngest))\b",
     re.IGNORECASE,
 )
-_MEASURED = re.compile(
-    rf"\b(?:{'|'.join(sorted((MORE | LESS) - {'most', 'least'}))})\s+((?!in\b|of\b|than\b)[\w\-]+(?:\s+[\w\-]+)?)"
-)
+_MEASURES = sorted(term for terms, about, _ in ORDERS if about == "number" for term in terms - {"most", "least"})
+_MEASURED = re.compile(rf"\b(?:{'|'.join(_MEASURES)})\s+((?!in\b|of\b|than\b)[\w\-]+(?:\s+[\w\-]+)?)")
 
 
 @dataclass(frozen=True, slots=True)

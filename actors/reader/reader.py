@@ -10,23 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.messages import Completion, FieldKind, Grading, Prompted, Request
-from actors.reader.candidates import (
-    Candidate,
-    Entry,
-    WeightedQuestion,
-    candidates,
-    chains,
-    choose,
-    compare_options,
-    decide_yes_or_no,
-    listed,
-    weigh_question,
-)
+from actors.reader.candidates import Entry, answers, chains, weigh_question
 from actors.reader.colleagues import CHALLENGED, SURE, Option, answers_of, forged, given_in_to, weigh
 from actors.reader.english import count_tokens, cut_to_tokens
 from actors.reader.grading import verdict
 from actors.reader.perception import Page, gaussian, most_relevant, uniform
-from actors.reader.question import AnswerType
 from actors.reader.statements import NOTHING, looked_up, numbered, statements_of
 from actors.reader.task_state import TaskState
 from actors.reader.tasks import fill
@@ -107,7 +95,7 @@ class Reader:
         if given:
             asked = weigh_question(asked.form, [*page.statements, *given])
             entries = [asked.entry(statement) for statement in (*(entry.statement for entry in entries), *given)]
-        supported = _answers(asked, page.choices, entries)
+        supported = answers(asked, page.choices, entries)
         options = weigh(supported, parts.discussion, settings.conformity * openness, settings.persistence, page.choices)
         ranking = self._perturbed(options, entries, request)
         directive = parts.directive if parts.directive.argue_for else None
@@ -200,16 +188,6 @@ def _completion(request: Request, text: str, shared_tokens: int) -> Completion:
         completion_tokens=min(tokens, limit),
         stop="stop" if tokens <= limit else "length",
     )
-
-
-def _answers(asked: WeightedQuestion, choices: tuple[str, ...], entries: Sequence[Entry]) -> Sequence[Candidate]:
-    if choices:
-        return choose(asked, entries, choices)
-    if asked.form.answer_type is AnswerType.YES_NO:
-        return decide_yes_or_no(asked, entries)
-    if asked.form.answer_type is AnswerType.OPTION:
-        return compare_options(asked, entries)
-    return listed(candidates(entries, chains(asked, entries)), asked)
 
 
 def _skill(role: str, skills: Mapping[str, float]) -> float:

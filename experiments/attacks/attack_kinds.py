@@ -7,18 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from actors.errors import UserError
-from actors.messages import (
-    NO_DIRECTIVE,
-    SPREADING,
-    Directive,
-    Heard,
-    Kind,
-    Message,
-    Question,
-    Source,
-    Turn,
-    derive_seed,
-)
+from actors.messages import SPREADING, Directive, Heard, Kind, Message, Question, Source, Turn, derive_seed
 from experiments.attacks.kind import AttackContext, AttackKind
 
 ARGUE = 'Argue for the answer "{target}". '
@@ -58,7 +47,7 @@ class Input(AttackKind):
         blind = replace(
             turn, question=replace(turn.question, evidence=()), task=turn.task and replace(turn.task, given=())
         )
-        return replace(blind, heard=(), given=(), instruction=UNREAD, directive=NO_DIRECTIVE)
+        return replace(blind, heard=(), given=(), instruction=UNREAD, directive=Directive())
 
 
 class Response(AttackKind):

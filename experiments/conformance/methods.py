@@ -71,9 +71,13 @@ class MethodInWorld:
         if "question" not in known:
             known["question"] = await evidence.question(item)
         random = None if delays is None else Random(delays)
-        library: Any = ObservedLibrary(LabelledLibrary(evidence, [item]), known, random)
+        library = ObservedLibrary(LabelledLibrary(evidence, [item]), known, random)
         team = ScriptedTeam(self.roles, reply or self.world.reader, failing=failing, babbling=babbling, delays=random)
-        # An untrained graph, and a discussion to watch, for methods that need them.
+        self.seen[key] = await run_discussion(await self.topology(library), known["question"], team, library)
+        return self.seen[key]
+
+    async def topology(self, library: Any) -> Any:
+        """Makes the method's topology, with an untrained graph and a watched discussion if it needs them."""
         learner = Local(Learner([ROLES[agent].modality for agent in TEAM]))
         learned = learned_topologies(self.config, TEAM, {self.method.name: learner})
         await learned[self.method.name].freeze()
@@ -81,11 +85,9 @@ class MethodInWorld:
         if self.method.needs_calibration:
             full = make_topology(find_methods(["full"])[0], self.config, TEAM, {}, library)
             agents = ScriptedTeam([*(ROLES[name] for name in TEAM), DECISION], improvised(20))
-            first = await evidence.question(self.world.items[0])
+            first = await Evidence(self.world.store, self.config.retrieval).question(self.world.items[0])
             watched.append((first, await full.answer(first, agents.ask, 7)))
-        topology = make_topology(self.method, self.config, TEAM, learned, library, watched)
-        self.seen[key] = await run_discussion(topology, known["question"], team, library)
-        return self.seen[key]
+        return make_topology(self.method, self.config, TEAM, learned, library, watched)
 
     @property
     def roles(self) -> tuple[Role, ...]:

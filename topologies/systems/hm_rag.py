@@ -37,20 +37,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
-from actors.messages import (
-    Field,
-    FieldKind,
-    Given,
-    Hit,
-    Kind,
-    Message,
-    Modality,
-    Question,
-    Role,
-    Source,
-    Task,
-    Triple,
-)
+from actors.messages import Field, FieldKind, Given, Hit, Kind, Message, Modality, Question, Role, Source, Task, Triple
 from topologies.answers import ballot, text_form
 from topologies.defences.majority import vote
 from topologies.library import PICTURES, query_of

@@ -37,25 +37,12 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
-from actors.messages import (
-    Field,
-    FieldKind,
-    Given,
-    Kind,
-    Message,
-    Modality,
-    Question,
-    Role,
-    Source,
-    Task,
-    Triple,
-    Value,
-)
+from actors.messages import Field, FieldKind, Kind, Message, Modality, Question, Role, Source, Task, Triple, Value
 from topologies.answers import wording
 from topologies.method import system
 from topologies.systems.helpers import numbered, pictures_among
 from topologies.systems.mh_mmkg_paths import GraphPath, Order, PathSearch, same
-from topologies.systems.session import Session, System, about, candidates
+from topologies.systems.session import Session, System, about, candidates, given
 
 PERCEIVER = Role(
     "perceiver", Modality.BOTH, "You put into words what pictures show, for colleagues who cannot see them."
@@ -257,8 +244,8 @@ class _Search:
     async def _expanded(self, path: GraphPath, ahead: Sequence[Triple], advice: str) -> tuple[Triple, ...]:
         if not ahead:
             return ()
-        given = (*self._findings(path), *candidates([stated(edge) for edge in ahead]))
-        task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), given)
+        found = given(FieldKind.FOUND, self._findings(path))
+        task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), (*found, *candidates([stated(edge) for edge in ahead])))
         chosen = await self.session.ask(EXPANDER.name, question=self.question, task=task, heard=self.heard)
         return numbered(chosen, USEFUL.name, ahead)
 
@@ -301,14 +288,13 @@ class _Search:
         shown = (*self.question.evidence, *pictures)
         instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
         fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
-        task = Task(instruction, fields, self._findings(path))
+        task = Task(instruction, fields, given(FieldKind.FOUND, self._findings(path)))
         return await self.session.ask(
             VALIDATOR.name, question=self.question, evidence=shown, task=task, heard=self.heard
         )
 
-    def _findings(self, path: GraphPath) -> tuple[Given, ...]:
-        texts = [f"{line.title}: {line.text}" for line in self.written(path)] or [path.end]
-        return tuple(Given(FieldKind.FOUND, text) for text in texts)
+    def _findings(self, path: GraphPath) -> list[str]:
+        return [f"{line.title}: {line.text}" for line in self.written(path)] or [path.end]
 
 
 def stated(edge: Triple) -> str:

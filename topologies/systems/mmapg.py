@@ -58,7 +58,7 @@ from topologies.answers import wording
 from topologies.library import PICTURES
 from topologies.method import MethodContext, system
 from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed, root
-from topologies.systems.session import Session, System, about, sources
+from topologies.systems.session import Session, System, about, given, sources
 
 PLANNER = Role(
     "graph_planner",
@@ -164,7 +164,7 @@ class Mmapg(System):
 
     async def _by_plan(self, session: Session, bare: Question) -> Message:
         overall = await session.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
-        guide = tuple(Given(FieldKind.SUB_QUESTION, text) for text in overall.said(SUB_QUESTION.name))
+        guide = given(FieldKind.SUB_QUESTION, overall.said(SUB_QUESTION.name))
         graph = [root(bare.text)]
         outcomes: dict[int, list[Message]] = {}
         unread = 0
@@ -302,7 +302,7 @@ class Mmapg(System):
         decomposed: Message,
     ) -> list[tuple[Message, tuple[Given, ...]]]:
         """Has candidates examined; returns the examinations of relevant ones, each with its report."""
-        put = tuple(Given(FieldKind.SUB_QUESTION, text) for text in decomposed.said(ASK.name))
+        put = given(FieldKind.SUB_QUESTION, decomposed.said(ASK.name))
         of_picture = Task(ASK_PICTURE if put else EXAMINE_PICTURE, (RELEVANT, DESCRIPTION), put)
 
         def examination(source: Source) -> Awaitable[Message]:
@@ -313,8 +313,7 @@ class Mmapg(System):
 
         under_way = [examination(source) for source in candidates]
         if triples:
-            given = tuple(Given(FieldKind.TRIPLE, triple) for triple in triples)
-            task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), given)
+            task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), given(FieldKind.TRIPLE, triples))
             under_way.append(session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[decomposed]))
         examined = await asyncio.gather(*under_way)
         relevant: list[tuple[Message, tuple[Given, ...]]] = []
@@ -325,7 +324,7 @@ class Mmapg(System):
                     lines: tuple[Given, ...] = (Given(FieldKind.FOUND, _reported(candidates[place], message)),)
                 else:
                     # A "yes" that lists no triples keeps them all.
-                    lines = tuple(Given(FieldKind.TRIPLE, triple) for triple in message.said(TRIPLE.name) or triples)
+                    lines = given(FieldKind.TRIPLE, message.said(TRIPLE.name) or triples)
                 relevant.append((message, lines))
         return relevant
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TypeVar
@@ -253,6 +253,11 @@ def about(question: Question, evidence: Sequence[Source], text: str | None = Non
 def in_order(question: Question, order: Sequence[Source]) -> Question:
     """Numbers a question's evidence by its places among these sources, whichever of them a turn shows."""
     return replace(question, order=tuple(source.id for source in order))
+
+
+def given(kind: FieldKind, texts: Iterable[str]) -> tuple[Given, ...]:
+    """Writes texts as the given lines of one kind."""
+    return tuple(Given(kind, text) for text in texts)
 
 
 def candidates(lines: Sequence[str]) -> tuple[Given, ...]:

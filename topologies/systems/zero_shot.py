@@ -27,7 +27,7 @@ from actors.messages import Field, FieldKind, Given, Message, Status, Task, Valu
 from topologies.answers import ballot
 from topologies.method import MethodContext, system
 from topologies.systems.helpers import ANSWER, SOLO, STEPS, in_view, pictures_among
-from topologies.systems.session import Session, System
+from topologies.systems.session import Session, System, given
 
 DIRECT = Task("Answer the question, without any explanation.", (ANSWER,))
 STEP_BY_STEP = Task(
@@ -79,8 +79,7 @@ class CCoT(System):
             graph = await session.ask(SOLO.name, question=shown, task=Task(SCENE_GRAPH, (EDGE,)))
             triples = graph.said(EDGE.name)
         # As lines of the task instead of a message: there is no other agent to weigh.
-        given = tuple(Given(FieldKind.TRIPLE, triple) for triple in triples)
-        task = Task(WITH_GRAPH, (ANSWER,), given) if given else DIRECT
+        task = Task(WITH_GRAPH, (ANSWER,), given(FieldKind.TRIPLE, triples)) if triples else DIRECT
         return await session.ask(SOLO.name, question=shown, task=task)
 
 

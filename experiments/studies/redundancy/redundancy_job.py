@@ -16,8 +16,7 @@ from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.redundancy.redundancy_summary import FILE, write
 from experiments.studies.redundancy.redundancy_table import tables, usage_lines
-from experiments.studies.redundancy.removal import Redundancy, edges_of
-from topologies.baselines import complete_wiring
+from experiments.studies.redundancy.removal import Redundancy
 
 
 class RedundancyJob(DiscussionJob):
@@ -28,8 +27,9 @@ class RedundancyJob(DiscussionJob):
     holds_out = True
 
     def check_counted(self, plan: Plan) -> None:
-        graphs = 1 + len(edges_of(complete_wiring(len(plan.roles.team), plan.config.topology.rounds)))
-        least = graphs * _questions(plan.config)
+        # The full graph, and one without each spatial, decision and temporal edge.
+        n, rounds = len(plan.roles.team), plan.config.topology.rounds
+        least = (1 + n * (n - 1) // 2 + n + (n * n if rounds > 1 else 0)) * _questions(plan.config)
         raise UserError(
             f"job=redundancy is not counted: after learning it holds {least:,} to {2 * least:,} discussions of nearly "
             "the full graph; experiment=mmqa_prune methods=[full] dry_run=true with the same settings counts one"

@@ -107,7 +107,8 @@ def test_an_instruction_in_a_message_is_obeyed_at_the_rate_of_obedience() -> Non
 
 
 def test_under_a_directive_to_spread_the_sentence_ends_the_reasoning() -> None:
-    turn = attack_kinds.spread(Turn("d", QUESTION, "a", 1, 7), "Tom Elk")
+    context = AttackContext("Tom Elk", ("a",), 0, 7)
+    turn = attack_kinds.Contagion(AttackSettings()).change(Turn("d", QUESTION, "a", 1, 7), context)
     reply = read(turn.instruction, turn.directive)
     assert reply.content.endswith(SPREADING.format(target="Tom Elk"))
     assert reply.answer == "Tom Elk"
