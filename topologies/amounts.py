@@ -19,7 +19,7 @@ _FRACTION = re.compile(r"\.\d|%")
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLEAR = re.compile(r"[;\n]")
-_SEPARATOR = re.compile(r",\s|\band\b")
+_SEPARATORS = (re.compile(r",\s"), re.compile(r",\s|\band\b"))
 _WITH_SCALE = re.compile(r"(.*\S)\s+\(?(?:in )?(thousand|million|billion|percent)s?\)?\.?", re.IGNORECASE | re.DOTALL)
 
 Reading = tuple[tuple[str, ...], str]
@@ -70,24 +70,30 @@ def _normalised(token: str) -> str:
     return _ARTICLE.sub(" ", form)
 
 
-def listed(answer: str) -> tuple[Reading, bool]:
-    """An answer read as a list with a scale, and whether it is clearly one.
+def listed(answer: str) -> tuple[Reading, ...]:
+    """The lists with a scale that a text may be, the longest last.
 
     The official script is given a list and a scale; a model writes both into one text, such as `4.1 and 4.6 percent`.
-    Semicolons and line breaks clearly separate answers; commas and "and" may belong to a text.
+    Semicolons and line breaks clearly separate answers. Without them commas may, and commas and "and".
     """
-    clear = _CLEAR.search(answer) is not None
-    parts = (_CLEAR if clear else _SEPARATOR).split(answer)
-    return scaled(tuple(part.strip() for part in parts if part.strip())), clear
+    separators = (_CLEAR,) if is_clear(answer) else _SEPARATORS
+    split = [tuple(part.strip() for part in each.split(answer) if part.strip()) for each in separators]
+    return tuple(map(scaled, dict.fromkeys(split)))
+
+
+def is_clear(answer: str) -> bool:
+    """True for a text with separators that no single answer has."""
+    return _CLEAR.search(answer) is not None
 
 
 def scaled(parts: tuple[str, ...]) -> Reading:
-    """Takes the scale out of the answers where there is one for all, at the last or at each of them."""
+    """Takes the scale out of numbers where there is one for all, at the last or at each of them."""
     matches = [_WITH_SCALE.fullmatch(part) for part in parts]
-    scales = {match[2].lower() for match in matches if match}
-    if not matches or matches[-1] is None or len(scales) > 1:
+    numbers = [match if match and number_of(match[1]) is not None else None for match in matches]
+    scales = {match[2].lower() for match in numbers if match}
+    if not numbers or numbers[-1] is None or len(scales) > 1:
         return parts, ""
-    return tuple(match[1] if match else part for part, match in zip(parts, matches, strict=True)), scales.pop()
+    return tuple(match[1] if match else part for part, match in zip(parts, numbers, strict=True)), scales.pop()
 
 
 def are_numbers(answers: Sequence[str]) -> bool:
@@ -96,5 +102,5 @@ def are_numbers(answers: Sequence[str]) -> bool:
 
 def amounts_form(answer: str) -> str | None:
     """The form in which amounts are compared; None for an answer that is not made of numbers."""
-    (answers, scale), _ = listed(answer)
+    answers, scale = listed(answer)[-1]
     return normalised(written(answers, scale)) if are_numbers(answers) else None

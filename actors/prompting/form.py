@@ -17,6 +17,12 @@ ANSWER_FIELDS = (
     Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER),
     Field(FieldKind.CONFIDENCE, "how sure you are, a number from 0 to 1", optional=True, value=Value.SHARE),
 )
+AMOUNT_FIELDS = tuple(
+    replace(field, asks=f"{field.asks}, a number with its scale (thousand, million, billion or percent)")
+    if field.kind is FieldKind.ANSWER
+    else field
+    for field in ANSWER_FIELDS
+)
 IN_LINES = "Reply in these lines and nothing else, each of them beginning with its name:"
 AS_JSON = "Reply with one JSON object and nothing else, in this form:"
 SEPARATORS = (",", ":")  # of JSON without blanks; xgrammar takes them in this form
@@ -104,7 +110,9 @@ def quoted(item: Any) -> str:
 def form_of(turn: Turn) -> Form:
     """Returns the form of the reply to a turn: its task's, or that of an answer."""
     if turn.task is None:
-        return Form(ANSWER_FIELDS, turn.question.choices)
+        # Where amounts are compared, one without its scale is another answer.
+        fields = AMOUNT_FIELDS if turn.question.compared == "amounts" else ANSWER_FIELDS
+        return Form(fields, turn.question.choices)
     shown = None
     if any(field.value is Value.NUMBERS for field in turn.task.fields):
         inputs = (given.number for given in turn.task.given if given.number)

@@ -1,8 +1,9 @@
-"""Base of the loaders of benchmarks: splits, limits by seed, links, and the corpus with its pictures checked."""
+"""Base of the loaders of benchmarks: files, splits, limits by seed, links, and the corpus with its pictures checked."""
 
 from __future__ import annotations
 
 import heapq
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from actors.errors import UserError
-from actors.messages import Source, derive_seed
+from actors.messages import Kind, Source, derive_seed
 from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score, choice_score, text_score
 from experiments.datasets.kind import DataRequest, DataSettings
@@ -19,12 +20,15 @@ from experiments.datasets.reading import once, placed
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 
 class Benchmark(ABC):
     """A benchmark's release in a folder, read lazily. It is a `Dataset`; a subclass reads its items and sources.
 
     name, metric: as reports show them.
     release: where its files come from, for errors.
+    parts: its files and folders; `train` is read only to learn.
     evaluated: the split that is evaluated.
     pictures: how pictures are checked when the corpus is read: decoded once, opened only, or not (`write_picture` has
         checked them).
@@ -33,6 +37,7 @@ class Benchmark(ABC):
     name: str
     metric = "EM"
     release: ClassVar[str]
+    parts: tuple[str, ...] = ()
     evaluated = "dev"
     pictures: ClassVar[Literal["decoded", "opened", "checked"]] = "decoded"
 
@@ -57,8 +62,25 @@ class Benchmark(ABC):
     def sources(self) -> Iterator[Source]:
         """Sources of the whole benchmark. One that comes again is left out of the corpus."""
 
+    def names(self, part: str) -> tuple[str, ...]:
+        """All the paths that a part of the release may have."""
+        return (part,)
+
+    def check_files(self) -> None:
+        """Raises UserError that names every missing part of the release, before anything is read."""
+        self.folder.require(self.names(part) for part in self.parts if part != "train" or self.request.held_out)
+
+    def path(self, part: str) -> Path:
+        """The file of a part of the release. Raises UserError where it is missing."""
+        return self.folder.find(*self.names(part))
+
+    def has(self, part: str) -> bool:
+        return any(self.folder.file(name) for name in self.names(part))
+
     def train(self) -> Iterator[Item]:
-        """Training items."""
+        """Training items; none where nothing is learned and the training file is not there."""
+        if "train" in self.parts and not self.request.held_out and not self.has("train"):
+            return iter(())
         return self.split("train", self.request.train)
 
     def evaluate(self) -> Iterator[Item]:
@@ -68,15 +90,21 @@ class Benchmark(ABC):
     def corpus(self) -> Iterator[Source]:
         """Every source once. Raises UserError for a missing or broken file, and for a picture that cannot be decoded.
 
-        A picture whose file is not there has `image=None`.
+        A picture whose file is not there has `image=None`; a warning has their number.
         """
         seen: set[str] = set()
+        pictures = without_file = 0
         for source in self.sources():
             if source.id not in seen:
                 seen.add(source.id)
+                pictures += source.kind is Kind.IMAGE
+                without_file += source.kind is Kind.IMAGE and source.image is None
                 if source.image is not None and self.pictures != "checked":
                     check_image(Path(source.image), decode=self.pictures == "decoded")
                 yield source
+        if without_file:
+            where = f"{self.name}: {without_file:,} of {pictures:,} pictures have no file in {self.folder}"
+            log.warning("%s and are described in words", where)
 
     def score(self, item: Item, answer: str | None) -> Score:
         """Accuracy of a choice; for free text M³Prune's EM (containment), and F1 of MultimodalQA's script."""

@@ -8,10 +8,8 @@ training split are the corpus.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from pydantic import TypeAdapter
 
@@ -21,13 +19,13 @@ from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Text
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
-from experiments.datasets.reading import once, placed, read_table
+from experiments.datasets.reading import each, once, placed, read_table
 
 # In order of preference: posts with agreed labels first.
-LAYOUTS = {
-    "crisismmd_datasplit_agreed_label": "task_{task}_text_img_agreed_lab_{split}.tsv",
-    "crisismmd_datasplit_all": "task_{task}_text_img_{split}.tsv",
-}
+LAYOUTS = (
+    "crisismmd_datasplit_agreed_label/task_{task}_text_img_agreed_lab_{split}.tsv",
+    "crisismmd_datasplit_all/task_{task}_text_img_{split}.tsv",
+)
 HELPFUL = "What does this post tell those who respond to the disaster?"
 QUESTIONS = {
     "informative": "Does this post help those who respond to the disaster?",
@@ -58,8 +56,6 @@ CHOICES["humanitarian_merged"] = CHOICES["humanitarian"] | {
     "vehicle_damage": "infrastructure and utility damage",
 }
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class CrisisMmdPost:
@@ -82,13 +78,19 @@ class CrisisMmd(Benchmark):
     name = "crisismmd"
     metric = "accuracy"
     release = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
+    parts = ("train", "test")
     evaluated = "test"
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
         self._read: dict[str, list[CrisisMmdPost]] = {}
+
+    def names(self, part: str) -> tuple[str, ...]:
         # The merged task maps the humanitarian labels, from the same files.
-        self._file_task = request.settings.task.removesuffix("_merged")
+        task = self.settings.task.removesuffix("_merged")
+        # Both splits are of one layout, that of the evaluated one.
+        there = [one for one in LAYOUTS if self.folder.file(one.format(task=task, split=self.evaluated))]
+        return tuple(layout.format(task=task, split=part) for layout in there[:1] or LAYOUTS)
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         posts = self._posts(name)
@@ -100,9 +102,7 @@ class CrisisMmd(Benchmark):
 
     def sources(self) -> Iterator[Source]:
         """Text and picture of every post; posts of one text share it."""
-        # An evaluation that learns nothing needs no training file.
-        trains = self.folder.file(self._layout, self._file_name("train")) is not None
-        for split in (self.evaluated, "train") if trains else (self.evaluated,):
+        for split in (self.evaluated, "train") if self.has("train") else (self.evaluated,):
             for post in self._posts(split):
                 yield from self._sources_of(post)
 
@@ -133,35 +133,17 @@ class CrisisMmd(Benchmark):
     def _posts(self, split: str) -> list[CrisisMmdPost]:
         # Kept: the corpus and the questions need the same rows.
         if split not in self._read:
-            path = self.folder.find(f"{self._layout}/{self._file_name(split)}")
-            posts: list[CrisisMmdPost] = []
             seen: set[str] = set()
+
+            def checked(post: CrisisMmdPost) -> CrisisMmdPost:
+                if post.label not in CHOICES[self.settings.task]:
+                    raise UserError(f"unknown label {post.label!r} of task {self.settings.task}")
+                once(post.image_id, seen, "image_id")
+                return post
+
             # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
-            for where, post in read_table(path, POST, quoted=False):
-                with placed(where):
-                    if post.label not in CHOICES[self.settings.task]:
-                        raise UserError(f"unknown label {post.label!r} of task {self.settings.task}")
-                    once(post.image_id, seen, "image_id")
-                posts.append(post)
-            if not posts:
-                raise UserError(f"{path} has no posts: copy it again from {self.release}")
-            self._read[split] = posts
+            self._read[split] = list(each(read_table(self.path(split), POST, quoted=False), checked))
         return self._read[split]
-
-    def _file_name(self, split: str) -> str:
-        return LAYOUTS[self._layout].format(task=self._file_task, split=split)
-
-    @cached_property
-    def _layout(self) -> str:
-        """The first of the release's folders that holds the task's evaluated split."""
-        for name, pattern in LAYOUTS.items():
-            if self.folder.file(name, pattern.format(task=self._file_task, split=self.evaluated)):
-                log.info("crisismmd: posts of %s", name)
-                return name
-        raise UserError(
-            f"neither {' nor '.join(LAYOUTS)} in {self.folder} holds the {self.evaluated} split of the task "
-            f"{self._file_task}: copy one there from {self.release}"
-        )
 
 
 CRISISMMD = DatasetKind("crisismmd", CrisisMmd.release, CrisisMmd)

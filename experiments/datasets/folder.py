@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -36,12 +36,16 @@ class Folder:
         return str(self.root)
 
     def find(self, *names: str) -> Path:
-        """The first file there of several paths. Raises UserError, with the first path, when there is none."""
-        for name in names:
-            if path := self.file(name):
-                return path
-        others = f" (or {', '.join(names[1:])})" if names[1:] else ""
-        raise UserError(f"missing data file {self.root / names[0]}{others}: copy it there from {self.release}")
+        """The first file there of several paths. Raises UserError, with the paths, when there is none."""
+        self.require([names])
+        return next(path for name in names if (path := self.file(name)))
+
+    def require(self, needed: Iterable[Sequence[str]]) -> None:
+        """Raises UserError that names all missing files and folders; of each, several paths are as good."""
+        missing = [names for names in needed if not any(self.file(name) or self.folder(name) for name in names)]
+        if missing:
+            said = ", ".join(names[0] + (f" (or {', '.join(names[1:])})" if names[1:] else "") for names in missing)
+            raise UserError(f"missing in {self.root}: {said}; copy what is missing there from {self.release}")
 
     def file(self, *names: str) -> Path | None:
         """The regular file of a path below the folder; None where there is nothing, or a folder.

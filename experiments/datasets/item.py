@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from actors.messages import Question, Source
 from experiments.metrics.answer_metrics import exact_match, list_f1, strict_exact_match
@@ -83,3 +83,11 @@ class Dataset(Protocol):
 
     def score(self, item: Item, answer: str | None) -> Score:
         """An answer of None (no usable reply) scores zero and is never replaced by a guess."""
+
+
+@runtime_checkable
+class HasFiles(Protocol):
+    """A data set that can tell which of its files are missing."""
+
+    def check_files(self) -> None:
+        """Raises UserError that names all missing files, before any is read."""

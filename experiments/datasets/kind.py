@@ -11,7 +11,7 @@ from typing import Literal
 from actors.errors import UserError
 from actors.lookup import names_code
 from actors.settings import setting
-from experiments.datasets.item import Dataset, Item
+from experiments.datasets.item import Dataset, HasFiles, Item
 
 
 @dataclass
@@ -26,6 +26,8 @@ class DataSettings:
     """Number of evaluated questions, chosen by seed; null for all."""
     selection: Literal["all", "paper"] = setting("all", when="kind=mmqa")
     """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441 remain)."""
+    metric: Literal["official", "containment"] = setting("official", when="kind=tatqa")
+    """TAT-QA only: the official EM and F1, which count a number's scale, or EM by containment without the scale."""
     split: Literal["test", "minitest", "val", "minival"] = setting("test", when="kind=scienceqa")
     """ScienceQA only: the evaluated split."""
     pictures: bool = setting(False, when="kind=scienceqa")
@@ -99,6 +101,8 @@ class DatasetKind:
         """
         root = request.settings.root
         dataset = self.make(replace(request, release=self.release))
+        if isinstance(dataset, HasFiles):
+            dataset.check_files()
         where = f"data={self.name} in {root}" if root else f"data={self.name}"
         check_questions(dataset, where, trains=request.held_out > 0)
         return dataset

@@ -24,7 +24,6 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
@@ -38,6 +37,7 @@ from experiments.datasets.kind import DatasetKind
 from experiments.datasets.reading import placed
 from experiments.datasets.sheets import read_sheet
 
+QUESTIONS = "questions_mh/question_list.xlsx"
 TASKS = {  # Table 1; the release numbers its questions from 0, and in other proportions than the table
     "0": "individual information",
     "1": "attack recognition",
@@ -110,6 +110,7 @@ class Mh(Benchmark):
 
     name = "mh"
     release = "the data of github.com/wbw520/MH-MMKG"
+    parts = (QUESTIONS, "mmkg")
     evaluated = "all"
     pictures = "opened"  # not decoded: there are thousands, of 4K
 
@@ -159,20 +160,21 @@ class Mh(Benchmark):
         question = self._questions[id]
         if not question.image and not question.perception:
             return ()
-        with placed(f"{self._list}, question {id}"):
+        with placed(f"{self.path(QUESTIONS)}, question {id}"):
             frames = self._frames(question.image, "questions_mh", question.file)
         return pictures_of(f"{id}:picture", BATTLE, question.perception, frames)
 
-    @property
-    def _list(self) -> Path:
-        return self.folder.find("questions_mh/question_list.xlsx")
+    def check_files(self) -> None:
+        super().check_files()
+        sheets = [(node(monster), edges(monster)) for monster in self._folders]
+        self.folder.require(names for pair in sheets for names in pair)
 
     @cached_property
     def _questions(self) -> dict[str, MhQuestion]:
         """Questions by id: the `File`, with a number where several questions are about one."""
         counted: Counter[str] = Counter()
         questions: dict[str, MhQuestion] = {}
-        for where, question in read_sheet(self._list, QUESTION, by_name=True):
+        for where, question in read_sheet(self.path(QUESTIONS), QUESTION, by_name=True):
             if not paths_of(question.route, question.monster, ()):
                 raise UserError(f"{where}: Search Route: expected a path such as A>B, found {question.route!r}")
             counted[question.file] += 1
@@ -189,10 +191,7 @@ class Mh(Benchmark):
 
     @cached_property
     def _folders(self) -> tuple[str, ...]:
-        if self.folder.folder("mmkg") is None:
-            raise UserError(
-                f"missing folder {self.folder.root / 'mmkg'}, the knowledge graph: unpack it there from {self.release}"
-            )
+        self.folder.require([("mmkg",)])
         # Sorted: the first sheet with content for an entity wins.
         return tuple(self.folder.folders("mmkg"))
 
@@ -204,7 +203,7 @@ class Mh(Benchmark):
         """
         entities: dict[str, tuple[Source, ...]] = {}
         for monster in self._folders:
-            for where, row in read_sheet(self.folder.find(f"mmkg/{monster}/Node.xlsx"), NODE, by_name=False):
+            for where, row in read_sheet(self.folder.find(*node(monster)), NODE, by_name=False):
                 name = entity_name(row.name, monster, self._monsters)
                 # Another monster's sheet may only mention it, with empty columns.
                 if not entities.get(name):
@@ -218,9 +217,7 @@ class Mh(Benchmark):
     def _triples(self) -> dict[str, Triple]:
         triples = {}
         for monster in self._folders:
-            # The authors' code calls the sheet Relations.xlsx, their description Relation.xlsx.
-            path = self.folder.file(f"mmkg/{monster}/Relation.xlsx")
-            for _, row in read_sheet(path or self.folder.find(f"mmkg/{monster}/Relations.xlsx"), EDGE, by_name=False):
+            for _, row in read_sheet(self.folder.find(*edges(monster)), EDGE, by_name=False):
                 head, tail = (entity_name(end, monster, self._monsters) for end in (row.head, row.tail))
                 relation = f"{row.relation} (if {row.condition})" if row.condition else row.relation
                 # Several monsters' sheets may state one edge, which counts once by its text.
@@ -242,6 +239,15 @@ class Mh(Benchmark):
             return tuple(map(str, files))
         file = self.folder.file(*folder, name)
         return (str(file),) if file else ()
+
+
+def node(monster: str) -> tuple[str, ...]:
+    return (f"mmkg/{monster}/Node.xlsx",)
+
+
+def edges(monster: str) -> tuple[str, ...]:
+    # The authors' description calls the sheet Relation.xlsx, their code Relations.xlsx.
+    return f"mmkg/{monster}/Relation.xlsx", f"mmkg/{monster}/Relations.xlsx"
 
 
 def entity_name(name: str, monster: str, monsters: Container[str]) -> str:

@@ -1,7 +1,8 @@
-"""MMBench (Liu et al. 2024): one picture, one question, two to four choices, asked once for every rotation of them.
+"""MMBench (Liu et al. 2024): one picture, one question and its choices, asked once for every rotation of them.
 
 The folder holds one development file as the authors release it (MMBench_DEV_EN.tsv, MMBench_DEV_CN_V11.tsv, ...), with
-the columns index, question, hint, A to D, answer, category, l2-category and image, the picture in base64.
+the columns index, question, hint, A, B, ..., answer, category, l2-category and image, the picture in base64. Every
+column of one capital letter is a choice. The answer is the letter of a column; blank ones are no choices.
 
 Circular evaluation: a question with n choices is asked n times, its choices moved on by one each time, and is right
 only when every answer is. In the release a rotation is a row: its index is one, two or three million higher, and its
@@ -11,14 +12,14 @@ All items of one question have its index as their `group`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
@@ -27,7 +28,7 @@ from experiments.datasets.fields import Label, NonBlank, Stripped, Text, matchin
 from experiments.datasets.item import Item, Score
 from experiments.datasets.kind import DatasetKind
 from experiments.datasets.pictures import write_picture
-from experiments.datasets.reading import placed, read_table
+from experiments.datasets.reading import each, placed, read_table
 from topologies.answers import choice_of
 
 ROTATION = 1_000_000  # from a row's index to that of its next rotation
@@ -43,12 +44,11 @@ class MmBenchRow:
 
     index: Index
     question: NonBlank
-    A: NonBlank
+    A: Text
     B: Text
     answer: Label
     image: Text = field(repr=False)
-    C: Text = ""
-    D: Text = ""
+    options: Mapping[str, Text] = field(default_factory=dict)
     hint: Stripped = ""
     category: Label = ""
     ability: Annotated[Label, Field(alias="l2-category")] = ""
@@ -59,7 +59,11 @@ class MmBenchRow:
         return str(int(self.index) % ROTATION)
 
 
-ROW = TypeAdapter(MmBenchRow)
+def _with_options(row: dict[str, str]) -> dict[str, Any]:
+    return row | {"options": {letter: row[letter] for letter in ascii_uppercase if row.get(letter, "").strip()}}
+
+
+ROW = TypeAdapter(Annotated[MmBenchRow, BeforeValidator(_with_options)])
 
 
 class MmBench(SingleSplit):
@@ -73,9 +77,8 @@ class MmBench(SingleSplit):
     @cached_property
     def groups(self) -> dict[str, tuple[Item, ...]]:
         groups: dict[str, list[Item]] = {}
-        for where, row in read_table(self._file, ROW, quoted=True):
-            with placed(where):
-                groups.setdefault(row.group, []).append(item_of(row))
+        for item in each(read_table(self._file, ROW, quoted=True), item_of):
+            groups.setdefault(item.group, []).append(item)
         # As in the authors' script, a rotation without its question's first row is left out.
         whole = {group: items for group, items in groups.items() if items[0].question.id == group}
         if not whole:
@@ -119,17 +122,14 @@ class MmBench(SingleSplit):
 
 def item_of(row: MmBenchRow) -> Item:
     """The item of one row. Raises UserError for an answer that is not the letter of a choice."""
-    # Questions with two or three choices leave the other columns empty.
-    choices = tuple(choice for choice in (row.A, row.B, row.C, row.D) if choice)
-    place = ascii_uppercase.find(row.answer)
-    # The length counts too: `find` gives 0 for "" and for "AB".
-    if len(row.answer) != 1 or not 0 <= place < len(choices):
-        raise UserError(f"answer {row.answer!r} of {len(choices)} choices: expected the letter of one")
+    if row.answer not in row.options:
+        raise UserError(f"answer {row.answer!r} of {len(row.options)} choices: expected the letter of one")
+    choices = tuple(row.options.values())
     hint, picture = own_docs(row.group)
     own = (hint, picture) if row.hint else (picture,)
     return Item(
         question=Question(row.index, row.question, choices),
-        gold=(choices[place],),
+        gold=(row.options[row.answer],),
         pool=own,
         supporting=own,
         own=own,

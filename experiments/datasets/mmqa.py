@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 from pydantic import TypeAdapter
 
@@ -19,7 +19,7 @@ from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DatasetKind
-from experiments.datasets.reading import once, placed, read_lines, row_cells
+from experiments.datasets.reading import each, once, placed, read_lines, row_cells
 
 MANY = 5  # supporting documents; questions with more have one tag
 
@@ -90,8 +90,11 @@ class MmqaTable:
 
 
 QUESTION = TypeAdapter(MmqaQuestion)
-PASSAGE, TABLE, PICTURE = TypeAdapter(MmqaPassage), TypeAdapter(MmqaTable), TypeAdapter(MmqaPicture)
-Document = TypeVar("Document", MmqaPassage, MmqaTable, MmqaPicture)
+DOCUMENTS: dict[str, TypeAdapter[Any]] = {
+    "texts": TypeAdapter(MmqaPassage),
+    "tables": TypeAdapter(MmqaTable),
+    "images": TypeAdapter(MmqaPicture),
+}
 
 
 class Mmqa(Benchmark):
@@ -103,42 +106,37 @@ class Mmqa(Benchmark):
 
     name = "mmqa"
     release = "the dataset/ folder of github.com/allenai/multimodalqa"
+    parts = ("train", "dev", "texts", "tables", "images")
+
+    def names(self, part: str) -> tuple[str, ...]:
+        return f"MMQA_{part}.jsonl", f"MMQA_{part}.jsonl.gz"
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        lines = read_lines(self.folder.find(f"MMQA_{name}.jsonl", f"MMQA_{name}.jsonl.gz"), QUESTION)
+        lines = read_lines(self.path(name), QUESTION)
         if self.settings.selection == "paper":
             # A question's type names every modality that it needs.
             lines = (line for line in lines if "TableQ" not in line[1].type)
-        for where, record in self.limited(lines, lambda line: line[1].qid, count):
-            with placed(where):
-                item = item_of(record)
-            yield item
+        return each(self.limited(lines, lambda line: line[1].qid, count), item_of)
 
     def sources(self) -> Iterator[Source]:
         seen: set[str] = set()
-        for _, text in self._documents("texts", PASSAGE, seen):
-            yield Source(text.id, text.id, Kind.TEXT, text.title, text.text)
-        for where, table in self._documents("tables", TABLE, seen):
-            with placed(where):
-                rows = table_rows(table)
-            yield from rows
-        for where, picture in self._documents("images", PICTURE, seen):
-            with placed(f"{where}: picture {picture.id}"):
-                file = self.folder.file("final_dataset_images", picture.path)
-            # The release has titles only.
-            yield Source(
-                picture.id, picture.id, Kind.IMAGE, picture.title, picture.description, str(file) if file else None
-            )
+        for part, schema in DOCUMENTS.items():
+            for where, record in read_lines(self.path(part), schema):
+                with placed(where):
+                    once(record.id, seen)
+                    made = self._sources_of(record)
+                yield from made
 
-    def _documents(self, name: str, schema: TypeAdapter[Document], seen: set[str]) -> Iterator[tuple[str, Document]]:
-        path, empty = self.folder.find(f"MMQA_{name}.jsonl", f"MMQA_{name}.jsonl.gz"), True
-        for where, record in read_lines(path, schema):
-            with placed(where):
-                once(record.id, seen)
-            yield where, record
-            empty = False
-        if empty:
-            raise UserError(f"{path} is empty: copy it again from {self.release}")
+    def _sources_of(self, record: MmqaPassage | MmqaTable | MmqaPicture) -> list[Source]:
+        if isinstance(record, MmqaTable):
+            return table_rows(record)
+        if isinstance(record, MmqaPassage):
+            return [Source(record.id, record.id, Kind.TEXT, record.title, record.text)]
+        with placed(f"picture {record.id}"):
+            file = self.folder.file("final_dataset_images", record.path)
+        # The release has titles only.
+        image = str(file) if file else None
+        return [Source(record.id, record.id, Kind.IMAGE, record.title, record.description, image)]
 
 
 def item_of(record: MmqaQuestion) -> Item:

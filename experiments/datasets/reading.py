@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
@@ -21,6 +21,7 @@ from actors.errors import UserError
 from experiments.datasets.fields import ID, MB, RECORD, ROW, parsed, validated
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 # Limits are far above what the official releases hold; the largest of these are in brackets.
 LINES = 2_000_000  # lines of a file (218,285 passages of MultimodalQA)
@@ -51,6 +52,14 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path} is not UTF-8 text ({error.reason}): save it as UTF-8, or download it again") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror or error}): copy it again") from error
+
+
+def each(rows: Iterable[tuple[str, T]], make: Callable[[T], R]) -> Iterator[R]:
+    """Yields something made of every record; errors begin with the record's place."""
+    for where, row in rows:
+        with placed(where):
+            made = make(row)
+        yield made
 
 
 def once(id: str, seen: set[str], noun: str = "id") -> None:
@@ -87,8 +96,11 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_lines(path: Path, schema: TypeAdapter[T]) -> Iterator[tuple[str, T]]:
-    """Yields the records of a .jsonl or .jsonl.gz file with their places; blank lines are left out."""
-    size = 0
+    """Yields the records of a .jsonl or .jsonl.gz file with their places; blank lines are left out.
+
+    Raises UserError also for a file without records.
+    """
+    size, empty = 0, True
     with reading(path), unpacked(path) if path.suffix == ".gz" else path.open("rb") as file:
         number = 0
         while line := file.readline(RECORD + 1):
@@ -101,6 +113,9 @@ def read_lines(path: Path, schema: TypeAdapter[T]) -> Iterator[tuple[str, T]]:
                 raise too_large(path, f"{LINES:,} lines or {UNPACKED // MB:,} MB")
             if text := (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).strip():
                 yield where, parsed(schema, text, where)
+                empty = False
+    if empty:
+        raise UserError(f"{path} is empty: download it again")
 
 
 def read_bytes(path: Path, most: int = WHOLE) -> bytes:
@@ -230,8 +245,9 @@ def read_table(path: Path, schema: TypeAdapter[T], *, quoted: bool) -> Iterator[
     """Yields the rows of a tab-separated file as records by the names in its first row, with their places.
 
     quoted: quotation marks enclose a field, which may then go over several lines.
-    Raises UserError also for a file without a column that the layout requires, and for a row of too few values.
+    Raises UserError also for a file without rows or a column that the layout requires, and a row of too few values.
     """
+    empty = True
     rows = _rows(path, quoted)
     _, header = next(rows, ("", []))
     if missing := [name for name in schema.json_schema()["required"] if name not in header]:
@@ -243,6 +259,9 @@ def read_table(path: Path, schema: TypeAdapter[T], *, quoted: bool) -> Iterator[
                 "again"
             )
         yield where, validated(schema, dict(zip(header, values, strict=False)), where)
+        empty = False
+    if empty:
+        raise UserError(f"{path} has no rows below its header: download it again")
 
 
 def _rows(path: Path, quoted: bool) -> Iterator[tuple[str, list[str]]]:

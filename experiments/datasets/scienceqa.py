@@ -97,13 +97,13 @@ class ScienceQa(Benchmark):
     name = "scienceqa"
     metric = "accuracy"
     release = "the data/ folder of github.com/lupantech/ScienceQA"
+    parts = ("problems.json", "pid_splits.json", "captions.json")
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
         self.evaluated = request.settings.split
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        # A folder may hold a part of the release.
         present = [pid for pid in getattr(self._splits, name) if pid in self._problems]
         if not present:
             raise UserError(
@@ -173,11 +173,11 @@ class ScienceQa(Benchmark):
 
     @cached_property
     def _splits(self) -> ScienceQaSplits:
-        return read_json(self.folder.find("pid_splits.json"), SPLITS)
+        return read_json(self.path("pid_splits.json"), SPLITS)
 
     @cached_property
     def _problems(self) -> dict[str, ScienceQaProblem]:
-        path, problems = self.folder.find("problems.json"), {}
+        path, problems = self.path("problems.json"), {}
         for where, pid, problem in read_members(path, PROBLEM, "problem"):
             if not 0 <= problem.answer < len(problem.choices):
                 raise UserError(
@@ -187,13 +187,14 @@ class ScienceQa(Benchmark):
             problems[pid] = problem
         # The release's other splits (minival, minitest, trainval) are made of these three.
         listed = dict.fromkeys((*self._splits.train, *self._splits.val, *self._splits.test))
-        if missing := sum(pid not in problems for pid in listed):
-            log.info("%s has %d of the %d problems listed; %d are skipped", path, len(problems), len(listed), missing)
+        there = sum(pid in problems for pid in listed)
+        if there < len(listed):
+            log.warning("scienceqa: %s has %s of the release's %s problems", path, f"{there:,}", f"{len(listed):,}")
         return problems
 
     @cached_property
     def _captions(self) -> dict[str, str]:
-        members = read_members(self.folder.find("captions.json"), CAPTION, "problem", inside="captions")
+        members = read_members(self.path("captions.json"), CAPTION, "problem", inside="captions")
         return {pid: caption for _, pid, caption in members}
 
     @cached_property

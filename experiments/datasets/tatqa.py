@@ -1,11 +1,15 @@
-"""TAT-QA (Zhu et al. 2021): questions over one table and a few paragraphs of a financial report."""
+"""TAT-QA (Zhu et al. 2021): questions over one table and a few paragraphs of a financial report.
+
+A number in an answer has a scale, such as `12.6 million` or `4.1%`: the official metric counts it.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Annotated, Any
 
 from pydantic import PlainValidator, StrictInt, TypeAdapter
@@ -16,13 +20,12 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, answer_text, inside
 from experiments.datasets.item import Item, Score, text_score
-from experiments.datasets.kind import DatasetKind
-from experiments.datasets.reading import once, placed, read_elements, row_cells
+from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.reading import each, once, placed, read_elements
+from experiments.datasets.report_tables import row_sources
+from experiments.metrics.tatqa_metric import official_score
+from topologies.amounts import Reading, scaled
 
-FILES = {
-    "train": ("tatqa_dataset_train.json",),
-    "dev": ("tatqa_dataset_dev.json", "tatqa_dataset_dev_part.json"),
-}
 COMPUTED = ("arithmetic", "count")  # types whose answers are compared as numbers
 
 
@@ -69,23 +72,33 @@ REPORT = TypeAdapter(TatQaReport)
 
 
 class TatQa(Benchmark):
-    """Trains on tatqa_dataset_train.json and evaluates on the dev file or, where only that is there, a part of it."""
+    """Trains on tatqa_dataset_train.json and evaluates on the dev file or, where only that is there, a part of it.
+
+    `data.metric=official` is the script's EM and F1. `data.metric=containment` ignores the scale: EM by containment or,
+    for a computed answer, equality of numbers, and F1 of bags of tokens.
+    """
 
     name = "tatqa"
     release = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
+    parts = ("train", "dev")
+
+    def names(self, part: str) -> tuple[str, ...]:
+        whole = f"tatqa_dataset_{part}.json"
+        return (whole,) if part == "train" else (whole, f"tatqa_dataset_{part}_part.json")
+
+    def __init__(self, request: DataRequest) -> None:
+        super().__init__(request)
+        self.metric = "EM" if self.settings.metric == "official" else "EM (containment)"
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        items: list[Item] = []
-        for where, report in read_elements(self.folder.find(*FILES[name]), REPORT, "report"):
-            with placed(where):
-                items += report_items(report)
-        return self.limited(items, lambda item: item.question.id, count)
+        reports = each(read_elements(self.path(name), REPORT, "report"), report_items)
+        return self.limited(chain.from_iterable(reports), lambda item: item.question.id, count)
 
     def sources(self) -> Iterator[Source]:
         """Paragraphs and table rows of the dev file and, where there is one, of the training file."""
         seen: set[str] = set()
-        for name in ("dev", "train") if self.folder.file(*FILES["train"]) else ("dev",):
-            for where, report in read_elements(self.folder.find(*FILES[name]), REPORT, "report"):
+        for name in ("dev", "train") if self.has("train") else ("dev",):
+            for where, report in read_elements(self.path(name), REPORT, "report"):
                 with placed(where):
                     found = sources_of(report)
                     for source in found:
@@ -93,23 +106,24 @@ class TatQa(Benchmark):
                 yield from found
 
     def score(self, item: Item, answer: str | None) -> Score:
-        """EM by containment or, for a computed answer, equality of numbers; F1 of bags of tokens.
-
-        Not the official metric: the scale ("million") is not part of the answer.
-        """
+        computed = item.tags["answer_type"] in COMPUTED
+        gold, scale = without_scale(item.gold, item.tags["scale"])
+        if self.settings.metric == "official":
+            return Score(*official_score(answer, gold, scale, computed=computed) if answer else (0.0, 0.0))
         # As text, 12.34 would miss the gold 12.3, and "12 or 13" would contain the gold 12.
-        if answer is not None and item.tags["answer_type"] in COMPUTED:
-            equal = float(same_number(answer, item.gold[0]))
+        if answer is not None and computed and is_number(gold[0]):
+            equal = float(same_number(answer, gold[0]))
             return Score(equal, equal, equal)
-        return text_score(item, answer)
+        return text_score(replace(item, gold=gold), answer)
 
 
-def report_items(report: TatQaReport) -> Iterator[Item]:
+def report_items(report: TatQaReport) -> list[Item]:
     """The questions of a report. The named paragraphs and, where used, the whole table are supporting."""
     paragraphs = {str(paragraph.order): paragraph.uid for paragraph in report.paragraphs}
     pool = tuple(dict.fromkeys(source.doc for source in sources_of(report)))
     if not pool:
         raise UserError(f"its questions have no sources: report {report.table} needs paragraphs or a table with values")
+    items = []
     for question in report.questions:
         if missing := [order for order in question.rel_paragraphs if order not in paragraphs]:
             raise UserError(f"question {question.uid} needs a paragraph that is not there: no {missing[0]!r}")
@@ -118,13 +132,11 @@ def report_items(report: TatQaReport) -> Iterator[Item]:
         supporting = [paragraphs[order] for order in question.rel_paragraphs]
         if "table" in question.answer_from:
             supporting.append(report.table)
-        yield Item(
-            question=Question(question.uid, question.question),
-            gold=question.answer,
-            pool=pool,
-            supporting=tuple(supporting),
-            tags={name: getattr(question, name) for name in ("answer_type", "answer_from", "scale")},
-        )
+        tags = {name: getattr(question, name) for name in ("answer_type", "answer_from", "scale")}
+        asked = Question(question.uid, question.question, compared="amounts")
+        gold = tuple(f"{text} {question.scale}".strip() for text in question.answer)
+        items.append(Item(asked, gold, pool, tuple(supporting), tags=tags))
+    return items
 
 
 def sources_of(report: TatQaReport) -> list[Source]:
@@ -134,36 +146,11 @@ def sources_of(report: TatQaReport) -> list[Source]:
     return [*texts, *row_sources(report.table, report.rows)]
 
 
-def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
-    """Rows below the header. A header is the rows before the first with a label and a value, or else the first row.
-
-    A row with a label alone ("Assets") heads the rows that follow: their label becomes "Assets: Inventories".
-    Raises UserError for a row without cells or of another width than its header.
-    """
-    if not all(rows):
-        raise UserError(f"table {table} has a row without cells: expected as many as in its header")
-    if not rows:
-        return
-    # `or 1`: a first row with values is the header all the same.
-    first = next((n for n, row in enumerate(rows) if row[0] and any(row[1:])), len(rows)) or 1
-    head, section = list(rows[:first]), ""
-    # A header's last row may be the label of the first section.
-    if head[-1][0] and not any(head[-1][1:]) and any(any(row[1:]) for row in head):
-        section = head.pop()[0].rstrip(":")
-    if len({len(row) for row in head}) > 1:
-        raise UserError(f"table {table} has a header whose rows are of different widths")
-    headers = [" ".join(cell for cell in column if cell) for column in zip(*head, strict=True)]
-    # Ids are places in the whole table, header rows included.
-    for number, row in enumerate(rows[first:], start=first):
-        label, values = row[0].rstrip(":"), row[1:]
-        if label and not any(values):
-            section = label
-            continue
-        cells = row_cells(headers[1:], values)
-        name = ": ".join(part for part in (section, label) if part)
-        if cells:
-            title = headers[0] or "Table"
-            yield Source(f"{table}:{number}", table, Kind.TABLE, title, "; ".join([name, *cells] if name else cells))
+def without_scale(gold: tuple[str, ...], scale: str) -> Reading:
+    """The answers of an item as the release has them, and their scale."""
+    if scale and not all(text.endswith(f" {scale}") for text in gold):
+        return scaled(gold)  # of another item: an attack's target answer
+    return tuple(text.removesuffix(f" {scale}") for text in gold), scale
 
 
 def is_number(text: str) -> bool:

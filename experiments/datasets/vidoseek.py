@@ -32,7 +32,7 @@ from experiments.datasets.benchmark import SingleSplit
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
-from experiments.datasets.reading import once, placed, read_bytes, read_elements, read_json
+from experiments.datasets.reading import each, once, read_bytes, read_elements, read_json
 from retrieval import ocr
 
 SOURCE_TYPES = {"text": "text", "table": "table", "chart": "chart", "2d_layout": "layout", "layout": "layout"}
@@ -69,6 +69,11 @@ class ViDoSeek(SingleSplit):
         "huggingface.co/datasets/autumncc/ViDoSeek, laid out as data/ExampleDataset of github.com/Alibaba-NLP/ViDoRAG"
     )
 
+    parts = ("rag_dataset.json", "img")
+
+    def names(self, part: str) -> tuple[str, ...]:
+        return (part, "vidoseek.json") if part == "rag_dataset.json" else (part,)
+
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
         if not request.whole_corpus:
@@ -77,12 +82,12 @@ class ViDoSeek(SingleSplit):
 
     @cached_property
     def groups(self) -> dict[str, tuple[Item, ...]]:
-        path, seen = self.folder.find("rag_dataset.json", "vidoseek.json"), set[str]()
+        examples = read_elements(self.path("rag_dataset.json"), EXAMPLE, "example", inside="examples")
         groups: dict[str, tuple[Item, ...]] = {}
-        for where, example in read_elements(path, EXAMPLE, "example", inside="examples"):
-            with placed(where):
-                once(example.uid, seen, "question")
-                groups[example.uid] = (self._item(example),)
+        seen: set[str] = set()
+        for item in each(examples, self._item):
+            once(item.question.id, seen, "question")
+            groups[item.question.id] = (item,)
         return groups
 
     def sources(self) -> Iterator[Source]:
@@ -131,10 +136,7 @@ class ViDoSeek(SingleSplit):
     @cached_property
     def _pages(self) -> dict[str, dict[int, Path]]:
         """Picture files by document and page number, both in order."""
-        if self.folder.folder("img") is None:
-            raise UserError(
-                f"missing folder {self.folder.root / 'img'}: pages as <document>_<page>.jpg, from {self.release}"
-            )
+        self.folder.require([("img",)])
         pages: dict[str, dict[int, Path]] = {}
         for file in self.folder.files("img"):
             if file.suffix.lower() in (".jpg", ".jpeg", ".png") and (page := _PAGE.fullmatch(file.stem)):

@@ -23,7 +23,7 @@ from experiments.datasets.fields import MB, ROW, Id, Label, Many, NonBlank, Text
 from experiments.datasets.item import Item, Score
 from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.pictures import write_picture
-from experiments.datasets.reading import placed, read_bytes, read_members, reading
+from experiments.datasets.reading import each, placed, read_bytes, read_members, reading
 from experiments.metrics.keyword_overlap import CATEGORIES, lemmatiser, overlap
 
 QUESTIONS, PICTURES, OFFSETS = "WebQA_train_val.json", "imgs.tsv", "imgs.lineidx"
@@ -82,6 +82,7 @@ class WebQa(Benchmark):
 
     name = "webqa"
     release = "the downloads that github.com/WebQnA/WebQA links"
+    parts = (QUESTIONS,)
     evaluated = "val"
     pictures = "checked"
 
@@ -95,12 +96,10 @@ class WebQa(Benchmark):
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         records = [(guid, record) for guid, record in self._questions.items() if record.split == name]
         if not records:
-            where = self.folder.root / QUESTIONS
+            where = self.path(QUESTIONS)
             raise UserError(f"{where} has no question of the split {name}: copy it again from {self.release}")
-        for guid, record in self.limited(records, itemgetter(0), count):
-            with placed(f"{self.folder.root / QUESTIONS}, question {guid}"):
-                item = item_of(record)
-            yield item
+        limited = self.limited(records, itemgetter(0), count)
+        return each(((f"{self.path(QUESTIONS)}, question {guid}", record) for guid, record in limited), item_of)
 
     def sources(self) -> Iterator[Source]:
         """Question by question, snippets and pictures."""
@@ -127,7 +126,7 @@ class WebQa(Benchmark):
 
     @cached_property
     def _questions(self) -> dict[str, WebQaQuestion]:
-        members = read_members(self.folder.find(QUESTIONS), QUESTION, "question")
+        members = read_members(self.path(QUESTIONS), QUESTION, "question")
         return {guid: record for _, guid, record in members}
 
     def _written_pictures(self) -> set[str]:

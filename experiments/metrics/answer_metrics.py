@@ -10,6 +10,7 @@ import re
 import string
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from math import fsum
 
 import networkx as nx
 
@@ -107,7 +108,8 @@ def _aligned_f1(answer: list[set[str]], gold: list[set[str]]) -> float:
             if f1 := _bag_f1(bag, gold_bag):
                 pairs.add_edge(("gold", i), ("answer", j), weight=f1)
     best = nx.max_weight_matching(pairs)  # exact, where pairing greedily would not be
-    return float(sum(pairs.edges[pair]["weight"] for pair in best)) / max(len(answer), len(gold))
+    # `fsum`: a set of pairs has another order in every process.
+    return fsum(pairs.edges[pair]["weight"] for pair in best) / max(len(answer), len(gold))
 
 
 def _bag_f1(answer: set[str], gold: set[str]) -> float:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topologies.amounts import Reading, are_numbers, listed, normalised, number_of, scaled, written
+from topologies.amounts import Reading, are_numbers, is_clear, listed, normalised, number_of, scaled, written
+from topologies.answers import wording
 
 
 def official_score(answer: str, gold: Sequence[str], scale: str, *, computed: bool) -> tuple[float, float]:
@@ -16,17 +17,18 @@ def official_score(answer: str, gold: Sequence[str], scale: str, *, computed: bo
 
     computed: the gold answer is calculated or counted, and half right is wrong.
     """
+    if not scale and wording(answer) == wording("; ".join(gold)):
+        return 1.0, 1.0  # whatever the script makes of its numbers
     right = normalised(written(gold, scale))
-    as_list, clear = listed(answer)
     scores = [(0.0, 0.0)]
-    for reading, partly in (
-        (as_list, clear or (len(gold) > 1 and are_numbers(as_list[0]))),
-        (scaled((answer.strip(),)), True),
-    ):
+    whole = scaled((answer.strip(),))
+    for reading in (whole, *listed(answer)):
+        # Only a clear list, or numbers, can be partly right: commas and "and" in a sentence are words of it.
+        numbers = len(gold) > 1 and are_numbers(reading[0])
+        partly = not computed and (reading == whole or is_clear(answer) or numbers)
         for text in map(normalised, _texts(reading)):
             equal = float(text == right)
-            # Only a clear list, or numbers, can be partly right: commas and "and" in a sentence are words of it.
-            f1 = _bag_f1(set(text.split()), set(right.split())) if partly and not computed else equal
+            f1 = _bag_f1(set(text.split()), set(right.split())) if partly else equal
             scores.append((equal, round(f1, 2)))
     return max(scores)
 

@@ -78,6 +78,28 @@ def test_a_missing_file_is_named_with_its_origin(kind: str, root: Path) -> None:
     assert dataset_kind(kind).release in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [
+        ("mmqa", ("MMQA_train.jsonl.gz", "MMQA_texts.jsonl.gz", "MMQA_images.jsonl")),
+        ("scienceqa", ("problems.json", "pid_splits.json", "captions.json")),
+        ("mh", ("mmkg/Roarer/Node.xlsx", "mmkg/Roarer/Relations.xlsx")),
+        ("crisismmd", tuple(FILES["crisismmd"][0].replace("test", split) for split in ("train", "test"))),
+        ("vidoseek", ("rag_dataset.json", "img")),
+    ],
+)
+def test_all_missing_files_are_named_before_any_is_read(kind: str, missing: tuple[str, ...], root: Path) -> None:
+    for name in missing:
+        path = root / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for left in root.rglob("*"):
+        if left.is_file():
+            left.write_bytes(b"broken")
+    with pytest.raises(UserError) as refused:
+        opened(kind, root)
+    assert all(name in str(refused.value) for name in missing)
+
+
 @every
 @pytest.mark.parametrize("damage", ["truncated", "empty", "another form"])
 def test_a_damaged_file_is_named_in_one_line(kind: str, damage: str, root: Path) -> None:

@@ -151,14 +151,14 @@ def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:
     with pytest.raises(UserError, match=r"Relations.xlsx is not an .xlsx spreadsheet"):
         list(Mh.at(root).triples())
     (root / "mmkg" / "Roarer" / "Relations.xlsx").unlink()
-    with pytest.raises(UserError, match=r"missing data file .*Relations.xlsx"):
+    with pytest.raises(UserError, match=r"missing in .*Roarer/Relations.xlsx"):
         list(Mh.at(root).triples())
     write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER[:-1], [])
     with pytest.raises(UserError, match="has no column Type"):
         list(Mh.at(root).evaluate())
     shutil.rmtree(root / "mmkg")
     write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER, [])
-    with pytest.raises(UserError, match=r"missing folder .*mmkg"):
+    with pytest.raises(UserError, match=r"missing in .*mmkg"):
         list(Mh.at(root).corpus())
 
 

@@ -20,7 +20,7 @@ from experiments.jobs import plan_of
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.running.inputs import open_dataset
 
-COLUMNS = "index question hint A B C D answer category image source l2-category comment split".split()
+COLUMNS = "index question hint A B C D E answer category image source l2-category comment split".split()
 
 
 def encoded(red: int) -> str:
@@ -30,7 +30,7 @@ def encoded(red: int) -> str:
 
 
 def row(index: int, choices: str, answer: str, image: str | None = None, hint: str = "") -> dict[str, str]:
-    told = dict.fromkeys(COLUMNS, "") | dict(zip("ABCD", choices.split(), strict=False))
+    told = dict.fromkeys(COLUMNS, "") | dict(zip("ABCDE", choices.split(" "), strict=False))
     told |= {"index": str(index), "question": f"What is {index % 1000000}?", "answer": answer, "hint": hint}
     return told | {
         "image": encoded(index % 250) if image is None else image,
@@ -77,6 +77,24 @@ def test_a_question_with_one_row_is_rotated_in_the_same_way(tmp_path: Path) -> N
     whole = list(bench(write(tmp_path, *ROTATED)).evaluate())
     once = list(bench(write(tmp_path / "one", ROTATED[0], ROTATED[3])).evaluate())
     assert once == whole
+
+
+@pytest.mark.parametrize(
+    ("choices", "letter", "right", "count"),
+    [("2  3 4", "C", "3", 3), (" 2", "B", "2", 1), ("1 2 3 4 5", "E", "5", 5), ("1 2   5", "E", "5", 3)],
+)
+def test_the_answer_names_a_column_and_blank_ones_are_no_choices(
+    tmp_path: Path, choices: str, letter: str, right: str, count: int
+) -> None:
+    item, *rotations = bench(write(tmp_path, row(1, choices, letter))).evaluate()
+    assert (item.gold, len(item.question.choices), len(rotations)) == ((right,), count, count - 1)
+
+
+def test_a_blank_option_met_outside_does_not_move_the_label(shared_data: Path, tmp_path: Path) -> None:
+    if not (shared_data / "outside" / "mmbench_gap").exists():
+        pytest.skip("the folder is not there")
+    item, *_ = bench(shared_data / "outside" / "mmbench_gap").evaluate()
+    assert (item.gold, item.question.choices) == (("Three",), ("Two", "Three", "Four"))
 
 
 def test_a_picture_is_written_once_and_shared_by_the_rotations(tmp_path: Path) -> None:
