@@ -11,18 +11,17 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import httpx2
-
+from actors.backends.redaction import Redaction
 from actors.errors import WebError
+from actors.http_client import NoResponse, fetch, open_client
 from actors.messages import Hit, Kind, Source
 
 RESULTS = 10  # most results for one credit
 LANGUAGE = "en"  # of the benchmarks and prompts
-TIMEOUT_S, CONNECT_S = 20.0, 10.0
+TIMEOUT_S = 20.0
 AT_ONCE = 8  # searches that run at a time
 RETRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
@@ -53,6 +52,7 @@ class Serper:
     def __init__(self, url: str, key: str, key_env: str = "", pause_s: float = FIRST_PAUSE_S) -> None:
         self._url = url
         self._key = key.strip()
+        self._redaction = Redaction(self._key)
         self._key_env = key_env
         self._pause_s = pause_s
         self._free = asyncio.Semaphore(AT_ONCE)
@@ -67,59 +67,43 @@ class Serper:
         """
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise WebError(f"web search at {self._url} needs a key: export it as {self._key_env or 'a variable'}")
-        reason = ""
         async with self._free:
             for attempt in range(RETRIES + 1):
-                outcome = await self._attempt(query)
-                if not isinstance(outcome, _SearchFault):
+                outcome, wait_s = await self._attempt(query)
+                if not isinstance(outcome, str):
                     return outcome
-                reason = outcome.reason
                 if attempt < RETRIES:
-                    await asyncio.sleep(outcome.wait_s or min(self._pause_s * 2**attempt, LONGEST_PAUSE_S))
-        raise WebError(f"web search at {self._url} failed {RETRIES + 1} times: {reason}; try again later")
+                    await asyncio.sleep(wait_s or min(self._pause_s * 2**attempt, LONGEST_PAUSE_S))
+        raise WebError(f"web search at {self._url} failed {RETRIES + 1} times: {outcome}; try again later")
 
-    async def _attempt(self, query: str) -> Results | _SearchFault:
-        headers = {"X-API-KEY": self._key, "Content-Type": "application/json"}
-        content = json.dumps({"q": query, "num": RESULTS, "hl": LANGUAGE})
+    async def _attempt(self, query: str) -> tuple[Results | str, float]:
+        """Returns results, or the reason for their absence and the pause in seconds that the service asks for."""
+        body = json.dumps({"q": query, "num": RESULTS, "hl": LANGUAGE}).encode()
         try:
             # A client for each attempt: searches are rare, and no connection outlives its event loop.
-            async with (
-                asyncio.timeout(TIMEOUT_S),
-                httpx2.AsyncClient(timeout=httpx2.Timeout(TIMEOUT_S, connect=CONNECT_S)) as client,
-            ):
-                response = await client.post(self._url, content=content, headers=headers)
-        except TimeoutError:
-            return _SearchFault(f"no reply within {TIMEOUT_S:g} s")
-        except httpx2.RequestError as error:
-            return _SearchFault(f"{type(error).__name__}: {str(error) or 'no details'}")
+            async with open_client({"X-API-KEY": self._key}) as client:
+                status, headers, content = await fetch(client, "POST", self._url, body, TIMEOUT_S)
+        except NoResponse as error:
+            return self._redaction.line(str(error)), 0.0
+        text = self._redaction.text(content.decode(errors="replace"))
         try:
-            data = response.json()
-        except ValueError:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
             data = None
-        status = response.status_code
         if status == 200 and isinstance(data, dict):
-            return read_results(data)
-        text = str((data.get("message") if isinstance(data, dict) else response.text) or "no details")
-        text = " ".join(text.split()).replace(self._key, "[key]")[:QUOTED_CHARACTERS]
-        reason = f"HTTP {status}: {text}"
-        if status in (401, 402, 403) or (status == 400 and "credit" in text.lower()):
+            return read_results(data), 0.0
+        said = (data.get("message") if isinstance(data, dict) else text) or "no details"
+        reason = f"HTTP {status}: {self._redaction.line(str(said)[:QUOTED_CHARACTERS])}"
+        if status in (401, 402, 403) or (status == 400 and "credit" in reason.lower()):
             raise WebError(
                 f"web search at {self._url} refuses this key or has no credit for it ({reason}); check "
                 f"{self._key_env or 'the key'}"
             )
         if status == 400:  # the query is refused, as it would be every time
-            return []
+            return [], 0.0
         if status == 200 or status in (408, 425, 429) or status >= 500:
-            return _SearchFault(reason, _seconds(response.headers.get("retry-after")))
+            return reason, _seconds(headers.get("retry-after"))
         raise WebError(f"{self._url} is no web search ({reason})")
-
-
-@dataclass(frozen=True, slots=True)
-class _SearchFault:
-    """The reason for missing results, and the pause in seconds that the service asks for."""
-
-    reason: str
-    wait_s: float = 0.0
 
 
 def _seconds(retry_after: str | None) -> float:

@@ -1,132 +1,209 @@
-"""Stores completions on disk for every process and every later run: reads at once, writes in a thread.
+"""Stores completions on disk for every process of a machine and every later run, in an SQLite file of bounded size.
 
-A look-up takes some 10 us, less than a hand-over to a thread, so it happens in the event loop. A thread writes what has
-gathered in one short transaction several times a second. A killed process loses at most a quarter of a second's
-completions, and damages nothing.
+SQLite is in the standard library, needs no server, and its transactions survive killed processes. A look-up takes some
+10 us and a write some 50 us, so both happen in the event loop. Where another process has locked the file for longer, a
+completion counts as not found, or is not kept. The oldest completions go first.
 
 A disk that fails stops no run: the failure is logged once, with its remedy, and the run goes on without the disk.
+
+SQLite's write-ahead log works on one machine only. In a folder on a network file system each machine therefore has a
+separate file, named after it, with a separate bound; machines share nothing.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import platform
 import sqlite3
-import threading
 import time
-from contextlib import closing
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
-from actors.completions.completion_file import DISK_ERRORS, file_name, find, is_busy, open_file, remedy, storable, write
+import psutil
+
 from actors.messages import Completion
 
 log = logging.getLogger(__name__)
 
-GATHER_S = 0.25
-WRITER_PATIENCE_S = 30.0
-READER_PATIENCE_S = 0.05  # it blocks the event loop; after that, the completion counts as not found
+# Raise VERSION whenever the table or the content of its keys changes: older files then start anew.
+APPLICATION, VERSION = 0x41474F52, 3
+SCHEMA = "CREATE TABLE completions (key BLOB PRIMARY KEY, value BLOB NOT NULL)"
+EVICT = "DELETE FROM completions WHERE rowid <= (SELECT min(rowid) + (max(rowid) - min(rowid)) / 20 FROM completions)"
+
+OPENING_PATIENCE_S = 30.0
+PATIENCE_MS = 50  # it blocks the event loop
+# SQLite's module decodes a damaged file's names into UnicodeError, and its lengths into MemoryError.
+DISK_ERRORS = (OSError, sqlite3.Error, UnicodeError, MemoryError)
+LOG_BYTES = 16_000_000
+VALUE_BYTES = 200_000_000  # of a completion; a damaged or foreign value must not fill the memory
+LOCAL = frozenset("apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs ntfs overlay ramfs reiserfs tmpfs xfs zfs".split())
 
 
 class CompletionStore:
-    """Shares completions among all processes of a machine: what one has `put`, every other can `get` soon after.
-
-    For one thread at a time, besides the store's own writer.
-    """
+    """Shares completions among all processes of a machine: what one has `put`, every other can `get`."""
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
-        self._limit = limit_bytes
-        self._lock = threading.Lock()
-        self._gathered: dict[bytes, Completion] = {}
-        self._in_writing: dict[bytes, Completion] = {}
-        self._used: dict[bytes, int] = {}
-        self._left_out = False
-        self._work = threading.Event()
-        self._closing = threading.Event()
-        self._reader: sqlite3.Connection | None = None
-        self._writer: threading.Thread | None = None
-        self._writable = limit_bytes > 0
         self._path = Path(folder)
+        self._db: sqlite3.Connection | None = None
+        self._writable = limit_bytes > 0
         if limit_bytes > 0:
             try:
                 self._path.mkdir(parents=True, exist_ok=True)
                 self._path /= file_name(self._path)
-                self._reader = open_file(self._path, READER_PATIENCE_S)
+                self._db = _open(self._path)
+                most = limit_bytes // _number(self._db, "page_size")
+                if _number(self._db, f"max_page_count = {most}") > most:
+                    raise sqlite3.DatabaseError("it is larger than completions.disk_gb")
             except DISK_ERRORS as error:
                 self._give_up(error)
 
     def get(self, key: bytes) -> Completion | None:
         """Returns the completion under `key`, without an id."""
-        completion = self._gathered.get(key) or self._in_writing.get(key)
-        if completion is not None or self._reader is None:
-            return completion
-        try:
-            completion = find(self._reader, key)
-        except DISK_ERRORS as error:
-            if not is_busy(error):
-                self._give_up(error)
-                self._stop_reading()
+        if self._db is None:
             return None
-        if completion is not None:
-            self._gather(key)
-        return completion
+        try:
+            row = self._db.execute("SELECT value FROM completions WHERE key = ?", (key,)).fetchone()
+            return None if row is None else _unpacked(key, row[0])
+        except DISK_ERRORS as error:
+            if not _is_busy(error):
+                self._give_up(error)
+                self.close()
+            return None
 
     def put(self, key: bytes, completion: Completion) -> None:
-        """Writes a completion soon, unless there is one; numbers that no file can hold leave it out."""
-        if storable(completion):
-            self._gather(key, completion)
-        elif not self._left_out:
-            self._left_out = True
-            log.warning("a completion has counts of tokens that no file can hold; it is not stored on disk")
+        """Writes a completion, unless there is one."""
+        if self._db is None or not self._writable:
+            return
+        row = key, _packed(key, completion)
+        try:
+            try:
+                self._db.execute("INSERT OR IGNORE INTO completions VALUES (?, ?)", row)
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_FULL:
+                    raise
+                self._db.execute(EVICT)
+                self._db.execute("INSERT OR IGNORE INTO completions VALUES (?, ?)", row)
+            if os.path.getsize(f"{self._path}-wal") > LOG_BYTES:
+                # While others write, SQLite's own attempts to restart the log can fail for long.
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except DISK_ERRORS as error:
+            if not _is_busy(error):
+                self._give_up(error)
 
     def close(self) -> None:
-        """Writes all completions that were put. Later ones are dropped, and `get` returns None from then on."""
-        self._closing.set()
-        self._work.set()
-        if self._writer is not None:
-            self._writer.join()
-        self._writable = False
-        self._stop_reading()
-
-    def _gather(self, key: bytes, completion: Completion | None = None) -> None:
-        if not self._writable:
-            return
-        with self._lock:
-            if completion is None:
-                self._used[key] = time.time_ns()
-            else:
-                self._gathered[key] = completion
-        if self._writer is None:
-            self._writer = threading.Thread(target=self._keep_writing, name="completions", daemon=True)
-            self._writer.start()
-        self._work.set()
-
-    def _keep_writing(self) -> None:
-        try:
-            with closing(open_file(self._path, WRITER_PATIENCE_S)) as db:
-                closed = False
-                while not closed:
-                    self._work.wait()
-                    self._closing.wait(GATHER_S)
-                    self._work.clear()
-                    closed = self._closing.is_set()
-                    with self._lock:
-                        # In this order, so that `get` finds each in one of the two.
-                        self._in_writing, used = self._gathered, self._used
-                        self._gathered, self._used = {}, {}
-                    write(db, self._path, self._in_writing, used, self._limit)
-                    self._in_writing = {}
-        # Any error: the end of the writer is logged, and completions that wait for it do not fill the memory.
-        except Exception as error:
-            self._give_up(error)
-            self._gathered, self._in_writing, self._used = {}, {}, {}
+        """Closes the file. Later completions are dropped, and `get` returns None from then on."""
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
 
     def _give_up(self, error: Exception) -> None:
         """Ends writing and logs the reason, once. Reading goes on."""
-        with self._lock:
-            first, self._writable = self._writable, False
-        if first:
-            log.warning("completions are no longer stored on disk: %s: %s; %s", self._path, error, remedy(error))
+        if self._writable:
+            self._writable = False
+            log.warning("completions are no longer stored on disk: %s: %s; %s", self._path, error, _remedy(error))
 
-    def _stop_reading(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
+
+def file_name(folder: Path, mounts: Mapping[str, str] | None = None) -> str:
+    """Returns the file's name, which has the machine's where `folder` may be on a network.
+
+    `mounts` maps mount points to types of file systems.
+    """
+    if mounts is None:
+        mounts = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
+    resolved = folder.resolve()
+    kind = next((mounts[str(place)] for place in (resolved, *resolved.parents) if str(place) in mounts), "")
+    return "completions.sqlite" if kind.lower() in LOCAL else f"completions-{platform.node()}.sqlite"
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Opens the file, and makes it first where it is missing or of an older version.
+
+    Processes that make a new file at once can find it busy although SQLite has waited, hence the loop.
+    """
+    deadline = time.monotonic() + OPENING_PATIENCE_S
+    while True:
+        db = sqlite3.connect(path, timeout=OPENING_PATIENCE_S, isolation_level=None, check_same_thread=False)
+        try:
+            _prepare(db)
+            db.execute(f"PRAGMA busy_timeout = {PATIENCE_MS}")
+            return db
+        except BaseException as error:
+            db.close()
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA trusted_schema = OFF")
+    made = [sql for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+    application, version = _number(db, "application_id"), _number(db, "user_version")
+    if (made or version) and application != APPLICATION:
+        raise sqlite3.DatabaseError("the file belongs to another program")
+    if version > VERSION:
+        raise sqlite3.DatabaseError("a newer version of this program made the file")
+    if version == VERSION and made != [SCHEMA]:
+        raise sqlite3.DatabaseError("the file has triggers or views")
+    if version < VERSION and db.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+        raise sqlite3.DatabaseError("its file system has no shared memory")
+    db.execute("PRAGMA synchronous = NORMAL")  # a power cut can lose the last transactions, a killed process none
+    if version < VERSION:
+        db.execute("BEGIN IMMEDIATE")
+        if _number(db, "user_version") < VERSION:  # no other process was quicker
+            db.execute("DROP TABLE IF EXISTS completions")
+            db.execute(SCHEMA)
+            db.execute(f"PRAGMA application_id = {APPLICATION}")
+            db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute("COMMIT")
+
+
+def _packed(key: bytes, c: Completion) -> bytes:
+    """Returns a completion as compressed JSON, which preserves all digits; zlib's checksum shows damage."""
+    values = key.hex(), c.text, c.prompt_tokens, c.completion_tokens, c.stop, c.error, c.tokens
+    return zlib.compress(json.dumps(values, separators=(",", ":")).encode(), level=1)
+
+
+def _unpacked(key: bytes, value: bytes) -> Completion:
+    """Raises sqlite3.DatabaseError for a value that is damaged, or of another key."""
+    try:
+        unpacking = zlib.decompressobj()
+        found, text, prompt, reply, stop, error, tokens = json.loads(unpacking.decompress(value, VALUE_BYTES))
+        if found != key.hex() or not unpacking.eof:
+            raise ValueError
+        pairs = tuple((str(piece), float(chance)) for piece, chance in tokens)
+        return Completion("", str(text), int(prompt), int(reply), stop=str(stop), error=str(error), tokens=pairs)
+    except (zlib.error, ValueError, TypeError, OverflowError, RecursionError) as damage:
+        raise sqlite3.DatabaseError("the file is damaged") from damage
+
+
+def _number(db: sqlite3.Connection, pragma: str) -> int:
+    return int(db.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+def _code(error: BaseException) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _is_busy(error: BaseException) -> bool:
+    """True where another process locked the file for longer than this one waits."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _remedy(error: Exception) -> str:
+    """Returns advice to the user for an error of the file."""
+    if _is_busy(error):
+        return "another process has locked it: end that process"
+    if _code(error) == sqlite3.SQLITE_FULL:
+        return "make room there, or lower completions.disk_gb"
+    if isinstance(error, OSError) or _code(error) in (
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+    ):
+        return "make the folder writable, or choose another with cache=<folder>"
+    if _code(error) == sqlite3.SQLITE_IOERR:
+        return "check that disk, or choose another with cache=<folder>"
+    return "delete or move the file, and the next run makes a new one"

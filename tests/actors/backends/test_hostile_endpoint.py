@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import gzip
 import json
-import logging
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,9 +20,8 @@ from actors.backends.model_settings import DeclaredAbilities, ModelSettings
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.redaction import LINE_CHARACTERS, Redaction
 from actors.completions.cache import CachedModel, Reuse
-from actors.completions.completion_store import CompletionStore
 from actors.errors import ModelGone
-from actors.messages import Completion, Request
+from actors.messages import Request
 from tests.support.endpoint import Asked, Server, Told, completion
 
 HOST = "127.0.0.1"
@@ -154,35 +152,3 @@ async def test_a_reply_longer_than_any_is_cut_as_for_its_length() -> None:
     async with endpoint(Told(completion("ab " * 500_000))) as model:
         reply = await model.complete(REQUEST)
     assert (len(reply.text), reply.stop) == (1_000_000, "length")
-
-
-def test_what_no_file_can_hold_is_said_once_and_others_are_kept(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    store = CompletionStore(str(tmp_path), 10**8)
-    for number in range(3):
-        store.put(bytes([number]), Completion("", "no", prompt_tokens=2**63))
-    store.put(b"good", Completion("", "yes", prompt_tokens=1))
-    store.close()
-    assert caplog.text.count("no file can hold") == 1
-    again = CompletionStore(str(tmp_path), 10**8)
-    kept = again.get(b"good")
-    assert kept is not None
-    assert kept.text == "yes"
-    assert again.get(b"\0") is None
-    again.close()
-
-
-def test_a_writer_never_ends_without_a_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: object) -> None:
-        raise OverflowError("something new")
-
-    monkeypatch.setattr("actors.completions.completion_store.write", fail)
-    store = CompletionStore(str(tmp_path), 10**8)
-    store.put(b"k", Completion("", "yes"))
-    store.close()
-    assert "no longer stored on disk" in caplog.text
-    assert "something new" in caplog.text
