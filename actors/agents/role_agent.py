@@ -151,7 +151,7 @@ class RoleAgent:
             if turn.task and not turn.task.answers
             else dict(probable).get(FieldKind.ANSWER, confidence),
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
-            error=error or _unread(unread, responses[-1].completion.error),
+            error=error or _unread(unread, responses[-1].completion),
             heard=tuple(heard.message.id for heard in turn.heard),
             cut=responses[-1].cut,
             seed=turn.seed,
@@ -222,7 +222,8 @@ class _Response:
         return read(form, self.completion.text, self.completion.stop == "length", among)
 
 
-def _unread(faults: Sequence[FieldFault], ended: str) -> str:
+def _unread(faults: Sequence[FieldFault], completion: Completion) -> str:
+    ended = completion.error or ("" if completion.text.strip() else "the reply was empty")
     reasons = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in faults)
     return f"{reasons} ({one_line(ended)})" if reasons and ended else reasons
 

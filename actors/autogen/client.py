@@ -24,14 +24,15 @@ from actors.backends.model_choice import ModelChoice
 from actors.errors import ModelError
 from actors.messages import Completion, Request, Usage, derive_seed
 from actors.models import Model
+from actors.prompting.reply_text import spoken
 from actors.prompting.tool_text import FORMAT, ToolText, parse_calls, tools_part
 from actors.settings import AgentSettings
 
 # For estimates: the tokenizer is in the model's process.
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_PICTURE = 256
-# Models tend to put JSON into a code fence.
-_FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
+_OPENING, _OBJECT = re.compile(r"[{\[]"), re.compile(r"\{")
+_DECODER, _ATTEMPTS = json.JSONDecoder(), 1000
 
 
 class CannotAnswer(RuntimeError):
@@ -244,19 +245,29 @@ def _listed(tools: Sequence[Tool | ToolSchema], choice: Tool | Literal["auto", "
 
 
 def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:
-    """The JSON of a reply, without a fence. Raises CannotAnswer for other text, or JSON that does not fit."""
-    fenced = _FENCED.match(text.strip())
-    text = fenced[1] if fenced else text.strip()
-    try:
-        if isinstance(schema, type):
-            schema.model_validate_json(text)
-        else:
-            json.loads(text)
-    # First, since it is a ValueError too.
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise CannotAnswer(f"the reply does not fit {schema}: {where + ': ' if where else ''}{first['msg']}") from error
-    except ValueError as error:
-        raise CannotAnswer(f"the reply is not the required JSON ({error})") from error
-    return text
+    """Returns the last JSON in a reply that fits, whatever surrounds it: thoughts, a fence, a sentence.
+
+    Raises:
+        CannotAnswer: there is none.
+    """
+    reason, fitting, at = "there is no object in it", "", 0
+    opening = _OPENING if isinstance(schema, type) else _OBJECT
+    for _ in range(_ATTEMPTS if spoken(text) else 0):  # thoughts alone are no reply
+        if (begin := opening.search(text, at)) is None:
+            break
+        at = begin.end()
+        try:
+            _, end = _DECODER.raw_decode(text, begin.start())
+            found, at = text[begin.start() : end], end
+            if isinstance(schema, type):
+                schema.model_validate_json(found)
+            fitting = found
+        except ValidationError as error:  # first, since it is a ValueError too
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            reason = f"it does not fit {schema}: {where + ': ' if where else ''}{first['msg']}"
+        except (ValueError, RecursionError) as error:
+            reason = str(error)
+    if not fitting:
+        raise CannotAnswer(f"the reply is not the required JSON ({reason})")
+    return fitting

@@ -77,8 +77,14 @@ class LazyEndpoint:
         # A client's connections belong to the loop that opened them, and AutoGen teams may run in several loops.
         if self._started is None or self._loop is not loop:
             self._loop, self._started = loop, loop.create_task(self._start())
-        # Shielded: a cancelled request must not cancel the start for the others.
-        return await asyncio.shield(self._started)
+        started = self._started
+        try:
+            # Shielded: a cancelled request must not cancel the start for the others.
+            return await asyncio.shield(started)
+        except ValueError:
+            if self._started is started:
+                self._started = None  # an endpoint that is down now is asked again by the next request
+            raise
 
     async def close(self) -> None:
         """Closes the connections; the next request opens them again."""

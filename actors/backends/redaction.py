@@ -7,6 +7,7 @@ hexadecimal digits survive the decoding and are searched as well.
 from __future__ import annotations
 
 import base64
+import html
 import re
 
 from actors.prompting.safe_text import one_line
@@ -15,6 +16,7 @@ KEY = "[key]"
 LINE_CHARACTERS = 600
 # A shorter key is a word such as EMPTY, for an endpoint that needs none, and may occur in replies.
 KEY_CHARACTERS = 12
+_TAG, _MARKS = re.compile(r"<[^<>]*>"), re.compile(r"[\W_]+")
 # Invisible characters, which parsing removes: between a key's characters they would hide it.
 _UNSEEN = "[\0\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad]*"
 
@@ -28,8 +30,18 @@ class Redaction:
         self._pattern = re.compile("|".join([_UNSEEN.join(map(_letter, key)), *_encoded(key)])) if self._long else None
 
     def text(self, text: str) -> str:
-        """Returns the text without the key, in linear time."""
-        return self._pattern.sub(KEY, text) if self._pattern else text
+        """Returns the text without the key, in linear time.
+
+        Readers remove tags and marks later: of a text in which these split the key, nothing is kept.
+        """
+        if not self._pattern:
+            return text
+        text = self._pattern.sub(KEY, text)
+        for size in range(len(self._key) - 1, KEY_CHARACTERS - 1, -1):
+            if text.endswith(self._key[:size]):  # cut off within the key
+                return text[:-size] + KEY
+        bare = _bare(self._key)
+        return KEY if bare in _bare(text) or bare in _bare(html.unescape(_TAG.sub("", text))) else text
 
     def line(self, text: str) -> str:
         """Returns one line of bounded length without the key, even where its middle is starred out."""
@@ -41,6 +53,11 @@ class Redaction:
 
     def _reveals(self, word: str) -> bool:
         return "***" in word or (self._long and (self._key[:6] in word or self._key[-4:] in word))
+
+
+def _bare(text: str) -> str:
+    """The letters and digits of a text alone."""
+    return _MARKS.sub("", text)
 
 
 def _letter(letter: str) -> str:

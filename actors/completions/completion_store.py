@@ -123,6 +123,8 @@ def _open(path: Path) -> sqlite3.Connection:
 
     Processes that make a new file at once can find it busy although SQLite has waited, hence the loop.
     """
+    if path.exists() and not path.is_file():
+        raise sqlite3.DatabaseError("it is no plain file")
     deadline = time.monotonic() + OPENING_PATIENCE_S
     while True:
         db = sqlite3.connect(path, timeout=OPENING_PATIENCE_S, isolation_level=None, check_same_thread=False)
@@ -139,14 +141,16 @@ def _open(path: Path) -> sqlite3.Connection:
 
 def _prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA trusted_schema = OFF")
-    made = [sql for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
+    made = db.execute("SELECT type, sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 9").fetchall()
     application, version = _number(db, "application_id"), _number(db, "user_version")
-    if (made or version) and application != APPLICATION:
-        raise sqlite3.DatabaseError("the file belongs to another program")
-    if version > VERSION:
+    if version > VERSION and application == APPLICATION:
         raise sqlite3.DatabaseError("a newer version of this program made the file")
-    if version == VERSION and made != [SCHEMA]:
-        raise sqlite3.DatabaseError("the file has triggers or views")
+    # A cache may come from anybody: no trigger, view or computed column of another schema ever runs.
+    older = version < VERSION and all(kind in ("table", "index") for kind, _ in made)
+    ours = application == APPLICATION and (older or made == [("table", SCHEMA)])
+    if (made or version) and not ours:
+        raise sqlite3.DatabaseError("the file belongs to another program, or was changed by one")
     if version < VERSION and db.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise sqlite3.DatabaseError("its file system has no shared memory")
     db.execute("PRAGMA synchronous = NORMAL")  # a power cut can lose the last transactions, a killed process none

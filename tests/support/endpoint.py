@@ -47,8 +47,8 @@ class Server:
         self._serving: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[Server]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def running(self, port: int = 0) -> AsyncIterator[Server]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", port)
         self.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         try:
             yield self

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
@@ -147,8 +149,29 @@ async def test_json_is_asked_for_in_words_and_checked() -> None:
     assert '"people"' in model.requests[0].own
     with pytest.raises(CannotAnswer, match=r"does not fit .*people"):
         await ModelClient(Scripted('{"name": "Tarn"}')).create(ASK, json_output=Town)
-    with pytest.raises(CannotAnswer, match="JSON"):
-        await ModelClient(Scripted("Tarn")).create(ASK, json_output=True)
+    for reply in ("Tarn", "[1]", '<think>Is it {"name": "Tarn"}'):
+        with pytest.raises(CannotAnswer, match="JSON"):
+            await ModelClient(Scripted(reply)).create(ASK, json_output=True)
+
+
+class Choice(BaseModel):
+    answer: str
+
+
+OUTSIDE = Path("../shared/data/outside/json_output_of_thinking_models.txt")
+SURROUNDED = [
+    'As in [1], {"answer": "A"} is wrong. So: {"answer":"D"}.',
+    '[THINK]A?[/THINK]Here it is:\n```json\n{"answer":"D"}\n```\nAnything else?',
+    '{"answer":"D"} See [2].',
+    *(OUTSIDE.read_text(encoding="utf-8").split("\n---\n") if OUTSIDE.exists() else ()),
+]
+
+
+@pytest.mark.parametrize("output", [True, Choice])
+@pytest.mark.parametrize("reply", SURROUNDED)
+async def test_json_is_found_between_thoughts_and_sentences(reply: str, output: Any) -> None:
+    created = await ModelClient(Scripted(reply)).create(ASK, json_output=output)
+    assert created.content == '{"answer":"D"}'
 
 
 async def test_a_model_that_cannot_answer_raises_and_says_why() -> None:
@@ -268,10 +291,21 @@ async def test_an_endpoint_in_a_file_finds_its_key_in_the_environment(monkeypatc
         await client.model.close()
 
 
-async def test_an_endpoint_that_is_not_there_is_an_error_that_says_so() -> None:
-    choice = ModelChoice(kind="openai", settings={"base_url": "http://127.0.0.1:9/v1", "name": "m", "retries": 0})
-    with pytest.raises(CannotAnswer, match=r"http://127\.0\.0\.1:9/v1"):
-        await ModelClient(choice.model()).create(ASK)
+async def test_an_endpoint_that_is_not_there_is_an_error_until_it_is() -> None:
+    async def reply(_: Asked) -> Told:
+        return Told({"choices": [{"message": {"content": REPLY}, "finish_reason": "stop"}]})
+
+    server = Server(reply)
+    async with server.running():
+        pass
+    settings = {"base_url": server.base_url, "name": "m", "retries": 0}
+    model = ModelChoice(kind="openai", settings=settings).model()
+    with pytest.raises(CannotAnswer, match=re.escape(server.base_url)):
+        await ModelClient(model).create(ASK)
+    async with server.running(int(server.base_url.split(":")[2].split("/")[0])):
+        assert (await ModelClient(model).create(ASK)).content == REPLY
+        assert isinstance(model, LazyEndpoint)
+        await model.close()
 
 
 async def test_an_assistant_with_a_tool_asks_again_with_what_the_tool_returned() -> None:

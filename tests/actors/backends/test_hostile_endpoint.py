@@ -16,6 +16,7 @@ import pytest
 from pydantic import SecretStr
 
 from actors import http_client
+from actors.backends import openai_reply
 from actors.backends.model_settings import DeclaredAbilities, ModelSettings
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.redaction import LINE_CHARACTERS, Redaction
@@ -68,6 +69,29 @@ async def test_a_key_that_json_escapes_is_in_no_reply_and_no_cache(echo: str, st
     assert "[key]" in reply
     assert KEY not in reply
     assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+SPLIT = {
+    "tags": f"{KEY[:5]}<b></b>{KEY[5:]}",
+    "attributes": f"{KEY[:5]}<i class='x1'>{KEY[5:9]}</i>{KEY[9:]}",
+    "emphasis": f"{KEY[:5]}**{KEY[5:9]}**`{KEY[9:]}`",
+    "lines": f"{KEY[:9]}\n\n{KEY[9:]}",
+    "entities": f"&#{ord(KEY[0])};<b></b>{KEY[1:]}",
+}
+
+
+@pytest.mark.parametrize("split", SPLIT.values(), ids=SPLIT.keys())
+async def test_a_key_that_marks_split_is_in_no_reply(split: str) -> None:
+    async with endpoint(Told(completion(f"Answer: {split}"))) as model:
+        assert (await model.complete(REQUEST)).text == "[key]"
+
+
+async def test_no_cut_leaves_a_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_reply, "REPLY_CHARACTERS", 30)
+    async with endpoint(Told(completion(f"Answer: {KEY} is it"))) as model:
+        assert KEY[:6] not in (await model.complete(REQUEST)).text
+    async with endpoint(Told(completion(f"Answer: {KEY[:20]}", "length"))) as model:
+        assert (await model.complete(REQUEST)).text == "Answer: [key]"
 
 
 @pytest.mark.parametrize("text", ["refusal", "content", "message"])
