@@ -252,7 +252,7 @@ def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:
     """
     reason, fitting, at = "there is no object in it", "", 0
     opening = _OPENING if isinstance(schema, type) else _OBJECT
-    for _ in range(_ATTEMPTS if spoken(text) else 0):  # thoughts alone are no reply
+    for _ in range(_ATTEMPTS if spoken(text, lambda _: False) else 0):  # thoughts alone are no reply
         if (begin := opening.search(text, at)) is None:
             break
         at = begin.end()

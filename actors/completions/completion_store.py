@@ -38,7 +38,7 @@ PATIENCE_MS = 50  # it blocks the event loop
 # SQLite's module decodes a damaged file's names into UnicodeError, and its lengths into MemoryError.
 DISK_ERRORS = (OSError, sqlite3.Error, UnicodeError, MemoryError)
 LOG_BYTES = 16_000_000
-VALUE_BYTES = 200_000_000  # of a completion; a damaged or foreign value must not fill the memory
+VALUE_BYTES = 64_000_000  # of a completion; a damaged or foreign value must not fill the memory
 LOCAL = frozenset("apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs ntfs overlay ramfs reiserfs tmpfs xfs zfs".split())
 
 
