@@ -27,22 +27,26 @@ class DefenceSettings:
 class SystemSettings:
     """Settings of the systems of other papers; the defaults are theirs where they have one."""
 
-    context: Literal["own", "retrieved"] = "own"
+    context: Literal["own", "retrieved"] = setting(
+        "own", when="methods=sp|cot|self_correction|ccot|ddcot|mad|bdog_debate|bdog_graph|bdog"
+    )
     """Evidence of SP, CoT, Self-Correction, CCoT, DDCoT, MAD and BDoG: a question's own hint and picture, or also the
     evidence that was retrieved for it."""
-    reader_sees: bool = False
+    reader_sees: bool = setting(False, when="methods=echosight")
     """EchoSight: shows pictures to the model that answers, which in the paper reads the section alone."""
-    rounds: int = setting(3, at_least=1, at_most=100)
+    rounds: int = setting(3, at_least=1, at_most=100, when="methods=bdog_debate|bdog")
     """BDoG: most rounds of a debate (the authors' code: 2)."""
-    epsilon: int | None = setting(0, at_least=0)
+    epsilon: int | None = setting(0, at_least=0, when="methods=bdog")
     """BDoG: largest distance between the blueprint graphs of two rounds that ends a debate (null: none does, as in the
     authors' code)."""
-    blueprints: str | None = setting(None, outside=bool)
+    blueprints: str | None = setting(None, outside=bool, when="methods=bdog_graph|bdog")
     """BDoG: JSON file of first blueprint graphs by question id, as GPT-4 or Gemini wrote them (null: drawn anew)."""
-    consistency: Literal["answers", "summaries", "majority"] = "answers"
+    consistency: Literal["answers", "summaries", "majority"] = setting(
+        "answers", when="methods=hm_rag_no_vector|hm_rag_no_graph|hm_rag_no_web|hm_rag_no_decomposition|hm_rag"
+    )
     """HM-RAG: agreement at which the light model merges the answers: equal `answers`, or `summaries` of which any two
     are alike (Eqs. 13 and 14). With `majority` an answer of two agents is final, as in the authors' code."""
-    paths: int = setting(5, at_least=1, at_most=1_000)
+    paths: int = setting(5, at_least=1, at_most=1_000, when="methods=mh_perceptive|mh_offline|mh_dfs|mh_mmkg")
     """MH-MMKG: most paths through a knowledge graph to answer with (alpha)."""
 
 
@@ -93,7 +97,6 @@ class Method:
     needs_graph: whether a graph is learned first; `learner` names the variant of a learned method itself.
     needs_calibration: whether it watches unlabelled discussions first.
     needs_library: whether it searches itself, instead of reading the evidence that is retrieved for every question.
-    reads: names of the settings of `systems` that count for it.
     """
 
     name: str
@@ -105,7 +108,6 @@ class Method:
     needs_calibration: bool = False
     needs_library: bool = False
     learner: str = ""
-    reads: tuple[str, ...] = ()
 
 
 def system(
@@ -113,7 +115,6 @@ def system(
     description: str,
     make: Callable[[MethodContext], Topology],
     roles: tuple[Role, ...] = (),
-    reads: tuple[str, ...] = (),
 ) -> Method:
     """Makes a method with its own searches, and its own agents in place of the team."""
-    return Method(name, description, make, roles, asks_team=False, needs_library=True, reads=reads)
+    return Method(name, description, make, roles, asks_team=False, needs_library=True)

@@ -11,14 +11,15 @@ from dataclasses import asdict, fields, is_dataclass, replace
 from typing import Any
 
 from actors.errors import UserError
-from actors.lookup import installed, is_reference
+from actors.lookup import installed, is_reference, near_miss
 from actors.settings import WHEN
 from experiments.config.config import Config
-from experiments.config.layers import judge_model, model_of_role
+from experiments.config.layers import PREFIXES, judge_model, model_of_role
 from experiments.config.loading import Overrides
 from experiments.config.references import flat
+from experiments.config.setting_groups import TopologySettings
 from experiments.planning.plan import Plan
-from topologies.catalogue import METHODS, find_methods
+from topologies.catalogue import find_methods
 
 # Values of a sweep's trial, and its plan.
 Varied = tuple[Mapping[str, Any], Plan]
@@ -81,9 +82,18 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
 def idle(plan: Plan, key: str) -> str | None:
     """The first condition that keeps a setting from having an effect in a run, in words; None where it counts."""
     for group, siblings, condition in _conditions(plan.config, key):
-        if reason := _unmet(plan, key, group, siblings, condition):
+        if reason := _unmet(plan, group, siblings, condition):
             return reason
-    return None
+    return _without_agent(plan.config.topology, key)
+
+
+def _without_agent(topology: TopologySettings, key: str) -> str | None:
+    """The reason for a setting of a role of the team that the team does not have."""
+    team = [*(f"text_{name}" for name in topology.text), *(f"visual_{name}" for name in topology.visual)]
+    role = key.split(".")[1] if key.startswith("roles.") else ""
+    if not role.startswith(PREFIXES) or role in team:
+        return None
+    return f"no agent of this run has the role {role}.{near_miss(role, team)} The team has {', '.join(team)}"
 
 
 def _conditions(config: Config, key: str) -> Iterator[tuple[str, Mapping[str, Any], str]]:
@@ -116,14 +126,8 @@ def _overridden(config: Config, key: str) -> Any:
     return None
 
 
-def _unmet(plan: Plan, key: str, group: str, siblings: Mapping[str, Any], condition: str) -> str | None:
+def _unmet(plan: Plan, group: str, siblings: Mapping[str, Any], condition: str) -> str | None:
     """The condition in words where a plan does not meet it."""
-    if condition == "read_by_methods":
-        name = key.rpartition(".")[2]
-        if not plan.all_ours or any(name in method.reads for method in plan.methods):
-            return None
-        able = ", ".join(method.name for method in METHODS if name in method.reads)
-        return f"none of the methods reads it; name one that does ({able}), or leave it out"
     if condition in FACTS:
         return None if getattr(plan, condition) else f"{FACTS[condition]}; leave it out"
     name, _, allowed = condition.partition("=")

@@ -215,9 +215,8 @@ def _triples(graph: Blueprint, side: int | None = None) -> tuple[Given, ...]:
 
 
 DEBATE, GRAPH = partial(Bdog, graph=False), partial(Bdog, debate=False)
-READS = ("context", "blueprints", "rounds", "epsilon")
 METHODS = (
-    system("bdog_debate", "debate of proponent, opponent and moderator", DEBATE, ROLES, ("context", "rounds")),
-    system("bdog_graph", "a blueprint graph, and the answer from it", GRAPH, (SOLO,), ("context", "blueprints")),
-    system("bdog", "debate on a blueprint graph, until it no longer changes", Bdog, (SOLO, *ROLES), READS),
+    system("bdog_debate", "debate of proponent, opponent and moderator", DEBATE, ROLES),
+    system("bdog_graph", "a blueprint graph, and the answer from it", GRAPH, (SOLO,)),
+    system("bdog", "debate on a blueprint graph, until it no longer changes", Bdog, (SOLO, *ROLES)),
 )

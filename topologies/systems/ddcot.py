@@ -119,5 +119,4 @@ METHOD = system(
     "sub-questions answered from words or from the picture, then put together, without retrieval",
     DDCoT,
     (REASONER, RECOGNISER),
-    ("context",),
 )

@@ -256,8 +256,7 @@ def stated(triple: Triple) -> Source:
 
 
 def _variant(name: str, description: str, *bases: str, decompose: bool = True, decide: bool = True) -> Method:
-    reads = ("consistency",) if decide and len(bases) != 1 else ()
-    return system(name, description, lambda context: HmRag(context, bases or BASES, decompose, decide), ROLES, reads)
+    return system(name, description, lambda context: HmRag(context, bases or BASES, decompose, decide), ROLES)
 
 
 METHODS = (

@@ -99,4 +99,4 @@ class Debate(System):
         return await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True)
 
 
-METHOD = system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES, ("context",))
+METHOD = system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES)

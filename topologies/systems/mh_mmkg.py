@@ -317,7 +317,4 @@ def _with_file(pictures: Sequence[Source]) -> tuple[Source, ...]:
     return tuple(picture for picture in pictures if picture.image is not None)
 
 
-METHODS = tuple(
-    system(name, setting.description, MhMmkg, ROLES, ("paths",) if setting.knowledge == "searched" else ())
-    for name, setting in SETTINGS.items()
-)
+METHODS = tuple(system(name, setting.description, MhMmkg, ROLES) for name, setting in SETTINGS.items())

@@ -173,6 +173,5 @@ METHODS = (
         "echosight",
         "sections of visually retrieved documents, reranked; the best one is read",
         EchoSight,
-        reads=("reader_sees",),
     ),
 )

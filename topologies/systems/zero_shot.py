@@ -107,7 +107,7 @@ class SelfCorrection(System):
 
 
 METHODS = tuple(
-    system(name, f"{description}, without retrieval", make, (SOLO,), ("context",))
+    system(name, f"{description}, without retrieval", make, (SOLO,))
     for name, description, make in (
         ("sp", "one agent answers at once", partial(Direct, task=DIRECT)),
         ("cot", "one agent answers step by step", partial(Direct, task=STEP_BY_STEP)),

@@ -64,6 +64,8 @@ def notes(*arguments: str) -> list[str]:
         (["retrieval.web=none"], "retrieval.web"),
         (["retrieval.web_file=x", "methods=[hm_rag]"], "retrieval.web_file"),
         (["systems.paths=9"], "systems.paths"),
+        (["roles.text_critc.instruction=hi"], "roles.text_critc.instruction"),
+        (["roles.visual_critics.form=[{name: Doubt}]"], "roles.visual_critics.form"),
         (["methods=[single]", "systems.epsilon=3"], "systems.epsilon"),
         (["methods=[hm_rag_vector]", "systems.consistency=majority"], "systems.consistency"),
         (["defence.dropped=2"], "defence.dropped"),
@@ -98,6 +100,8 @@ def test_a_setting_without_effect_is_refused_by_its_key(arguments: list[str], ke
 @pytest.mark.parametrize(
     "arguments",
     [
+        ["roles.file=paper"],
+        ["roles.text_mine.instruction=hi", "topology.text=[critic,mine]"],
         [*DATA, "data.selection=paper", "data.allow_links=true"],
         ["data=scienceqa", "data.root=/x", "data.selection=all"],  # at its default
         ["attack=sleeper", "attack.from_round=1", "attack.agents=[0]"],
@@ -201,7 +205,9 @@ def test_a_method_reads_no_setting_that_it_does_not_state(tmp_path: Path) -> Non
             config = load(["experiment=sp"])
             config.systems = settings
             asyncio.run(MethodInWorld(method, config, world).observe(improvised(3)))
-            assert settings.__dict__.get("asked", set()) <= set(method.reads), method.name
+            for name in settings.__dict__.get("asked", set()):
+                condition = SystemSettings.__dataclass_fields__[name].metadata[WHEN]
+                assert method.name in condition.removeprefix("methods=").split("|"), (method.name, name)
 
 
 def conditions(group: Any, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
@@ -222,4 +228,4 @@ def test_every_condition_names_a_fact_or_a_setting() -> None:
             assert name in {f.name for f in fields(group)} | keys, key
             assert values, key
         else:
-            assert condition in {*FACTS, "read_by_methods"}, key
+            assert condition in FACTS, key
