@@ -80,7 +80,7 @@ class ModelSettings:
     """Endpoint: most tokens in any 60 s (null: no limit)."""
     extra: dict[str, Any] = setting(factory=dict, when="kind=openai")
     """Endpoint: further fields of the request's body, sent unchanged; null removes a field."""
-    thinking: bool | None = setting(None, when="kind=vllm|openai")
+    thinking: bool | None = setting(None, when="kind=vllm|openai", since="0.3.0")
     """vLLM and endpoint: whether a model that can think before it answers does so (null: its own default)."""
     abilities: DeclaredAbilities = setting(factory=DeclaredAbilities, when="kind=vllm|openai")
     """vLLM and endpoint: abilities that are declared and not tested."""
