@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -296,6 +297,7 @@ def test_removed_keys_are_dropped_at_their_default_and_refused_otherwise(
     path.write_text(OLD.read_text().replace("learner:", "learner:\n  magic: 2"))
     with pytest.raises(UserError, match=r"learner.magic \(until 9.0.0\).* agora-mm 0.2.0"):
         read(path)
-    path.write_text("version: 9.9.9\nrates: {}\n" + OLD.read_text())
+    save(load(["experiment=mmqa_prune"]), path)
+    path.write_text(re.sub("version: .*", r"version: 9.9.9\nrates: {}", path.read_text()))
     with pytest.raises(UserError, match=r"'rates'.*agora-mm 9.9.9, which wrote it"):
         read(path)
