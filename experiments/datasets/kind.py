@@ -26,7 +26,9 @@ class DataSettings:
     """Number of evaluated questions, chosen by seed; null for all."""
     selection: Literal["all", "paper"] = setting("all", when="kind=mmqa")
     """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441 remain)."""
-    metric: Literal["official", "containment"] = setting("official", when="kind=tatqa")
+    metric: Literal["official", "containment"] = setting(
+        "official", when="kind=tatqa", since="0.3.0", before="containment"
+    )
     """TAT-QA only: the official EM and F1, which count a number's scale, or EM by containment without the scale."""
     split: Literal["test", "minitest", "val", "minival"] = setting("test", when="kind=scienceqa")
     """ScienceQA only: the evaluated split."""
