@@ -49,16 +49,16 @@ _COUNTED = re.compile(r" (?!(?:or|and|to)\b)[a-z][a-z -]{2,40}\.?")
 _NODE = re.compile(r"\A\s(?:node|type)\b")
 
 _MOST_NUMBERS = 999
-_NUMBERED = re.compile(r"\s*+\(?\d{1,2}[.)]\s")
-_ONE = r"[\[(#]{0,2}\d{1,3}(?!\d)[\])]{0,2}"
-_NUMBERS_ALONE = re.compile(rf"\s*+{_ONE}(?:[\s,;]++{_ONE})*+[\s,;.]*+")  # a line of numbers and separators
 _NUMBER_NOUN = (
     r"(?:numbers?|nos?\.?|candidates?|sources?|pictures?|images?|pages?|nodes?|passages?|items?|evidence|the|#)"
 )
-_NUMBER = re.compile(rf"\s*(?:{_NUMBER_NOUN}\s?){{0,3}}[\[(#]{{0,2}}(\d{{1,3}})[\])]{{0,2}}", re.IGNORECASE)
-_RANGE = re.compile(r"\s?[-–]\s?[\[(]?(\d{1,3})[\])]?(?![\w.])")
-_SEPARATOR = re.compile(r"\s*(?:,\s*and\b|[,，、;&+/]|and\b|as well as\b|\s(?=\[))\s*", re.IGNORECASE)
-_REMARK = re.compile(r"\s*(?:\([^()]*\)|(?<=\])\s[^\d\[,]+$|[:–—-]\s[^\d]*)")
+# One item of a list of numbers: `[2]`, `picture 3`, `4-6`, with a bullet before it or a remark behind it.
+_ITEM = re.compile(
+    rf"(?:[-*+•]\s+|\d{{1,2}}[.)]\s+(?=\D))?(?:{_NUMBER_NOUN}\s?){{0,3}}[\[(#*]{{0,3}}(?P<first>\d{{1,3}})[\])*]{{0,3}}"
+    r"(?:[ ]?[-–][ ]?[\[(]?(?P<last>\d{1,3})[\])]?(?![\w.]))?(?:[ ]?\([^()\n]*\)|[ ]?[:–—-][ ][^\d\n]*)?",
+    re.IGNORECASE,
+)
+_SEPARATOR = re.compile(r"\s*(?:,\s*and\b|[,，、;&+/\n]|and\b|as well as\b|\s(?=\[)|(?<=\])(?=\[))\s*", re.IGNORECASE)
 
 
 def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFault | None:
@@ -148,14 +148,11 @@ def _of_lines(
         return read_answer(field, answer_text(lines, closed)[0], choices)
     if field.kind is FieldKind.REASONING:
         return (one_line(" ".join(lines)),) if " ".join(lines).strip() else None
-    listed = field.value is Value.NUMBERS and (
-        sum(bool(BULLET.match(line)) for line in lines) > 1 or any(map(_NUMBERS_ALONE.fullmatch, lines[1:]))
-    )
     first = [line for line in lines if line.strip()][:2]
     # One number where two lines are items of a list: it is not certain which of them is meant.
     if all(map(str.isdigit, field.values or ("",))) and len(first) == 2 and all(map(BULLET.match, first)):
         return FieldFault(field, "one number was asked for, and there is a list")
-    lines, _ = _own_lines(lines, field.kind in PROSE or listed)
+    lines, _ = _own_lines(lines, field.kind in PROSE or field.value is Value.NUMBERS)
     whole = "\n".join(lines).strip()
     if not whole:
         return None
@@ -238,49 +235,29 @@ def one_of(text: str, field: Field) -> str | None:
         rest = "" if field.kind is not FieldKind.GRADE and _COUNTED.fullmatch(rest) else rest
     elif field.kind is FieldKind.TYPE:
         rest = _NODE.sub("", rest, count=1)
+    if field.kind is FieldKind.TYPE and "(" in text:
+        return None  # a node's parents may be stated there
     others = [other for other in values if other != value]
     return value if not rest[:1].isalnum() and ends_a_value(rest, others if value.isdigit() else ()) else None
 
 
 def _numbers(field: Field, lines: Sequence[str]) -> Values | FieldFault:
-    if len(lines) > 1 and all(map(_NUMBERS_ALONE.fullmatch, lines)):
-        lines = [", ".join(line.strip(" ,;.") for line in lines)]
-    text = in_digits(" ".join(lines))
+    whole = undecorated("\n".join(line.strip() for line in lines).strip())[0].strip(" .*_`\"'")
+    text = in_digits(whole)
+    if len(text) > 1 and text[0] + text[-1] in ("[]", "()", "{}") and text[1:-1].count(text[0]) == 0:
+        text = text[1:-1]
     numbers: list[int] = []
-    bulleted = [line for line in lines if BULLET.match(line) and not _NUMBERED.match(line)]
-    if len(bulleted) > 1 and len(bulleted) == len(lines):
-        for line in bulleted:
-            line = line if re.match(r"\s*\[\d", line) else BULLET.sub("", line, count=1)
-            plain = line.strip("*_` ")
-            match = _NUMBER.match(plain)
-            if match is None or not re.match(r"\s*$|[\]):.,]|\s?[-–—:(]|\s", plain[match.end() :]):
-                return FieldFault(field, f"{quoted(line)} names no number")
-            numbers.append(int(match[1]))
-        return (", ".join(map(str, dict.fromkeys(numbers))),)
-    if len(lines) > 1:
-        return FieldFault(field, f"{quoted(text)} is not a list of numbers")
-    rest = undecorated(text.strip())[0].strip()
-    if len(rest) > 1 and rest[0] + rest[-1] in ("[]", "()", "{}") and rest[1:-1].count(rest[0]) == 0:
-        rest = rest[1:-1]
-    while True:
-        match = _NUMBER.match(rest)
-        if match is None:
-            return FieldFault(field, f"{quoted(text)} is not a list of numbers")
-        numbers.append(int(match[1]))
-        if len(numbers) > _MOST_NUMBERS:
-            return FieldFault(field, f"{quoted(text)} has more than {_MOST_NUMBERS} numbers")
-        rest = rest[match.end() :]
-        if last := _RANGE.match(rest):
-            numbers += range(numbers[-1] + 1, min(int(last[1]), numbers[-1] + 50) + 1)
-            rest = rest[last.end() :]
-        if remark := _REMARK.match(rest):
-            if _SEPARATOR.search(remark[0]) and not remark[0].strip().startswith("("):
-                return FieldFault(field, f"{quoted(text)} is not a list of numbers alone")
-            rest = rest[remark.end() :]
-        separator = _SEPARATOR.match(rest)
-        if separator is None:
+    place = 0
+    while item := _ITEM.match(text, place):
+        first, last = int(item["first"]), int(item["last"] or item["first"])
+        numbers += range(first, min(last, first + 50) + 1) if last > first else [first]
+        place = item.end()
+        separator = _SEPARATOR.match(text, place)
+        if separator is None or len(numbers) > _MOST_NUMBERS:
             break
-        rest = rest[separator.end() :]
-    if rest.strip(" .*_`\"'"):
-        return FieldFault(field, f"{quoted(text)} is not a list of numbers alone")
+        place = separator.end()
+    if len(numbers) > _MOST_NUMBERS:
+        return FieldFault(field, f"{quoted(text)} has more than {_MOST_NUMBERS} numbers")
+    if not numbers or text[place:].strip(" .,;*_`\"'"):
+        return FieldFault(field, f"{quoted(whole)} is not a list of numbers alone")
     return (", ".join(map(str, dict.fromkeys(numbers))),)

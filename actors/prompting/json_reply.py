@@ -14,17 +14,9 @@ from actors.prompting.form import Form, RawField, Twice
 from actors.prompting.line_reply import FINAL, Labels, fields_in_lines, untagged
 
 _VALUES = 200  # tried as JSON in one reply: each costs a scan of the rest at worst
-_SCANNED = 100_000  # characters searched for the ends of broken JSON
-_STRING = r"\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'"
-# Another quotation mark may stand within the string: `"the song "Help!" by the Beatles"`, `'Men's 100 m'`.
-_STRING_ENDS = r"(?=[^\S\n]*+(?:[}\n]|$|,\s*+(?:[\"'“}]|\w{1,40}\s?:|$)))"
-_PAIR = re.compile(
-    rf"(?:[\"'“]([^\"'“”\n]{{1,40}})[\"'”])\s{{0,8}}+:\s{{0,80}}+"
-    rf"(?:(?:{_STRING}){_STRING_ENDS}|(\[[^\[\]{{}}]*+\])|(0,\d{{1,9}}|[^\s\"'\[\]{{}},][^,}}\n]*+)(?=\s*+(?:,(?!\d)|\}}|$)))",
-    re.DOTALL,
-)
+_COMMAS = 200  # tried as the end of a broken object, from the last
 # A key, and the text under it where that goes on to the end.
-_KEY = re.compile(r"[\"'“]([^\"'“”\n]{1,40})[\"'”]\s{0,8}+:(?:\s{0,80}+\"((?:[^\"\\]|\\.)*+)\\?$)?", re.DOTALL)
+_KEY = re.compile(r"[\s,{]*+[\"'“]([^\"'“”\n]{1,40})[\"'”]\s{0,8}+:(?:\s{0,80}+\"((?:[^\"\\]|\\.)*+)\\?$)?", re.DOTALL)
 # A backslash with what it escapes. Alone it is LaTeX's or of no meaning: `\alpha`, and `\frac` and `\times`, of which
 # JSON would make a form feed and a tab.
 _ESCAPE = re.compile(
@@ -51,31 +43,27 @@ def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple
 
 
 def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
-    """Finds the complete pairs of a broken object, and the field in which it was `cut_off`, without a value."""
+    """Finds the fields of an object without its end: where it was `cut_off` the complete pairs, and the field in which
+    it was, without a value."""
     start = text.find("{")
     if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
         return "", []
-    found, end = [], 0
-    for pair in _PAIR.finditer(text, start):
-        field = names.field(pair[1])
-        if field is None:
-            continue
-        _, double, single, items, bare = pair.groups()
-        value = literal(items) if items is not None else _string(double, single, bare)
-        broken_off = cut_off and bare is not None and not text[pair.end() :].strip()
-        if value is not None and not broken_off:
-            found.append(RawField(field, value=value))
-            end = pair.end()
-    if cut_off:
-        keys = ((names.field(key[1]), key[2]) for key in _KEY.finditer(text, end or start))
-        field, unfinished = next((key for key in keys if key[0]), (None, None))
+    commas = [start + comma.start() for comma in re.finditer(",", text[start:])][-_COMMAS:]
+    value, end = None, start
+    for end in (*([] if cut_off else [len(text)]), *reversed(commas)):
+        value = literal(f"{text[start:end].rstrip()}}}")
+        if isinstance(value, dict):
+            break
+    found = list(_of_value(value, names)) if isinstance(value, dict) else []
+    if {raw.field for raw in found} & {names.field(key[1]) for key in _KEY.finditer(text, end)}:
+        return "", []  # the text behind the last complete pair may change a value
+    key = _KEY.match(text, end if found else start) if cut_off else None
+    if key and (field := names.field(key[1])):
         # Reasoning is of use without its end; the value of any other field is not.
-        if field:
-            written = _string(unfinished, None, None) if unfinished and field.kind is FieldKind.REASONING else ""
-            found.append(RawField(field, lines=tuple(str(written).split("\n"))))
-    if not found:
-        return "", []
-    return text[:start], _with_after(found, text[end:], form, names, cut_off)
+        written = literal(f'["{key[2]}"]') if key[2] and field.kind is FieldKind.REASONING else None
+        lines = tuple(str(written[0]).split("\n")) if isinstance(written, list) else ("",)
+        found.append(RawField(field, lines=lines))
+    return text[:start], found
 
 
 def _with_after(found: Sequence[RawField], text: str, form: Form, names: Labels, cut_off: bool) -> list[RawField]:
@@ -87,7 +75,7 @@ def _with_after(found: Sequence[RawField], text: str, form: Form, names: Labels,
 
 def _values(text: str) -> Iterator[tuple[int, int, Any]]:
     """Yields (start, end, value) of the outermost JSON objects and lists in a text."""
-    place, left = 0, _SCANNED
+    place, last = 0, max(text.rfind("}"), text.rfind("]")) + 1
     for _ in range(_VALUES):
         opening = re.compile(r"[{\[]").search(text, place)
         if opening is None:
@@ -96,10 +84,9 @@ def _values(text: str) -> Iterator[tuple[int, int, Any]]:
         try:
             value, end = decode(text, start)
         except (ValueError, RecursionError):  # the latter for brackets that are nested too deeply
-            limit = min(len(text), start + 20_000, start + left)
-            end = _balanced(text, start, limit)
-            left -= (end or limit) - start
-            value = literal(text[start:end]) if end else None
+            # Python's spelling, or a comma too many, where it is all there is.
+            end, last = last, 0
+            value = literal(text[start:end]) if end > start else None
             if value is None:
                 place = start + 1
                 continue
@@ -133,25 +120,6 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 # Not strict: models leave line breaks in strings as they are.
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
-
-
-def _balanced(text: str, start: int, limit: int) -> int:
-    """Finds the end of the bracket that opens at `start`, outside of quotation marks; 0 where the limit comes first."""
-    depth, quote = 0, ""
-    for place in range(start, limit):
-        mark = text[place]
-        if quote:
-            if mark == quote and text[place - 1] != "\\":
-                quote = ""
-        elif mark == '"' or (mark == "'" and not text[place - 1].isalnum()):
-            quote = mark
-        elif mark in "{[":
-            depth += 1
-        elif mark in "}]":
-            depth -= 1
-            if not depth:
-                return place + 1
-    return 0
 
 
 def literal(text: str) -> Any:
@@ -197,17 +165,3 @@ def _unnamed(value: Any, form: Form) -> list[RawField]:
         (isinstance(item, dict) and len(item) > 1) or (isinstance(item, list) and len(item) == 3) for item in items
     ]
     return [RawField(field, value=items)] if all(shapes) else []
-
-
-def _string(double: str | None, single: str | None, bare: str | None) -> Any:
-    if bare is not None:
-        try:
-            return json.loads(bare)
-        except ValueError:
-            return bare.strip()
-    if single is not None:
-        return single.replace("\\'", "'")
-    try:
-        return _DECODER.decode(_doubled(f'"{double}"'))
-    except ValueError:
-        return double

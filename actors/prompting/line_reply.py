@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import PROSE, Form, RawField
+from actors.prompting.list_values import looks_like_triple
 from actors.prompting.reply_text import undecorated
-from actors.prompting.triples import looks_like_triple
 
 # What models call a field, other than its name and its plural.
 _OTHER_NAMES = {
@@ -43,10 +43,6 @@ _CLOSED_BY = str.maketrans("“‘([<", "”’)]>")
 _OPENED = re.compile(r"[*_`\"'“‘]+$")
 _NEXT_QUESTION = re.compile(r"\W{0,6}(?:next )?question(?: \d{1,2})?[*_]{0,3}\s?[:：]", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w -]{1,20})>")
-# A node as prompts show it: `Retrieval (from 1, 3): Look up ...`.
-_NODE = re.compile(
-    r"(?P<type>[\w*_`]{1,20})\s?\(from\s(?P<parents>[^()]{0,30}\d[^()]{0,30})\)(?:\s?[:：]\s*(?P<instruction>.*))?"
-)
 
 
 class Labels:
@@ -152,7 +148,7 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
         ):
             final = bool(FINAL.search(f"{label['words']} {label['name']}"))
             several = names.is_plural(label["name"]) and not label["number"]
-            found += [(f, [value], several, final) for f, value in _of_label(field, _after_label(label), form)]
+            found.append((field, [_after_label(label)], several, final))
         # Before the first label, only a row of a table is a triple; other text there is prose.
         elif (
             triples
@@ -183,16 +179,6 @@ def _after_label(label: re.Match[str]) -> str:
     return inner if closing and re.match(r"\s?(?:$|[–—(-])", rest) else value.removesuffix(mark)
 
 
-def _of_label(field: Field, value: str, form: Form) -> list[tuple[Field, str]]:
-    """Returns the fields on a label's line: its own, or a node's type with its parents and its instruction."""
-    node = _NODE.fullmatch(value) if field.kind is FieldKind.TYPE else None
-    kinds = {field.kind: field for field in form.fields}
-    if node is None or not {FieldKind.PARENTS, FieldKind.INSTRUCTION} <= kinds.keys():
-        return [(field, value)]
-    stated = [(field, node["type"]), (kinds[FieldKind.PARENTS], node["parents"])]
-    return [*stated, (kinds[FieldKind.INSTRUCTION], node["instruction"])] if node["instruction"] else stated
-
-
 def on_lines_of_their_own(text: str, form: Form) -> str:
     """Puts each label within a line on a new one: `Reasoning: ... Answer: ... Confidence: ...`, and
     `Reasoning: ... Answer: ... (confidence 0.80)`, as prompts show messages of others.
@@ -205,6 +191,8 @@ def on_lines_of_their_own(text: str, form: Form) -> str:
     stated = {label["name"] for label in found}
     if len(stated) < len(found):
         return text
+    if found and form.fields[0].kind is FieldKind.REASONING and text[: found[0].start()].strip():
+        stated.add(FieldKind.REASONING)  # without its label
     if found and found[-1]["name"] == FieldKind.ANSWER and undecorated(text[found[-1].end() :])[1] is not None:
         stated.add(FieldKind.CONFIDENCE)
     if len(stated) < max(2, len(form.fields)):

@@ -1,9 +1,12 @@
-"""Reads fields that may have many values: texts, triples, tool calls, and questions with their answers."""
+"""Reads fields that may have many values: texts, triples, tool calls, and questions with their answers.
+
+A triple is read however a model writes it: with bars, arrows, brackets or as an object.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.messages import Field, FieldKind, Value
@@ -20,7 +23,6 @@ from actors.prompting.reply_text import (
     unwrapped,
 )
 from actors.prompting.safe_text import one_line
-from actors.prompting.triples import is_form, read_triple
 
 _PLAIN = r"[^\W_]++(?:[ '&-][^\W_]++)*+"
 _PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN}) \| ({_PLAIN}) \| ({_PLAIN})", re.IGNORECASE)
@@ -31,10 +33,33 @@ ANSWER_LINE = re.compile(
     r"[\s>*_#•-]{0,8}+(?:short )?answers?(?:\s?#?(?P<number>\d{1,2}))?[*_]{0,3}\s?[:：][*_]{0,3}(?P<answer>.*)",
     re.IGNORECASE,
 )
-_QUESTION = re.compile(r".*[?？][\s*_`\"'”]*+")
 _CALL = re.compile(
     r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:\||:|：|->|→|–|—|\s-\s|\()\s*[*_]{0,2}\s*(.+?)\s*\)?", re.DOTALL
 )
+_LABEL = re.compile(r"(?:[*_]{0,2}triplet?s?(?:\s\d{1,2})?[*_]{0,2}\s?[:：]\s*)", re.IGNORECASE)
+_ARROW = re.compile(r"\s*(?:--?>|→|⟶|⇒|=>|➔|➜)\s*")
+_CITED = re.compile(
+    r"\s*(?:\s[#←]\s.*|//\s.*|\s?[(\[](?:from|source|see|implied|inferred|as|based|stated|per|according|not|picture|passage|"
+    r"evidence|\d)[^()\[\]]*[)\]]|\s?\[\d{1,2}(?:,\s?\d{1,2})*\])\s*[.;]?$",
+    re.IGNORECASE,
+)
+_PAIRS = {"(": ")", "<": ">", "[": "]", "{": "}", "⟨": "⟩", "`": "`", "*": "*", '"': '"'}
+_BRACKETS = ("(", "<", "[", "{", "⟨")
+# The form's own words for the parts of a triple, as in the headings of a table: `Entity | Relation | Entity / value`.
+_PART = (
+    r"(?:entity|object|thing|relation(?:ship)?|(?:has )?attribute|property|value|head|tail|subject|predicate|source"
+    r"|target)"
+)
+_FORM = re.compile(rf"(?:(?:first|second|{_PART})\s?/?\s?)?{_PART}(?:\s?(?:/|or)\s?{_PART})?(?: ?\d)?", re.IGNORECASE)
+# Keys of objects.
+_HEAD = tuple("head subject source from entity1 object1 start s h entity".split())
+_RELATION = tuple("relation predicate relationship property attribute type label edge p r verb".split())
+_TAIL = tuple("tail object target to value entity2 object2 end o t".split())
+# Marks between words; `=`, `<` and `+` may be a relation.
+_BETWEEN = re.compile(r"[\s:;,./_'\"`]*+")
+_WORD = re.compile(r"\w")
+
+Parts = tuple[str, str, str]
 
 
 def none(field: Field) -> Values | FieldFault:
@@ -182,25 +207,73 @@ def _call(field: Field, item: Any) -> str | FieldFault:
     return f"{tool} | {words}"
 
 
-def paired(text: str) -> str:
-    """Puts each answer after its question, `question | answer`, where each question is followed by one.
+def read_triple(value: Any) -> Parts | None:
+    """Returns head, relation and tail; None for anything that does not clearly have just these three."""
+    if isinstance(value, str):
+        return _of_text(value)
+    if isinstance(value, Mapping):
+        keys = {str(key).lower(): inner for key, inner in value.items()}
+        if len(keys) >= 3:
+            return _checked([next((keys[k] for k in names if k in keys), None) for names in (_HEAD, _RELATION, _TAIL)])
+        return None
+    return _checked(value) if isinstance(value, Sequence) else None
 
-    Answers that come apart from the questions may be to another one, or to all, so the text then stays as it is.
-    """
-    lines = [line for line in text.split("\n") if line.strip()]
-    answers = [ANSWER_LINE.match(line) for line in lines]
-    questions = [not answer and bool(_QUESTION.fullmatch(line)) for answer, line in zip(answers, lines, strict=True)]
-    if not any(answers) or questions.count(True) != len(lines) - answers.count(None):
-        return text
-    joined: list[str] = []
-    number = 0
-    for place, (line, answer) in enumerate(zip(lines, answers, strict=True)):
-        if answer is None:
-            joined.append(line)
-            continue
-        number += 1
-        value = answer["answer"].strip()
-        if not place or not questions[place - 1] or not value or int(answer["number"] or number) != number:
-            return text
-        joined[-1] = f"{joined[-1].rstrip()} | {value}"
-    return "\n".join(joined)
+
+def is_form(triple: Parts) -> bool:
+    """True for the form's own words in place of a triple, as in the headings of a table."""
+    return all(map(_FORM.fullmatch, triple))
+
+
+def looks_like_triple(line: str) -> bool:
+    """True for a line that could be nothing but a triple: three parts between bars or arrows, or in one bracket."""
+    text = line.strip()
+    return bool(re.search(r"[|→]|->|^\W{0,6}[(<⟨].*[)>⟩]\W{0,2}$", text)) and _of_text(text) is not None
+
+
+def _of_text(text: str) -> Parts | None:
+    text = _LABEL.sub("", BULLET.sub("", text.replace("｜", "|").strip(), count=1), count=1)
+    whole = text
+    text = _bare(text)
+    text = _CITED.sub("", text).rstrip(" .;,") if not text.endswith(")") or _CITED.search(text) else text
+    inner = _bare(text.rstrip(" .;,"))
+    if "|" in inner:
+        return _checked(re.split(r"\s*\|\s*", inner.strip().strip("|")))
+    if _ARROW.search(inner):
+        return _checked(_ARROW.split(inner))
+    if whole[:1] in _BRACKETS or text[:1] in _BRACKETS:
+        return _checked(_between_commas(inner))
+    return None
+
+
+def _bare(text: str) -> str:
+    """Removes brackets, quotation marks or emphasis around the whole."""
+    text = text.strip()
+    while (
+        len(text) > 1 and _PAIRS.get(text[0]) == text[-1] and not set(text[1:-1].strip(text[0])) & {text[0], text[-1]}
+    ):
+        text = text[1:-1].strip()
+    return text
+
+
+def _between_commas(text: str) -> list[str]:
+    """Splits at commas, except for those in quotation marks or numbers."""
+    return [part.strip() for part in re.findall(r"""\s*("[^"]*"|“[^”]*”|(?:(?<=\d),(?=\d)|[^,])+)(?:,|$)""", text)]
+
+
+def _checked(parts: Sequence[Any]) -> Parts | None:
+    if len(parts) != 3 or not all(isinstance(part, str | int | float) for part in parts):
+        return None
+    head, relation, tail = (_part(str(part).lower() if isinstance(part, bool) else str(part)) for part in parts)
+    triple = head, relation, tail
+    if any(map(_BETWEEN.fullmatch, triple)):
+        return None
+    # One part may be a mark with a meaning: `5 | < | 7`, `+ | is | a positive charge`; `P | > | >` states nothing.
+    return triple if sum(_WORD.search(part) is not None for part in triple) > 1 else None
+
+
+def _part(part: str) -> str:
+    """Puts a part on one line, without marks around the whole, and with another mark for the bar between parts."""
+    part = part.strip()
+    if len(part) > 1 and part[0] == part[-1] == "'":
+        part = part[1:-1]
+    return " ".join(_bare(part).replace("|", "/").split())

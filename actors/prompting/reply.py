@@ -13,17 +13,16 @@ from functools import lru_cache, partial
 
 from actors.messages import Field, FieldKind, Question, Turn, Value
 from actors.prompting.answer_value import answer_text, stated_answer
-from actors.prompting.field_values import SHORT, lines_behind, read_values
+from actors.prompting.field_values import lines_behind, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of
 from actors.prompting.json_reply import fields_in_json
 from actors.prompting.line_reply import fields_in_lines, labels, on_lines_of_their_own, untagged
-from actors.prompting.list_values import paired
 from actors.prompting.reply_text import chatter, may_follow, spoken, whole_sentences
 from actors.prompting.safe_text import clean, one_line
 from actors.prompting.unlabelled_reply import called_the_answer, unlabelled_fields
 
-# Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, a node's parents after its type.
-_MARKED = re.compile(r"[<◁{\\【]|\[\^|\^\[|\][(\[]|\[[A-Z]{2}|\[\s{0,80}\[|\(from |assistant")
+# Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, citations, channels.
+_MARKED = re.compile(r"[<◁{\\【]|\[\^|\^\[|\][(\[]|\[[A-Z]{2}|\[\s{0,80}\[|assistant")
 _MISSING = "it is missing"
 _CUT_OFF = "the reply was too long and was cut off there"
 _TWO = "there are two different ones"
@@ -106,8 +105,6 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
             return Reading(tuple(values.in_order(raws)), frozenset(values.outcomes), ())
     among = among or form
     text = spoken(text, labels(among.fields).field)
-    if any(field.value is Value.PAIR for field in form.fields) and not _answer_field(form):
-        text = paired(text)
     before, raws = _fields(text, form, among, cut_off)
     broken = _broken_off(raws) if cut_off else None
     values = _values(form, raws, broken)
@@ -277,17 +274,14 @@ def _take_confidence(form: Form, raw: RawField, outcomes: dict[str, list[str]], 
         outcomes.pop(FieldKind.CONFIDENCE, None)
     if not any(field.kind is FieldKind.CONFIDENCE for field in form.fields):
         return
-    if len(raw.lines) == 1 and len(raw.lines[0]) <= SHORT:
-        share = _confidence_in(raw.lines[0], raw.closed, form.choices)
-    else:
-        share = stated_answer(answer_text(raw.lines, raw.closed)[0] if raw.lines else str(raw.value), form.choices)[1]
+    share = _share_beside(raw.lines or (str(raw.value),), raw.closed, form.choices)
     if share is not None:
         outcomes[FieldKind.CONFIDENCE] = [repr(share)]
 
 
 @lru_cache(maxsize=1024)
-def _confidence_in(line: str, closed: bool, choices: tuple[str, ...]) -> float | None:
-    return stated_answer(answer_text((line,), closed)[0], choices)[1]
+def _share_beside(lines: tuple[str, ...], closed: bool, choices: tuple[str, ...]) -> float | None:
+    return stated_answer(answer_text(lines, closed)[0], choices)[1]
 
 
 def _restates(raw: RawField, values: Sequence[str], choices: tuple[str, ...], line: str) -> bool:

@@ -9,13 +9,11 @@ from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import stated_answer
 from actors.prompting.field_values import one_of, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField
-from actors.prompting.list_values import ANSWER_LINE
+from actors.prompting.list_values import ANSWER_LINE, looks_like_triple
 from actors.prompting.not_known import is_unknown
 from actors.prompting.reply_text import BOXED, BULLET, chatter, ends_a_value, may_follow, undecorated
 from actors.prompting.safe_text import one_line
-from actors.prompting.triples import looks_like_triple
 
-_ON_ONE_LINE = re.compile(r"(.*[\s.,;*_|])(?:final )?answer[*_`]{0,3}[:：](.*)", re.IGNORECASE)
 _THE_ANSWER_IS = re.compile(
     r"(?:^|[\s,;(])(?:the|my|our|so the)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
     r"(?:to (?:the|this|your) question\s)?"
@@ -112,17 +110,10 @@ def _list(lines: Sequence[str], field: Field) -> list[RawField]:
 
 
 def _answer(text: str, field: Field, form: Form) -> list[RawField]:
-    """Finds an answer in a box, after `Answer:` within a line, after `the answer is`, or alone."""
+    """Finds an answer in a box, after `the answer is`, or alone."""
     boxes = BOXED.findall(text)
     if boxes:
         return [RawField(field, (boxes[-1],))]
-    for line in reversed(text.split("\n")):
-        match = _ON_ONE_LINE.match(line)
-        # Without a confidence it may be a quotation, or cut off.
-        if match and stated_answer(match[2], form.choices)[1] is not None:
-            before = re.sub(r"^\W{0,8}reasoning\W{0,4}:\s*", "", match[1], flags=re.IGNORECASE)
-            reasoning = [RawField(f, (before,)) for f in form.fields if f.kind is FieldKind.REASONING]
-            return [*reasoning, RawField(field, (match[2],))]
     if called := called_the_answer(text):
         # A letter's full stop may end a sentence or be a name's (`John F. Kennedy`), unless letters are the choices'.
         initials = not form.choices and any(map(_AFTER_INITIAL.match, called))

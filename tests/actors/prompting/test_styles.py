@@ -170,7 +170,6 @@ STYLES: dict[str, Style] = {
     "triples in parentheses": triples_as("({}, {}, {})"),
     "triples in brackets": triples_as('["{}", "{}", "{}"]'),
     "triples in angle brackets": triples_as("<{}, {}, {}>"),
-    "triples as edges": triples_as("{} --[{}]--> {}"),
     "triples as objects": triples_as('{{"head": "{}", "relation": "{}", "tail": "{}"}}'),
 }
 CHOICES = ("Tarn Hollow", "Salt Quay", "neither of them")
