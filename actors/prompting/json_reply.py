@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -48,16 +49,18 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
     start = text.find("{")
     if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
         return "", []
-    commas = [start + comma.start() for comma in re.finditer(",", text[start:])][-_COMMAS:]
+    commas = [start + comma.start() for comma in re.finditer(r",(?=\s*[\"'“])", text[start:])][-_COMMAS:]
     value, end = None, start
     for end in (*([] if cut_off else [len(text)]), *reversed(commas)):
-        value = literal(f"{text[start:end].rstrip()}}}")
-        if isinstance(value, dict):
+        with suppress(ValueError, RecursionError):
+            value, _ = decode(f"{text[start:end].rstrip()}}}")
             break
     found = list(_of_value(value, names)) if isinstance(value, dict) else []
     if {raw.field for raw in found} & {names.field(key[1]) for key in _KEY.finditer(text, end)}:
         return "", []  # the text behind the last complete pair may change a value
-    key = _KEY.match(text, end if found else start) if cut_off else None
+    key = _KEY.match(text, end if found else start)
+    if not cut_off and end < len(text) and (key is None or text[key.end() :].strip()):
+        return "", []
     if key and (field := names.field(key[1])):
         # Reasoning is of use without its end; the value of any other field is not.
         written = literal(f'["{key[2]}"]') if key[2] and field.kind is FieldKind.REASONING else None
