@@ -119,7 +119,6 @@ class Reader:
                 task=parts.task,
                 lines=lines,
                 question=page.question,
-                choices=page.choices,
                 asked=asked,
                 entries=entries,
                 chains=chains(asked, entries),

@@ -31,7 +31,6 @@ class TaskState:
     task: Task
     lines: Sequence[Given]
     question: str
-    choices: tuple[str, ...]
     asked: WeightedQuestion
     entries: Sequence[Entry]
     chains: Sequence[tuple[float, tuple[int, ...]]]

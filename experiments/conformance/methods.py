@@ -97,11 +97,9 @@ class MethodInWorld:
 
 
 def check_method(name: str) -> None:
-    """Makes every check of this file on the method of a name or reference, on the generated sample.
+    """Makes every check of this file on a method, by name or reference, on the generated sample.
 
-    Raises:
-        UserError: there is no such method.
-        NotConforming: the first rule that it breaks.
+    Raises UserError for an unknown method, and NotConforming with the first broken rule.
     """
     config = load(["experiment=sp", f"methods=[{name}]"])
     [method] = find_methods(config.methods)

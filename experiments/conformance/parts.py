@@ -9,11 +9,11 @@ import numpy as np
 
 from actors.agents.roles import SINGLE
 from actors.errors import AgoraError, ModelError
-from actors.messages import Completion, Kind, Modality, Question, Request, Source, Turn
+from actors.messages import Completion, Kind, Modality, Question, Source, Turn
 from actors.models import Model
 from actors.prompting.prompt import build_request
 from experiments.datasets.item import Dataset, Item
-from retrieval.embed import Encoder, Vectors
+from retrieval.embed import Encoder
 
 ITEMS = 200  # of each split that are checked; reading a whole benchmark would take minutes
 STOPS = ("stop", "length", "too_long", "error")
@@ -81,7 +81,15 @@ def check_model(model: Model, name: str) -> None:
         question = Question(f"q{number}", "When was the mill in Mill Lane built?", evidence=SOURCES[:1])
         turn = Turn("conformance", question, SINGLE.name, 1, seed=number)
         requests.append(build_request(turn, Modality.BOTH, SINGLE.instruction))
-    for request, completion in zip(requests, asyncio.run(_complete(model, requests)), strict=True):
+
+    async def complete() -> list[Completion | BaseException]:
+        # Models that start in an event loop have `start`.
+        if start := getattr(model, "start", None):
+            await start()
+        # All at once: a model that mixes up concurrent requests would pass one by one.
+        return await asyncio.gather(*map(model.complete, requests), return_exceptions=True)
+
+    for request, completion in zip(requests, asyncio.run(complete()), strict=True):
         if isinstance(completion, ModelError):
             continue  # a call that fails is retried, and then a failed turn
         require(isinstance(completion, Completion), f"{name}: complete() gives no Completion but {completion!r}")
@@ -96,15 +104,6 @@ def check_model(model: Model, name: str) -> None:
         require(min(counts) >= 0, f"{name}: a completion counts fewer than 0 tokens")
 
 
-async def _complete(model: Model, requests: list[Request]) -> list[Completion | BaseException]:
-    # Models that start in an event loop have `start`.
-    start = getattr(model, "start", None)
-    if start is not None:
-        await start()
-    # All at once: a model that mixes up concurrent requests would pass one by one.
-    return await asyncio.gather(*map(model.complete, requests), return_exceptions=True)
-
-
 def check_encoder(encoder: Encoder, name: str) -> None:
     """Checks shapes, lengths and repeatability of vectors. Raises NotConforming with the first fault."""
     require(bool(encoder.fingerprint), f"{name}: it needs a fingerprint, which is an index's key")
@@ -113,22 +112,17 @@ def check_encoder(encoder: Encoder, name: str) -> None:
     # A query may have one vector where sources have several.
     asked = np.atleast_2d(query) if encoder.late_interaction else query
     for owner, vectors in (("a query's", asked), *(("a source's", source) for source in sources)):
-        _check_vectors(encoder, name, owner, vectors)
+        array = np.asarray(vectors)
+        shape = array.ndim == (2 if encoder.late_interaction else 1) and array.shape[-1] == encoder.dim
+        expected = f"(m, {encoder.dim})" if encoder.late_interaction else f"({encoder.dim},)"
+        require(shape, f"{name}: {owner} vectors have shape {array.shape}, expected {expected}")
+        lengths = np.linalg.norm(np.atleast_2d(array), axis=1)
+        require(bool(np.isfinite(array).all()), f"{name}: {owner} vectors hold NaN or infinity")
+        # A text without any word that the encoder knows may have no direction.
+        unit = (np.abs(lengths - 1) < TOLERANCE) | (lengths == 0)
+        require(bool(unit.all()), f"{name}: {owner} vectors are not of unit length")
     again = encoder.encode_query(QUERY)
     require(np.allclose(query, again, atol=TOLERANCE), f"{name}: the same query has other vectors the second time")
     # Padding in a batch must not leak: an index is built in batches of any size.
     alone = encoder.encode_sources(SOURCES[:1])[0]
     require(np.allclose(sources[0], alone, atol=TOLERANCE), f"{name}: a source's vectors depend on its batch")
-
-
-def _check_vectors(encoder: Encoder, name: str, owner: str, vectors: Vectors) -> None:
-    array = np.asarray(vectors)
-    dimensions = 2 if encoder.late_interaction else 1
-    shape = array.ndim == dimensions and array.shape[-1] == encoder.dim
-    expected = f"(m, {encoder.dim})" if encoder.late_interaction else f"({encoder.dim},)"
-    require(shape, f"{name}: {owner} vectors have shape {array.shape}, expected {expected}")
-    lengths = np.linalg.norm(np.atleast_2d(array), axis=1)
-    require(bool(np.isfinite(array).all()), f"{name}: {owner} vectors hold NaN or infinity")
-    # A text without any word that the encoder knows may have no direction.
-    unit = (np.abs(lengths - 1) < TOLERANCE) | (lengths == 0)
-    require(bool(unit.all()), f"{name}: {owner} vectors are not of unit length")

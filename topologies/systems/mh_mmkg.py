@@ -177,9 +177,14 @@ class _Search:
 
     async def run(self, paths: int, directed: bool, advice: str) -> tuple[GraphPath, ...]:
         """Searches for paths, at most `paths`; none without a topic. `advice` is for the expander."""
-        topic = await self._topic(directed)
-        if topic is None:
+        topics = self.topics or await self._nearest(directed)
+        if not topics:
             return ()
+        task = Task(PICK, (PICKED,), candidates(topics))
+        picked = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
+        if not (chosen := numbered(picked, PICKED.name, topics)):
+            return ()
+        topic = chosen[0]
         search = PathSearch(topic, self.setting.order, paths=paths)
         # The topic alone may be enough.
         search.judge(await self._validated((GraphPath((topic,)),)))
@@ -222,14 +227,6 @@ class _Search:
                     lines.append(Source(edge.id, edge.source or edge.id, Kind.TEXT, title, stated(edge)))
             lines += self.entity_texts.get(entity, ())
         return tuple(lines)
-
-    async def _topic(self, directed: bool) -> str | None:
-        topics = self.topics or await self._nearest(directed)
-        if not topics:
-            return None
-        task = Task(PICK, (PICKED,), candidates(topics))
-        picked = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
-        return next(iter(numbered(picked, PICKED.name, topics)), None)
 
     async def _nearest(self, directed: bool) -> tuple[str, ...]:
         """Returns the graph's entities with the names that the topic agent gives, or else the nearest ones."""

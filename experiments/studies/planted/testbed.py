@@ -30,20 +30,11 @@ def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: Opini
     planned = worlds(settings, model.text + model.visual)
     explored = read_records(folder.path / RECORDS)
     left = [world for world in planned if world not in explored]
-    task = partial(
-        explore,
-        settings=settings,
-        learner=config.learner,
-        pruning=config.pruning,
-        samples=config.training.samples,
-        share=config.training.share,
-        seed=config.seed,
-        model=model,
-    )
+    tasks = [partial(explore, world, config, model) for world in left]
     with Progress() as progress, (folder.path / RECORDS).open("a") as lines:
         bar = progress.phase("exploring worlds", total=len(planned), done=len(planned) - len(left))
         # One single-threaded process per core: more threads would only compete.
-        with spawned([partial(task, world) for world in left], cores(), partial(torch.set_num_threads, 1)) as futures:
+        with spawned(tasks, cores(), partial(torch.set_num_threads, 1)) as futures:
             for future in as_completed(futures):
                 outcomes = future.result()
                 explored[outcomes[0].world] = outcomes

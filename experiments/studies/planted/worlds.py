@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,10 @@ import torch
 
 from actors.messages import derive_seed
 from experiments.attacks.attack_metrics import auc
-from experiments.config.study_settings import Influence, PlantedSettings
+from experiments.config.study_settings import Influence, PlantedConfig, PlantedSettings
 from experiments.studies.planted.opinions import OpinionModel, OpinionTeam
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
 from topologies.learning.learner import Learner
-from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.making import make_learner
 from topologies.learning.spec import LearnerSpec, shared_training
 from topologies.learning.variants import VARIANTS, LearnedMethod
@@ -94,29 +94,16 @@ def worlds(settings: PlantedSettings, agents: int) -> list[PlantedWorld]:
     ]
 
 
-def explore(
-    world: PlantedWorld,
-    settings: PlantedSettings,
-    learner: LearnerSettings,
-    pruning: PruningSettings,
-    samples: int = 10,
-    share: bool = True,
-    seed: int = 0,
-    model: OpinionModel | None = None,
-) -> list[Outcome]:
-    """Measures every baseline and every learner in one world.
+def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> list[Outcome]:
+    """Measures every baseline and every learner in one world, whose strengths and influence the model takes.
 
-    Args:
-        learner, pruning: the settings that no learned method fixes.
-        samples: wirings sampled for each question.
-        share: adds learners that learn from another's discussions, as a run with `training.share` does.
-        model: the opinion model, whose strengths and influence are the world's.
+    With `training.share` also learners that learn from another's discussions.
     """
-    model = replace(model or OpinionModel(), conformity=world.conformity, distraction=world.distraction)
-    model = replace(model, influence=world.influence)
+    settings = config.planted
+    model = replace(model, conformity=world.conformity, distraction=world.distraction, influence=world.influence)
     adversaries = [] if world.adversary is None else [world.adversary]
     # The seed does not depend on strengths or adversary, so worlds of one number have the same skills and questions.
-    team = OpinionTeam(model, derive_seed(seed, "planted", world.number), adversaries)
+    team = OpinionTeam(model, derive_seed(config.seed, "planted", world.number), adversaries)
     truth = true_effects(team, settings.truth)
     best, best_utility = best_reachable(team, truth, settings.evaluated)
     # With chance 1 every edge is present, in random speaking orders, as in a run before anything is learned.
@@ -130,13 +117,12 @@ def explore(
         return Outcome(world, name, score, score / best_utility, turns, readings, **measured)
 
     outcomes = [outcome(name, wirings) for name, wirings in graphs.items()]
-    variants = {str(name): VARIANTS[LearnedMethod(name)] for name in settings.learners}
+    learner = partial(LearnerSpec, team.modalities, model.rounds, team.seed)
     specs = {
-        name: LearnerSpec(team.modalities, model.rounds, team.seed, variant, learner, pruning)
-        for name, variant in variants.items()
+        str(name): learner(VARIANTS[LearnedMethod(name)], config.learner, config.pruning) for name in settings.learners
     }
     shared: list[Outcome] = []
-    sources = shared_training(specs) if share else {}
+    sources = shared_training(specs) if config.training.share else {}
     for name, spec in specs.items():
         own = make_learner(spec)
         sharing = {
@@ -145,7 +131,7 @@ def explore(
         learners = {name: own, **sharing}
         curves: dict[str, dict[str, dict[int, float]]] = {each: {} for each in learners}
         steps: list[_Step] = []
-        for step in learn(own, team, samples, list(sharing.values())):
+        for step in learn(own, team, config.training.samples, list(sharing.values())):
             steps.append(step)
             # After learning has stopped early, later checkpoints measure the same graph.
             last = own.stages * own.pruning.steps if own.finished else step.used

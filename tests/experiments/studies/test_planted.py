@@ -17,7 +17,8 @@ import torch
 from actors.errors import UserError
 from experiments.attacks.attack_metrics import auc
 from experiments.config.loading import load
-from experiments.config.study_settings import Influence, PlantedSettings
+from experiments.config.setting_groups import TrainingSettings
+from experiments.config.study_settings import Influence, PlantedConfig, PlantedSettings
 from experiments.jobs import plan_of
 from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
@@ -52,11 +53,17 @@ WORDS = ("experiment=planted", *QUICK, "planted.checkpoints=[2]", "pruning.steps
 def explored(
     settings: PlantedSettings, steps: int = 4, samples: int = 4, model: OpinionModel = TINY, **options: Any
 ) -> list[Outcome]:
-    learner = LearnerSettings(decision=Decision.LEARNED)
-    planned = worlds(settings, model.text + model.visual)
-    pruning = PruningSettings(steps=steps)
-    found = (explore(world, settings, learner, pruning, samples, model=model, **options) for world in planned)
+    config = configured(settings, PruningSettings(steps=steps), samples, **options)
+    found = (explore(world, config, model) for world in worlds(settings, model.text + model.visual))
     return [outcome for outcomes in found for outcome in outcomes]
+
+
+def configured(
+    settings: PlantedSettings, pruning: PruningSettings, samples: int, share: bool = True, **learner: Any
+) -> PlantedConfig:
+    chosen = LearnerSettings(decision=Decision.LEARNED, **learner)
+    training = TrainingSettings(samples=samples, share=share)
+    return PlantedConfig(planted=settings, learner=chosen, pruning=pruning, training=training)
 
 
 def test_one_question_has_one_set_of_draws_whatever_the_wiring() -> None:
@@ -208,9 +215,8 @@ def test_equal_turns_are_paid_once_and_early_stopping_ends_the_cost_of_learning(
     settings = replace(SMALL, checkpoints=[2, 4, 6, 8])
 
     def measured(share: bool = True, **learner: Any) -> dict[str, Outcome]:
-        chosen = LearnerSettings(decision=Decision.LEARNED, **learner)
-        pruning, world = PruningSettings(steps=4, interim=2), worlds(settings, 5)[0]
-        found = explore(world, settings, chosen, pruning, 6, share, model=TINY)
+        config = configured(settings, PruningSettings(steps=4, interim=2), 6, share, **learner)
+        found = explore(worlds(settings, 5)[0], config, TINY)
         return {outcome.learner: outcome for outcome in found if outcome.spent}
 
     plain, common = measured(), measured(shared_orders=True, beginnings=2)
