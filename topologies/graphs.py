@@ -73,21 +73,12 @@ def small_world(agents: int, seed: int = 0) -> Edges[Ints]:
 
 
 def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> Edges[Ints]:
-    """Draws so many spatial edges along a uniform random order and so many temporal ones, all equally likely.
-
-    Raises ValueError when a matrix cannot hold so many: agents (agents - 1) / 2 spatial, agents ** 2 temporal.
-    """
-    pairs = agents * (agents - 1) // 2
-    if not 0 <= spatial_edges <= pairs or not 0 <= temporal_edges <= agents**2:
-        raise ValueError(
-            f"{agents} agents hold up to {pairs} spatial and {agents**2} temporal edges, "
-            f"not {spatial_edges} and {temporal_edges}"
-        )
+    """Draws so many spatial edges along a uniform random order and so many temporal ones, all equally likely."""
     draw = np.random.default_rng(derive_seed(seed, "random graph", agents, spatial_edges, temporal_edges))
     order = draw.permutation(agents)
     # Positions in the random order, the earlier first: whatever is chosen of these pairs, no cycle can close.
     senders, receivers = np.triu_indices(agents, 1)
-    chosen = draw.permutation(pairs)[:spatial_edges]
+    chosen = draw.permutation(len(senders))[:spatial_edges]
     spatial = np.column_stack([order[senders[chosen]], order[receivers[chosen]]])
     temporal = draw.permutation(agents**2)[:temporal_edges]
     return Edges(spatial, np.column_stack(np.divmod(temporal, max(agents, 1))))
@@ -175,13 +166,10 @@ def as_wirings(
 
     edges: bool [sender, receiver], the same in every round, or [rounds, sender, receiver].
     speaks: bool [rounds, agents], the agents that take part in each round (all if None).
-    Raises ValueError when the spatial edges close a cycle or the matrices are not square and of one size.
+    Raises ValueError when the spatial edges close a cycle.
     """
     spatial, temporal = np.asarray(edges.spatial, dtype=bool), np.asarray(edges.temporal, dtype=bool)
     agents = spatial.shape[-1]
-    for shape in (spatial.shape, temporal.shape):
-        if shape not in ((agents, agents), (rounds, agents, agents)):
-            raise ValueError(f"edges need two square matrices of one size, got {spatial.shape} and {temporal.shape}")
     # Copies: a broadcast array is read-only, and all its rows are the same memory.
     each_round = np.broadcast_to(spatial, (k, rounds, agents, agents)).copy()
     between = np.broadcast_to(temporal, (k, rounds, agents, agents)).copy()
@@ -206,8 +194,6 @@ def to_networkx(
     probabilities: float [edges] of each kind.
     speaks: bool [rounds, agents]; a node then has the `rounds` that its agent takes part in, such as "1,2".
     """
-    if len(set(names)) != len(names):
-        raise ValueError(f"{len(names)} agents need as many different names, got {list(names)}")
     # A multigraph: one pair may have a spatial and a temporal edge.
     graph = nx.MultiDiGraph()
     graph.add_nodes_from(names)

@@ -142,17 +142,6 @@ class Wiring:
     allowed_temporal: Ints | None = None
     speaks: Bools | None = None
 
-    def __post_init__(self) -> None:
-        """Raises ValueError for an edge from or to an agent that does not take part."""
-        if self.speaks is None:
-            return
-        ends = ((self.spatial, 0), (self.temporal, 1))  # with the rounds from sender to receiver
-        if (self.decision & ~self.speaks[-1]).any() or not all(
-            self.speaks[edges[:, 0] - earlier, edges[:, 1]].all() and into(self.speaks, edges).all()
-            for edges, earlier in ends
-        ):
-            raise ValueError("a wiring has an edge of an agent in a round in which that agent does not take part")
-
     @property
     def agents(self) -> int:
         return len(self.decision)

@@ -132,17 +132,6 @@ async def test_an_agent_that_takes_no_part_in_a_round_is_not_asked_in_it_and_rem
     assert needed_turns(out).tolist() == [[False, True, True]] * 3
 
 
-def test_edges_of_an_agent_that_takes_no_part_are_refused() -> None:
-    absent = np.ones((2, 3), bool)
-    absent[1, 0] = False
-    for edges, more in (([(0, 1)], []), ([(1, 0)], []), ([], [(1, 0)])):
-        with pytest.raises(ValueError, match="does not take part"):
-            wiring(edges, more, speaks=absent, decision=np.array([False, True, True]))
-    with pytest.raises(ValueError, match="does not take part"):
-        wiring([], [], speaks=absent)
-    wiring([], [(0, 1)], speaks=absent, decision=np.array([False, True, True]))
-
-
 class Digesting:
     """Agents whose every word depends on all that they have heard and said; some turns fail."""
 

@@ -24,7 +24,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.messages import Field, FieldKind, Given, Message, Modality, Role, Source, Task, Value
+from actors.messages import Field, FieldKind, Given, Message, Modality, Role, Task, Value
 from topologies.method import system
 from topologies.systems.helpers import ANSWER, STEPS, in_view, pictures_among
 from topologies.systems.session import Session, System, about, answer_of
@@ -84,24 +84,17 @@ class DDCoT(System):
         there = WITH_PICTURE if pictures else WITHOUT_PICTURE
         divided = await session.ask(REASONER.name, question=words, task=Task(f"{DIVIDE} {there}", (PAIRS,)))
         parts = divide(divided.said(PAIRS.name)) or [SubQuestion(session.question.text)]
-        parts = await self._recognised(session, pictures, parts)
+        # Uncertain sub-questions are answered from the pictures.
+        uncertain = [part.question for part in parts if part.answer is None] if pictures else []
+        turns = (
+            session.ask(RECOGNISER.name, question=about(session.question, pictures, q), task=RECOGNISE)
+            for q in uncertain
+        )
+        seen = dict(zip(uncertain, map(answer_of, await asyncio.gather(*turns)), strict=True))
+        parts = [SubQuestion(part.question, part.answer or seen.get(part.question)) for part in parts]
         given = tuple(line for part in parts for line in part.given)
         task = Task(f"{INTEGRATE} {there}", (STEPS, ANSWER), given)
         return await session.ask(REASONER.name, question=words, task=task)
-
-    async def _recognised(
-        self, session: Session, pictures: Sequence[Source], parts: Sequence[SubQuestion]
-    ) -> list[SubQuestion]:
-        """Answers uncertain sub-questions from the pictures."""
-        uncertain = [part for part in parts if part.answer is None] if pictures else []
-        seen = await asyncio.gather(
-            *(
-                session.ask(RECOGNISER.name, question=about(session.question, pictures, part.question), task=RECOGNISE)
-                for part in uncertain
-            )
-        )
-        answers = {part.question: answer_of(message) for part, message in zip(uncertain, seen, strict=True)}
-        return [SubQuestion(part.question, part.answer or answers.get(part.question)) for part in parts]
 
 
 def divide(lines: Sequence[str]) -> list[SubQuestion]:

@@ -32,7 +32,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from actors.messages import Field, FieldKind, Hit, Message, Modality, Question, Role, Source, Status, Task, Value
+from actors.messages import Field, FieldKind, Hit, Message, Modality, Role, Source, Status, Task, Value
 from topologies.library import PICTURES, query_of
 from topologies.method import system
 from topologies.systems.helpers import numbered, together
@@ -108,7 +108,12 @@ class ViDoRAG(System):
         for _ in range(MOST_ROUNDS):
             if not left:
                 break
-            chosen = await self._sought(session, question, listed, left, inspection)
+            task, heard = Task(SEEK, SEEN), [] if inspection is None else [inspection]
+            message = await session.ask(SEEKER.name, question=question, evidence=left, task=task, heard=heard)
+            chosen = tuple(source for source in numbered(message, FieldKind.SELECTED, listed) if source in left)
+            # Nothing picked at first: all go on, so that no source is lost. Later it ends the search.
+            if message.status is not Status.OK or (inspection is None and not chosen):
+                chosen = left
             if not chosen:
                 break
             left = tuple(source for source in left if source not in chosen)
@@ -140,21 +145,6 @@ class ViDoRAG(System):
         found = sources(relevant(texts, self.top_k.texts))
         return together(await _as_pages(session, words, found), sources(relevant(pictures, self.top_k.pictures)))
 
-    async def _sought(
-        self,
-        session: Session,
-        question: Question,
-        listed: Sequence[Source],
-        left: Sequence[Source],
-        inspection: Message | None,
-    ) -> Sequence[Source]:
-        """Returns the seeker's picks among the sources `left`, by the numbers of all that are `listed`."""
-        task, heard = Task(SEEK, SEEN), [] if inspection is None else [inspection]
-        message = await session.ask(SEEKER.name, question=question, evidence=left, task=task, heard=heard)
-        chosen = [source for source in numbered(message, FieldKind.SELECTED, listed) if source in left]
-        # Nothing picked at first: all go on, so that no source is lost. Later it ends the search.
-        return left if message.status is not Status.OK or (inspection is None and not chosen) else chosen
-
 
 async def _as_pages(session: Session, words: str, texts: Sequence[Source]) -> tuple[Source, ...]:
     """Replaces each text that is the wording of a page by the page's picture."""
@@ -179,12 +169,8 @@ def cutoff(scores: Sequence[float], least: int = 1, most: int | None = None) -> 
     open what a wide component does (its tail may claim the very worst scores too) and where the fit starts: here only
     the leading run counts, and the components start at the best and at the worst score, so that the fit is
     deterministic. Scores are scaled to [0, 1] first. Fewer than three, or equal ones, are all kept.
-
-    Raises ValueError for scores that are not finite or not in descending order.
     """
     values = np.asarray(scores, dtype=float)
-    if not np.isfinite(values).all() or (np.diff(values) > 0).any():
-        raise ValueError("scores must be finite numbers, best first")
     most = len(values) if most is None else min(most, len(values))
     if len(values) < 3 or values[0] == values[-1]:
         return most

@@ -79,12 +79,9 @@ class OpinionTeam:
     """Agents with fixed skills; adversaries among them ignore messages and push the target."""
 
     def __init__(self, model: OpinionModel, seed: int, adversaries: Sequence[int] = ()) -> None:
-        """Raises ValueError when an adversary is no agent of the team."""
         self.model, self.seed = model, seed
         self.modalities = [Modality.TEXT] * model.text + [Modality.VISUAL] * model.visual
         self.agents = len(self.modalities)
-        if wrong := [a for a in adversaries if not 0 <= a < self.agents]:
-            raise ValueError(f"adversaries {wrong} are none of the {self.agents} agents, counted from 0")
         self.adversary = torch.zeros(self.agents, dtype=torch.bool)
         self.adversary[list(adversaries)] = True
         by_modality = {

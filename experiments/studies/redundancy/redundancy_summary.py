@@ -148,12 +148,8 @@ def split_half(effects: Floats, seed: int) -> Metrics:
     - whole: what it would be between two sets of all the questions (Spearman and Brown).
     - redundant_again, useful_again: the share of one half's redundant (useful) edges that are so in the other.
     - redundant, useful: the share of all edges.
-
-    Raises ValueError for fewer than two questions.
     """
     questions = effects.shape[1]
-    if questions < 2:
-        raise ValueError("one question cannot be halved: set redundancy.questions to 2 at least")
     draw = np.random.default_rng(seed)
     rows: dict[str, list[float | None]] = {}
     for _ in range(SPLITS):

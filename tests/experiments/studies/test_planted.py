@@ -310,11 +310,6 @@ def test_settings_that_do_not_work_are_refused(word: str) -> None:
         load(["experiment=planted", word])
 
 
-def test_an_adversary_outside_the_team_is_refused() -> None:
-    with pytest.raises(ValueError, match="5"):
-        OpinionTeam(TINY, seed=0, adversaries=[5])
-
-
 def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
     config = load([*WORDS, "planted.seeds=1", "wandb.mode=disabled", f"output={tmp_path}"])
     folder = open_folder(config)
