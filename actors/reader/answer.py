@@ -139,7 +139,11 @@ def _from_text(
             spans = [(m[0], m.start(), m.end(), 1.0) for m in YEAR.finditer(text)]
     elif form.answer_type in (AnswerType.COUNT, AnswerType.QUANTITY):
         pattern = _NUMBER if form.answer_type is AnswerType.COUNT else _QUANTITY
-        spans = [(m[0], m.start(), m.end(), _counts(text[m.end() :], form)) for m in pattern.finditer(text)]
+        for m in pattern.finditer(text):
+            # The words after a number should name the counted thing.
+            after = [stem(word) for word in words(text[m.end() :][:40])[:4]]
+            fit = 1.0 if form.head and form.head[-1] in after else 0.7 if set(after) & form.focus else 0.25
+            spans.append((m[0], m.start(), m.end(), fit))
     elif form.answer_type is AnswerType.COLOUR:
         spans = [(m[0], m.start(), m.end(), 1.0) for m in _COLOUR.finditer(text)]
     elif form.answer_type is AnswerType.LETTERING:
@@ -173,12 +177,6 @@ def _from_text(
         near.append(sum(weight / (4 + max(0, distance)) for distance, weight in distances))
     top = max(near) or 1.0
     return [(name, fit * (0.6 + 0.4 * n / top)) for (name, _, _, fit), n in zip(spans, near, strict=True)]
-
-
-def _counts(after: str, form: QuestionForm) -> float:
-    """Fits a number by the words after it, which should name the counted thing."""
-    following = [stem(word) for word in words(after[:40])[:4]]
-    return 1.0 if form.head and form.head[-1] in following else 0.7 if set(following) & form.focus else 0.25
 
 
 def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]) -> float:

@@ -321,18 +321,14 @@ class Mmapg(System):
             if message.said(RELEVANT.name) == ("yes",):
                 # Beyond the candidates comes the one examination of all triples.
                 if place < len(candidates):
-                    lines: tuple[Given, ...] = (Given(FieldKind.FOUND, _reported(candidates[place], message)),)
+                    source, said = candidates[place], (*message.said(EXTRACT.name), *message.said(DESCRIPTION.name))
+                    report = " ".join(said) or source.text
+                    lines = given(FieldKind.FOUND, [report if source.title in report else f"{source.title}: {report}"])
                 else:
                     # A "yes" that lists no triples keeps them all.
                     lines = given(FieldKind.TRIPLE, message.said(TRIPLE.name) or triples)
                 relevant.append((message, lines))
         return relevant
-
-
-def _reported(source: Source, message: Message) -> str:
-    """Writes the report on a candidate, with its title; the candidate's own text where the report is empty."""
-    words = " ".join((*message.said(EXTRACT.name), *message.said(DESCRIPTION.name))) or source.text
-    return words if source.title in words else f"{source.title}: {words}"
 
 
 def _loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:

@@ -155,7 +155,12 @@ class Behaviour:
 
         async def answer(one: tuple[Item, str]) -> Trace:
             item, target = one
-            question = await asyncio.to_thread(self._question, condition, item)
+            if item.question.id not in self._found:
+                most = max(self._settings.irrelevant, default=0)
+                found = await asyncio.to_thread(find_evidence, item, context.evidence.store, most)
+                self._found[item.question.id] = found
+            shown = self._found[item.question.id].shown(condition, config.seed)
+            question = replace(item.question, evidence=shown, own=item.own)
             topology = MisledAgent(condition.name, condition.colleagues, target)
             return await run_discussion(topology, question, team, config.seed)
 
@@ -166,10 +171,3 @@ class Behaviour:
             harm = Harm(float(won(trace.answer, item, [aimed_at(item, target)], dataset)))
             context.recorder.evaluated(trace, item, dataset.score(item, trace.answer), harm)
             bar.advance()
-
-    def _question(self, condition: Condition, item: Item) -> Question:
-        seed, id = self._context.config.seed, item.question.id
-        if id not in self._found:
-            most = max(self._settings.irrelevant, default=0)
-            self._found[id] = find_evidence(item, self._context.evidence.store, most)
-        return replace(item.question, evidence=self._found[id].shown(condition, seed), own=item.own)
