@@ -14,7 +14,7 @@ from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import answer_text, read_answer
 from actors.prompting.form import PROSE, FieldFault, RawField, Twice, Values, quoted
 from actors.prompting.json_reply import decode, literal
-from actors.prompting.list_values import none, read_items, read_list
+from actors.prompting.list_values import is_unstated, none, read_items, read_list
 from actors.prompting.reply_text import (
     BULLET,
     CHATTER,
@@ -208,7 +208,7 @@ def _is_nothing(field: Field, text: str) -> bool:
     plain = text.strip(" .!*_`\"'")
     if field.value is Value.ANSWER or plain.lower() in (value.lower() for value in field.values):
         return False
-    if field.optional and (NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and plain.lower() == "unknown")):
+    if field.optional and (NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and is_unstated(plain))):
         return True
     return bool(NOTHING.fullmatch(plain) or MARKS_ALONE.fullmatch(plain))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import FieldFault, Values, quoted
+from actors.prompting.not_known import is_unknown
 from actors.prompting.reply_text import (
     BULLET,
     CHATTER,
@@ -33,6 +34,7 @@ ANSWER_LINE = re.compile(
     r"[\s>*_#•-]{0,8}+(?:short )?answers?(?:\s?#?(?P<number>\d{1,2}))?[*_]{0,3}\s?[:：][*_]{0,3}(?P<answer>.*)",
     re.IGNORECASE,
 )
+_QUESTION = re.compile(r".*[?？][\s*_`\"'”]*+")
 _CALL = re.compile(
     r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:\||:|：|->|→|–|—|\s-\s|\()\s*[*_]{0,2}\s*(.+?)\s*\)?", re.DOTALL
 )
@@ -67,6 +69,11 @@ def none(field: Field) -> Values | FieldFault:
     return () if field.optional else FieldFault(field, "it is empty")
 
 
+def is_unstated(text: str) -> bool:
+    """True for a few words in place of a text that there is none: `Not described`."""
+    return len(text.split()) <= 3 and is_unknown(text)
+
+
 def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | FieldFault | None:
     """Reads values on the label's line, on a line each, or as a list. `several`: the label is in the plural."""
     if field.value is Value.TRIPLE and len(lines) == 1:
@@ -78,15 +85,15 @@ def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | Fie
         return FieldFault(field, "it is not certain which answer is to which question")
     items = _item_lines(field, lines, several)
     if field.value is Value.TRIPLE:
-        # Several on one line: `(a, b, c); (d, e, f)`.
-        items = [part for item in items for part in re.split(r"(?<=\))\s*[;,]\s*(?=\()", item)]
+        items = [part for item in items for part in _triples_in(item)]
     items = [item for item in items if item]
     if not items:
         return None
     first = unwrapped(items[0]).strip(" .!*_`\"'")
     # A candidate is an answer, which may be `no`.
     is_no = field.kind is FieldKind.CANDIDATE and first.casefold() == "no"
-    if len(items) == 1 and not is_no and (NOTHING.fullmatch(first) or NONE_BECAUSE.fullmatch(first)):
+    unstated = field.optional and field.value is Value.TEXT and is_unstated(first)
+    if len(items) == 1 and not is_no and (unstated or NOTHING.fullmatch(first) or NONE_BECAUSE.fullmatch(first)):
         return none(field)
     if several and field.value is Value.TEXT and len(items) == 1 and field.kind is not FieldKind.SUB_QUESTION:
         items = [part.strip() for part in re.split(r"\s*;\s*" if ";" in items[0] else r",\s+(?:and\s+)?", items[0])]
@@ -123,6 +130,14 @@ def _item_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
     return items
 
 
+def _triples_in(item: str) -> list[str]:
+    """Splits several triples on one line: `(a, b, c); (d, e, f)`, `a | b | c; d | e | f`."""
+    parts = [part for part in re.split(r"\s*;\s*", item.strip().strip("<>")) if part]
+    if len(parts) > 1 and all(part.count("|") == 2 for part in parts):
+        return parts
+    return re.split(r"(?<=\))\s*[;,]\s*(?=\()", item)
+
+
 def read_items(field: Field, items: Sequence[Any]) -> Values | FieldFault | None:
     """Reads the items of a list, texts or JSON; None where all of them are empty or placeholders."""
     read = {Value.TRIPLE: _triple, Value.CALL: _call, Value.PAIR: _pair}.get(field.value, _text)
@@ -150,7 +165,8 @@ def _triple(field: Field, item: Any) -> str | FieldFault:
     triple = read_triple(item)
     if triple and (any(map(PLACEHOLDER.fullmatch, triple)) or is_form(triple)):
         return ""
-    if triple is None and isinstance(item, str) and PLACEHOLDER.fullmatch(BULLET.sub("", item, count=1).strip()):
+    plain = BULLET.sub("", item, count=1).strip() if isinstance(item, str) else ""
+    if triple is None and PLACEHOLDER.fullmatch(plain) and plain.count("|") <= 2:
         return ""
     return " | ".join(triple) if triple else FieldFault(field, f"{quoted(item)} is not of three parts")
 
@@ -164,6 +180,8 @@ def _pair(field: Field, item: Any) -> str | FieldFault:
     parts = item
     if not isinstance(item, list):
         pair = BULLET.sub("", str(item), count=1).strip()
+        if PLACEHOLDER.fullmatch(pair):
+            return ""
         inner = unwrapped(pair)
         # Without what wraps the whole, `**a | b**`; in `"a" | "b"` each part has its own marks.
         wrapper = pair[: max(0, pair.find(inner))]
@@ -277,3 +295,27 @@ def _part(part: str) -> str:
     if len(part) > 1 and part[0] == part[-1] == "'":
         part = part[1:-1]
     return " ".join(_bare(part).replace("|", "/").split())
+
+
+def paired(text: str) -> str:
+    """Puts each answer after its question, `question | answer`, where each question is followed by one.
+
+    Answers that come apart from the questions may be to another one, or to all, so the text then stays as it is.
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    answers = [ANSWER_LINE.match(line) for line in lines]
+    questions = [not answer and bool(_QUESTION.fullmatch(line)) for answer, line in zip(answers, lines, strict=True)]
+    if not any(answers) or questions.count(True) != len(lines) - answers.count(None):
+        return text
+    joined: list[str] = []
+    number = 0
+    for place, (line, answer) in enumerate(zip(lines, answers, strict=True)):
+        if answer is None:
+            joined.append(line)
+            continue
+        number += 1
+        value = answer["answer"].strip()
+        if not place or not questions[place - 1] or not value or int(answer["number"] or number) != number:
+            return text
+        joined[-1] = f"{joined[-1].rstrip()} | {value}"
+    return "\n".join(joined)

@@ -29,7 +29,7 @@ _KNOWING = re.compile(
 )
 _WEAKLY = re.compile(
     r"(?:know|visib|sichtbar|clear|certain|sure|shown?$|shows$|given$|gives?$|provid|avail|stat(?:e|es|ed)$|says?$|said$|tell|see|seen|find|found"
-    r"|name|list|view|legib|read|discern|recogni|enough|indi[cq]|reveal|record|report)\w*"
+    r"|name|list|view|describ|legib|read|discern|recogni|enough|indi[cq]|reveal|record|report)\w*"
 )
 _DECLINES = re.compile(r"(?:help|assist|access|make|confirm|support|comply|open)\w*")  # where the speaker does
 _SPEAKER = frozenset("i i'm i'd we ai ich wir je yo io eu".split())
@@ -43,7 +43,9 @@ _UNKNOWN = re.compile(
     r"|sconosciut[oa]|onbekend|okand|ukjent|ukendt|nieznan\w|neznam\w|necunoscut|ismeretlen|tuntematon|inconclusive"
 )
 _WHOLE = re.compile(r"n/?a|null|nil|no answer|\?+")
-_OF_THE_WORLD = re.compile(r"\bevidence (?:of|that|for)\b|\bdata (?=cent|base|set)")  # and not what a prompt shows
+_OF_THE_WORLD = re.compile(
+    r"\bnon-|\bevidence (?:of|that|for)\b|\bdata (?=cent|base|set)"
+)  # and not what a prompt shows
 _OTHER_SCRIPTS = re.compile(
     r"[无無不没沒未](?:.{0,8}(?:知|确|確|提|信息|資訊|资料|数据|图|圖|显示|顯示|明|清|识别|辨|回答|给出|找到|判断|看到))"
     r"|[わ分]から?(?:ない|ず|りません)|情報.{0,3}(?:ない|なし|ありません)|でき(?:ない|ません)|記載.{0,3}(?:ない|なし|ありません)"

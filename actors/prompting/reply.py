@@ -17,6 +17,7 @@ from actors.prompting.field_values import lines_behind, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of
 from actors.prompting.json_reply import fields_in_json
 from actors.prompting.line_reply import fields_in_lines, labels, on_lines_of_their_own, untagged
+from actors.prompting.list_values import paired
 from actors.prompting.reply_text import chatter, may_follow, spoken, whole_sentences
 from actors.prompting.safe_text import clean, one_line
 from actors.prompting.unlabelled_reply import called_the_answer, unlabelled_fields
@@ -105,6 +106,8 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
             return Reading(tuple(values.in_order(raws)), frozenset(values.outcomes), ())
     among = among or form
     text = spoken(text, labels(among.fields).field)
+    if any(field.value is Value.PAIR for field in form.fields) and not _answer_field(form):
+        text = paired(text)
     before, raws = _fields(text, form, among, cut_off)
     broken = _broken_off(raws) if cut_off else None
     values = _values(form, raws, broken)

@@ -73,7 +73,8 @@ NOTHING = re.compile(
 )
 NONE_BECAUSE = re.compile(r"none\s?[,;:.(–—-].*", re.IGNORECASE)
 PLACEHOLDER = re.compile(
-    r"<[^<>]*\s[^<>]*\s[^<>]*>|<(?:the|an?|one) [^<>]+>|<(?:text|value|string|number|letter|choice|option|word|name)>"
+    r"<[^<>]*\s[^<>]*\s[^<>]*>|<(?:the|an?|one) [^<>]+>"
+    r"|[<\[](?:text|value|string|number|letter|choice|option|word|name)[>\]]"
     r"|[\[{(<](?:your|insert|explain|write|put|enter|fill in)\b[^\[\](){}<>]*[\]})>]"
     r"|\[0-1\]|your (?:answer|reasoning)|see (?:above|below|text|reasoning|explanation)\.?",
     re.IGNORECASE,
@@ -272,6 +273,11 @@ def may_follow(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
         if not (ends or _SHARE_LINE.fullmatch(line) or _OFFER.match(line) or restates(line)):
             return False
     return True
+
+
+def is_offer(line: str) -> bool:
+    """True for a line that offers help."""
+    return bool(_OFFER.match(line))
 
 
 def chatter(line: str) -> bool:

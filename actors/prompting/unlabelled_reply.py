@@ -11,7 +11,7 @@ from actors.prompting.field_values import one_of, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField
 from actors.prompting.list_values import ANSWER_LINE, looks_like_triple
 from actors.prompting.not_known import is_unknown
-from actors.prompting.reply_text import BOXED, BULLET, chatter, ends_a_value, may_follow, undecorated
+from actors.prompting.reply_text import BOXED, BULLET, chatter, ends_a_value, is_offer, may_follow, undecorated
 from actors.prompting.safe_text import one_line
 
 _THE_ANSWER_IS = re.compile(
@@ -31,6 +31,7 @@ _REFUSES = re.compile(
 )
 _NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNORECASE)
 _BARE_NUMBER = re.compile(r"[^\w-]{0,8}\d(?:\W{1,3}(?:out of )?\d)?\W{0,8}")
+_HEADING = re.compile(r"\s*#{1,4}\s")
 _SHORT_WORDS = 6
 _FEW_WORDS = 8
 _NAME = re.compile(
@@ -69,8 +70,12 @@ def _sole(lines: Sequence[str], field: Field) -> list[RawField]:
         stated = [value for line in (lines[0], lines[-1]) if (value := one_of(line.strip(" *_`#>-"), field))]
         return [RawField(field, (stated[0],))] if len(set(stated)) == 1 else []
     if field.kind in PROSE:
-        own = [line for line in lines if not (chatter(line) and line.rstrip().endswith((":", "：")))]
+        own = [
+            line for line in lines if not (is_offer(line) or (chatter(line) and line.rstrip().endswith((":", "："))))
+        ]
         whole = one_line(" ".join(own))
+        if any(map(_HEADING.match, own)):
+            return []  # the prompt, repeated
         if len(whole.split()) < 3 or is_unknown(whole) or _REFUSES.search(whole) or whole[:1] in "<{[":
             return []
         if _THE_ANSWER_IS.match(whole):
@@ -92,7 +97,12 @@ def _list(lines: Sequence[str], field: Field) -> list[RawField]:
         items = [line for line in lines if looks_like_triple(line)]
     elif field.value is Value.CALL:
         items = [line for line in lines if not isinstance(read_values(RawField(field, (line,))), FieldFault | None)]
-    elif len(lines) == 1 and (name := _NAME.fullmatch(lines[0].strip(" *_`\"'"))) and name[0][0].isupper():
+    elif (
+        field.kind is not FieldKind.SUB_QUESTION
+        and len(lines) == 1
+        and (name := _NAME.fullmatch(lines[0].strip(" *_`\"'")))
+        and name[0][0].isupper()
+    ):
         items = list(lines)
     else:
         items = [line for line in lines if BULLET.match(line)]
@@ -121,7 +131,10 @@ def _answer(text: str, field: Field, form: Form) -> list[RawField]:
         last = sentence(called[-1])
         on_line, *behind = text[text.rfind(called[-1]) + len(last) :].split("\n")
         behind = behind if ends_a_value(on_line) else [on_line, *behind]
-        one = len(values) == 1 and not initials and may_follow(behind, lambda line: sentence(line) in values)
+        negated = any(value.lower().startswith("not ") for value in values)
+        one = (
+            len(values) == 1 and not (initials or negated) and may_follow(behind, lambda line: sentence(line) in values)
+        )
         return [RawField(field, (values.pop(),))] if one else []
     lines = [line for line in text.split("\n") if line.strip()]
     if lines and (heading := re.fullmatch(r"\s*#{2,6}\s+([^#:<>]{1,80})", lines[-1])):
@@ -153,7 +166,7 @@ def sentence(value: str) -> str:
 def _is_bare_answer(line: str, form: Form) -> bool:
     """True for a reply that is one of the choices, or a few words that are no sentence."""
     if form.choices:
-        return stated_answer(line, form.choices)[0] not in ("",)
+        return bool(stated_answer(line, form.choices)[0])
     if BULLET.match(line):
         return False
     words = line.strip(" *_`\"'.").split()
