@@ -218,8 +218,8 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
     last: dict[str, tuple[Values, bool]] = {}  # the value so far, and whether its label called it final
     for number, raw in enumerate(raws):
         field, name = raw.field, raw.field.name
-        if field == form.fields[0] and not field.many and name in outcomes:
-            for other in form.fields:  # the form once more: lists of the draft do not count
+        if field == form.fields[0] and not field.many and name in outcomes and any(map(_remarks, raws[:number])):
+            for other in form.fields:  # the form once more, after a remark: lists of the draft do not count
                 outcomes.pop(other.name if other.many else "", None)
         outcome: Values | FieldFault | None
         if raw is broken:
@@ -285,6 +285,11 @@ def _take_confidence(form: Form, raw: RawField, outcomes: dict[str, list[str]], 
 @lru_cache(maxsize=1024)
 def _share_beside(lines: tuple[str, ...], closed: bool, choices: tuple[str, ...]) -> float | None:
     return stated_answer(answer_text(lines, closed)[0], choices)[1]
+
+
+def _remarks(raw: RawField) -> bool:
+    """True for a list that text follows which is none of its items."""
+    return raw.field.many and any(line.strip() and not re.search(r"\||^\W*[-*•\d]", line) for line in raw.lines[1:])
 
 
 def _restates(raw: RawField, values: Sequence[str], choices: tuple[str, ...], line: str) -> bool:

@@ -6,6 +6,7 @@ python -m tests.actors.prompting.corpus_report          (`-v wrong`, `-v "asked 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +26,11 @@ ORIGINS = ("real", "imitated")  # folders: replies that a model gave, and imitat
 
 @dataclass(frozen=True)
 class Case:
-    """One reply, and what a careful person reads in it (None: not enough to go by)."""
+    """One reply, and what a careful person reads in it (None: not enough to go by).
+
+    unchecked: of many sampled replies, one that was not read by a person: a reading is wrong where it states anything
+    that the reply does not have word for word.
+    """
 
     origin: str
     place: str
@@ -33,6 +38,7 @@ class Case:
     reply: str
     cut_off: bool
     expected: dict[str, Any] | None
+    unchecked: bool = False
 
     @property
     def reading(self) -> Reading:
@@ -45,6 +51,9 @@ class Case:
         reading = self.reading
         if reading.faults:
             return "refused" if self.expected is None else "asked again"
+        if self.unchecked:
+            values = (word for name, value in reading.values for word in re.findall(r"\w+", value) if _is_text(name))
+            return "unchecked" if {*values} <= {*re.findall(r"\w+", self.reply)} else "wrong"
         if self.expected is None:
             return "wrong"
         return "read" if values_of(reading, self.form) == expected_values(self.expected, self.form) else "wrong"
@@ -57,7 +66,14 @@ def cases() -> Iterator[Case]:
             case = json.loads(line)
             form = Form(FORMS[case["form"]], tuple(case.get("choices", ())))
             place, cut_off = f"{path.stem}:{number}", case.get("cut_off", False)
-            yield Case(path.parent.name, place, form, case["reply"], cut_off, case["read"])
+            unchecked = case.get("unchecked", False)
+            yield Case(path.parent.name, place, form, case["reply"], cut_off, case["read"], unchecked)
+
+
+def _is_text(name: str) -> bool:
+    """False for fields whose value may be spelt in another way: a choice's letter, a number, a verdict."""
+    texts = (FieldKind.THOUGHT, FieldKind.SUB_QUESTION, FieldKind.KEYWORD, FieldKind.CANDIDATE, FieldKind.TRIPLE)
+    return name in (*texts, FieldKind.REASONING, FieldKind.SUMMARY, FieldKind.DESCRIPTION, FieldKind.ENTITY)
 
 
 def values_of(reading: Reading, form: Form) -> dict[str, Any]:

@@ -35,10 +35,10 @@ def test_no_reply_is_read_wrongly() -> None:
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_of_what_a_person_reads_at_least_85_in_100_are_read_at_first(origin: str) -> None:
+def test_of_what_a_person_reads_at_least_9_in_10_are_read_at_first(origin: str) -> None:
     readable = [(outcome, c) for outcome, c in outcomes() if c.origin == origin and c.expected is not None]
     asked_again = [case.place for outcome, case in readable if outcome == "asked again"]
-    assert len(asked_again) <= 0.15 * len(readable), asked_again
+    assert len(asked_again) <= 0.1 * len(readable), asked_again
 
 
 # Replies met outside, where they are at hand, and neighbours of each of their kinds.
