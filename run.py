@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from actors.errors import ClusterError, UserError
 from actors.memory import collect_rarely
 from actors.runtime import head
-from actors.signals import Ending
+from actors.signals import Ending, Unbroken
 from actors.visible import visible
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def _in_folder(prepared: Prepared, arguments: list[str]) -> int:
     made = [*missing(Path(config.cache or output / "cache").absolute()), *missing(output)]
     folder = open_folder(config, arguments)
     _log_to(folder.log)
+    sys.stdout = Unbroken(sys.stdout)
     resume = visible(f"; go on with: {resumption(config, folder.path)}")
     ending.line = f"ended at once{resume}\n"
     started = time.monotonic()

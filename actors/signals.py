@@ -1,7 +1,8 @@
-"""Has SIGTERM and SIGHUP end a run as Ctrl-C does; a second signal ends the process and its children at once."""
+"""Has SIGTERM and SIGHUP end a run as Ctrl-C does, a second signal end it at once, and a lost reader not end it."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -9,11 +10,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 import psutil
 
 from actors.processes import kill
+
+log = logging.getLogger(__name__)
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_S = 10.0  # a run that takes longer to end prints how to end it at once
@@ -143,3 +146,32 @@ def _handlers() -> dict[int, Handler]:
 def _install(handlers: Mapping[int, Handler]) -> None:
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+class Unbroken:
+    """Standard output of a run that goes on without its reader, as after `python run.py ... | head`.
+
+    Python raises BrokenPipeError for every line after that, and rich ends the process without a word.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._safely(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._safely(self._stream.flush)
+
+    def _safely(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except BrokenPipeError:
+            log.warning("nobody reads the output any more; the run goes on without it")
+            # Also what is buffered goes there.
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), self._stream.fileno())

@@ -17,6 +17,7 @@ from experiments.analysis.scores import as_matrix, by_method, seconds_per_questi
 from experiments.analysis.statistics import crossed_interval, holm, paired_test
 from experiments.analysis.summary import SIGNIFICANT
 from experiments.records.recorder import RunFolder
+from experiments.records.records import Scored
 from experiments.records.trials import TRIALS, TrialResult
 from topologies.wiring import Floats
 
@@ -122,23 +123,31 @@ def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
     A trial that was stopped before its evaluation has none. Raises UserError when the records of a trial are
     missing or damaged.
     """
-    arms, utilities = [], []
+    runs = []
     for result in results:
         run = RunFolder(folder / TRIALS / result.name)
-        recorded = by_method(run)
+        recorded, methods = by_method(run), list(result.metrics.get("methods", {}))
+        if lacking := [method for method in methods if not recorded.get(method)]:
+            raise UserError(
+                f"{run.path} has no scores of {lacking[0]}: restore its scores.jsonl, or delete its line from "
+                "trials.jsonl and resume the sweep"
+            )
+        runs.append((run, {method: recorded[method] for method in methods}, result.values, result.seed))
+    return arms_of_runs(runs)
+
+
+def arms_of_runs(
+    runs: Sequence[tuple[RunFolder, Mapping[str, Mapping[str, Scored]], Mapping[str, Any], int]],
+) -> list[Arm]:
+    """Makes an arm for each method of some runs: (folder, answers by method and question, values, seed) each."""
+    arms, utilities = [], []
+    for run, recorded, values, seed in runs:
         seconds = seconds_per_question(run, recorded)
-        for method in result.metrics.get("methods", {}):
-            answers = recorded.get(method, {})
-            if not answers:
-                raise UserError(
-                    f"{folder / TRIALS / result.name} has no scores of {method}: restore its scores.jsonl, or delete "
-                    "its line from trials.jsonl and resume the sweep"
-                )
+        for method, answers in recorded.items():
             utilities.append({id: scored.utility for id, scored in answers.items()})
             # From the records rather than metrics.json, which rounds and has no value per question.
             tokens = sum(scored.prompt_tokens + scored.completion_tokens for scored in answers.values())
-            costs = (tokens / len(answers),), (seconds[method],)
-            arms.append((method, result.values, (result.seed,), *costs))
+            arms.append((method, values, (seed,), (tokens / len(answers),), (seconds[method],)))
     # One matrix for all, so that columns are the same questions in every arm.
     return [Arm(*arm, row[None]) for arm, row in zip(arms, as_matrix(utilities), strict=True)]
 

@@ -38,7 +38,6 @@ class Progress:
                 BarColumn(bar_width=24),  # narrow enough for rate, turns and time on a line of a hundred characters
                 MofNCompleteColumn(),
                 _Rate(),
-                _Turns(),
                 TimeRemainingColumn(elapsed_when_finished=True),
                 console=self._console,
             )
@@ -116,19 +115,13 @@ class Bar:
 
 
 class _Rate(ProgressColumn):
-    """Units per second; rich has no such column."""
+    """Units per second, and finished turns with their rate; rich has no such column."""
 
     def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else _per_second(speed), style="progress.data.speed")
-
-
-class _Turns(ProgressColumn):
-    """Finished turns and their rate; empty for a phase without turns."""
-
-    def render(self, task: Task) -> Text:
-        turns, elapsed_s = task.fields["turns"], task.finished_time or task.elapsed or 0.0
-        return Text(_turns(turns, elapsed_s) if turns else "", style="progress.data.speed")
+        speed, elapsed_s = task.finished_speed or task.speed, task.finished_time or task.elapsed or 0.0
+        rates = [] if speed is None else [_per_second(speed)]
+        rates += [_turns(task.fields["turns"], elapsed_s)] if task.fields["turns"] else []
+        return Text("  ".join(rates), style="progress.data.speed")
 
 
 def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns: int = 0) -> str:

@@ -14,9 +14,8 @@
 Long files of traces are compressed when the run ends (`jsonl.py`).
 
 A checkpoint has the sizes of the training records, so resuming cuts them back to these. Evaluated questions need no
-checkpoint: those with a complete trace and score count. A kill leaves at most one trace without its score; a power cut
-may leave more, and resuming moves the complete ones to `<name>.unmatched`. Resuming also drops questions with a turn
-that failed for another reason than the question itself: they are asked again, and all answers are judged again.
+checkpoint: those with a complete trace and score count, and a trace or score alone is cut off. Resuming also drops
+questions with a turn that failed for another reason than the question itself: they are asked and judged again.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from io import FileIO
-from itertools import chain, islice, takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Self
 
@@ -284,14 +283,6 @@ class Recorder(_Writer):
         for file in [path / SCORES, *evaluations]:
             name = file.relative_to(path).as_posix()
             size = kept.get(name, 0)
-            after = jsonl.lines(file, size)
-            first = list(islice(after, 2))
-            # One line is what a kill leaves, and it is written again. More are kept in a file of their own.
-            if len(first) > 1:
-                with file.with_name(f"{file.name}.unmatched").open("ab") as unmatched:
-                    unmatched.writelines(chain(first, after))
-                    unmatched.flush()
-                    os.fsync(unmatched.fileno())
             jsonl.cut_to(file, size)
             if name in failed:
                 jsonl.drop(file, failed[name])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from enum import Enum
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -32,24 +31,12 @@ def read_record(kind: TypeAdapter[T], line: str) -> T:
     try:
         if "\\ud" not in line.lower():
             return kind.validate_json(line)
-        # Halves of surrogate pairs are JSON but no text for pydantic: checked without them, and then put back.
-        raw = json.loads(line)
-        return _with_texts(kind.validate_json(json.dumps(raw, ensure_ascii=False).encode(errors="replace")), raw)  # type: ignore[no-any-return]
+        # Halves of surrogate pairs are JSON but no text for pydantic: they become question marks.
+        return kind.validate_json(json.dumps(json.loads(line), ensure_ascii=False).encode(errors="replace"))
     except ValidationError as error:
         first: Any = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise ValueError(f"{field + ': ' if field else ''}{first['msg']}") from None
-
-
-def _with_texts(checked: Any, raw: Any) -> Any:
-    """A checked value with the texts of the JSON that it was read from."""
-    if is_dataclass(checked) and not isinstance(checked, type):
-        return replace(checked, **{name: _with_texts(getattr(checked, name), value) for name, value in raw.items()})
-    if isinstance(checked, Mapping):
-        return {name: _with_texts(old, raw[name]) for name, old in zip(raw, checked.values(), strict=True)}
-    if isinstance(checked, (tuple, list)):
-        return type(checked)(_with_texts(old, new) for old, new in zip(checked, raw, strict=True))
-    return raw if isinstance(checked, str) and not isinstance(checked, Enum) else checked
 
 
 def encode_trace(trace: Trace) -> str:

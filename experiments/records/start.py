@@ -36,7 +36,8 @@ def program() -> str:
     own, arguments = sys.orig_argv, sys.argv[1:]
     is_run = bool(sys.argv) and Path(sys.argv[0]).stem in ("run", "agora-mm")
     words = own[: len(own) - len(arguments)] if is_run and own[len(own) - len(arguments) :] == arguments else []
-    return shlex.join(words or ["python", "run.py"])
+    # A script of the user's own takes no arguments of ours.
+    return shlex.join(words or ["python", "run.py" if Path.cwd() == ROOT else str(ROOT / "run.py")])
 
 
 def write_start(folder: Path, arguments: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ the thread `FINISH_S` seconds at most (`STOP_S` after an error). Either is one w
 from __future__ import annotations
 
 import logging
+import netrc
 import os
 import queue
 import re
@@ -16,6 +17,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import urlsplit
 
 import psutil
 
@@ -31,11 +33,15 @@ log = logging.getLogger(__name__)
 FINISH_S, STOP_S = 120.0, 10.0  # seconds for W&B to store or upload at the end of a run: a good one, any other
 TEARDOWN_S = 2.0  # seconds for W&B's service to end after a failure
 SERVICE = "wandb-core"  # the process that works for W&B
+AXIS = "/total_steps"
 
 
 @dataclass
 class WandbSettings:
-    """Weights & Biases; offline runs lie in the run folder, and `wandb sync` uploads them."""
+    """Weights & Biases; offline runs lie in the run folder, and `wandb sync` uploads them.
+
+    Online runs need a key in WANDB_API_KEY or, after `wandb login`, in ~/.netrc.
+    """
 
     mode: Literal["offline", "online", "disabled"] = setting("offline", outside=lambda value: value == "online")
     """Write runs into the run folder, upload them, or neither."""
@@ -49,6 +55,22 @@ class WandbSettings:
         for name, value in (("project", self.project), ("group", self.group)):
             if value is not None and not re.fullmatch(r"[^/\\#?%:\x00-\x1f]{1,128}", value):
                 raise UserError(f"{key}.{name}: expected 1 to 128 characters, and none of / \\ # ? % : or a line break")
+
+    def check_key(self) -> None:
+        """Raises UserError where runs are to be uploaded without a key: W&B would write nothing anywhere."""
+        if self.mode != "online" or os.environ.get("WANDB_API_KEY"):
+            return
+        host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+        place = os.environ.get("NETRC") or next(
+            (p for p in ("~/.netrc", "~/_netrc") if Path(p).expanduser().exists()), ""
+        )
+        with suppress(OSError, netrc.NetrcParseError):
+            if place and netrc.netrc(Path(place).expanduser()).authenticators(host):
+                return
+        raise UserError(
+            f"wandb.mode=online: there is no key for {host}; export WANDB_API_KEY or run `wandb login`, or leave it "
+            "offline and upload with `wandb sync`"
+        )
 
 
 class Tracker:
@@ -70,6 +92,7 @@ class Tracker:
         self._calls: queue.SimpleQueue[tuple[str, Callable[[wandb.Run], object]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._failed = self._given_up = False
+        self._axes: set[str] = set()
         if settings.mode != "disabled":
             start = (path, dict(config), settings, resume_id or path.name)
             self._thread = threading.Thread(target=self._work, args=start, name="tracking", daemon=True)
@@ -83,11 +106,21 @@ class Tracker:
         self.finish(exit_code=1 if kind else 0)
 
     def log(self, step: Mapping[str, Any]) -> None:
-        """Logs one training step: flat names to numbers, `stage` and `step` among them."""
+        """Logs one training step: numbers by `<method>/<name>`, over the method's `total_steps` where it has them.
+
+        Several learners take turns in one run, so that W&B's own count of steps would be none of theirs.
+        """
         # Here and not in the thread: a sweep counts on it, and its errors are the sweep's.
         self._on_step(step)
         logged = dict(step)
-        self._call("log", lambda run: run.log(logged))
+
+        def send(run: wandb.Run) -> None:
+            for axis in (name for name in logged if name.endswith(AXIS) and name not in self._axes):
+                run.define_metric(f"{axis.removesuffix(AXIS)}/*", step_metric=axis)
+                self._axes.add(axis)
+            run.log(logged)
+
+        self._call("log", send)
 
     def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = (), used: Usage | None = None) -> None:
         """Logs metrics.json and figures.

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from actors.runtime.runtime import Runtime
-from experiments.config.config import Config
 from experiments.config.references import resumption_line
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Job, Plan
@@ -36,12 +35,9 @@ class DiscussionJob(Job):
         """
         raise NotImplementedError
 
-    def draws(self, config: Config) -> bool:
-        """True if figures are drawn at the end."""
-        return config.figures is not False
-
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
+        config.wandb.check_key()
         cache = inputs.open_cache(config)
         for method in plan.learners:
             # For its errors alone: the learner that goes on from it is launched much later.
@@ -58,9 +54,6 @@ class DiscussionJob(Job):
                 # come first.
                 learners = launching.launch_learners(plan, runtime)
                 agents = launching.launch_agents(plan, runtime, cache, recorded, say=progress.print)
-                # What takes this process seconds comes while the others start.
-                if self.draws(config):
-                    check_drawing()
                 evidence = inputs.open_evidence(plan, dataset, cache)
                 context = RunContext(plan, dataset, evidence, recorder, tracker, progress)
                 discussions = Discussions(context, agents, learners)
@@ -93,10 +86,3 @@ class DiscussionJob(Job):
         if not replayed:
             progress.print(f"the run {plan.config.failures.line}")
         await self.discuss(discussions)
-
-
-def check_drawing() -> None:
-    """Raises UserError where the figures of the run's end cannot be drawn."""
-    from experiments.analysis.figures import style  # imports matplotlib
-
-    style.check()

@@ -153,7 +153,9 @@ class RecordedLearner:
         # The checkpoint comes after the discussions that the step has learned from. In a thread, for it waits for the
         # disk while other discussions go on.
         await _in_thread(partial(self.recorder.learned, record, await self.learner.state()))
-        values = {"stage": stage, "step": step, **terms, **edges}
+        # The start of a stage is a record, too.
+        total = (stage - 1) * (context.config.pruning.steps + 1) + step
+        values = {"stage": stage, "step": step, "total_steps": total, **terms, **edges}
         context.tracker.log({f"{self.method}/{name}": value for name, value in values.items()})
 
 

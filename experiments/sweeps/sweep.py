@@ -30,7 +30,7 @@ from experiments.config.saved import read, save
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.trials import RESULTS, TRIALS, Results, TrialResult, read_results
-from experiments.running import discussion_job, inputs, launching, model_record, runtime_start
+from experiments.running import inputs, launching, model_record, runtime_start
 from experiments.sweeps.sweep_results import conclude_sweep
 from experiments.sweeps.trial_run import Report
 from experiments.sweeps.trials import Trial, expand, groups, print_unused
@@ -46,7 +46,6 @@ def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | 
         UserError: anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
     trials = _checked(config, overrides)
-    discussion_job.check_drawing()
     with Results(folder.path) as results:
         write_trials(config, folder.path, trials)
         done = finished_trials(folder.path, trials)
@@ -74,6 +73,7 @@ def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | 
 def _checked(config: Config, overrides: loading.Overrides | None = None) -> list[Trial]:
     # Before any process is started: a sweep that fails after an hour wastes that hour.
     trials, settings = expand(config), config.sweep
+    config.wandb.check_key()
     if settings.stop == "asha" and not any(trial.plan.learners for trial in trials):
         raise UserError(
             "sweep.stop=asha ends trials that fall behind in training, and none of the methods learns a graph; leave "

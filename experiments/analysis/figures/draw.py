@@ -8,14 +8,14 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from actors.spawned import cores
-from experiments.analysis.compare import KIND, POSITION, Arm, arms_of, merge, varied
+from experiments.analysis.compare import KIND, POSITION, Arm, arms_of, arms_of_runs, merge, varied
 from experiments.analysis.figures.axes import by_setting
-from experiments.analysis.figures.costs import Timed, sweep_costs, utility_against_tokens, utility_and_seconds
+from experiments.analysis.figures.costs import utility_against_tokens, utility_and_seconds
 from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
 from experiments.analysis.figures.style import save_all
-from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_answers
+from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_arms
 from experiments.analysis.figures.under_attack import against_clean, by_kind, by_position
-from experiments.analysis.scores import by_method, seconds_per_question
+from experiments.analysis.scores import by_method
 from experiments.analysis.summary import Metrics
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
@@ -34,13 +34,12 @@ def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False,
             figures[f"{graph.name}-learning-curves"] = curves
     if DEBATE in metrics["methods"] and (blueprints := condensation(run)):
         figures["blueprint-changes"] = blueprints
-    rows = {name: row for name, row in metrics["methods"].items() if row["utility"] is not None}
-    if rows:
-        figures["utility-against-tokens"] = utility_against_tokens(rows, metric)
-    if rows and timed:
-        seconds = seconds_per_question(run, by_method(run))
-        bars = [Timed(name, "", (seconds[name],), row["utility"], tuple(row["ci95"])) for name, row in rows.items()]
-        figures["utility-and-seconds"] = utility_and_seconds(bars, metric)
+    concluded = [method for method, row in metrics["methods"].items() if row["utility"] is not None]
+    recorded = {method: answers for method, answers in by_method(run).items() if method in concluded}
+    if arms := arms_of_runs([(run, recorded, {}, 0)]):
+        figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
+        if timed:
+            figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
     return save_all(figures, run.figures, at_once)
 
 
@@ -78,9 +77,9 @@ def draw_sweep(
         recorded = [by_method(RunFolder(folder / TRIALS / result.name)) for result in results]
         if supporting := f1_by_supporting(recorded):
             figures["f1-by-supporting"] = supporting
-    if PATHS in keys and (followed := path_answers(folder, results)):
-        figures["paths"] = by_paths(followed, metric)
-    figures["utility-against-tokens"] = sweep_costs(arms, metric)
+    if PATHS in keys and (followed := path_arms(folder, results))[0]:
+        figures["paths"] = by_paths(*followed, metric)
+    figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
     if timed:
-        figures["utility-and-seconds"] = utility_and_seconds([Timed.of(arm) for arm in arms], metric)
+        figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
     return save_all(figures, folder / "figures", cores())

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -80,10 +79,9 @@ def _matrix(step: LearningStep, kind: str) -> Floats:
 def _grid(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence[Bools]) -> Figure:
     first = stages[0][0]
     names = []
-    # Agents are the same in all stages. Their modality is written once, along its block.
+    # Agents are the same in all stages; lines divide the modalities.
     if len(first.agents) <= NAMED_AGENTS:
-        pairs = zip(first.agents, first.modalities, strict=True)
-        names = [agent.removeprefix(f"{modality}_").replace("_", " ") for agent, modality in pairs]
+        names = [agent.replace("_", " ") for agent in first.agents]
     # Inches that the longest name takes, at 0.06 a letter.
     room = 0.06 * max(map(len, names), default=0)
     side = (style.PAGE - 1.1 - room) / MOMENTS
@@ -96,31 +94,15 @@ def _grid(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence
             panel.set_visible(False)
         for panel, step in zip(row, steps, strict=False):
             image = _panel(panel, step, kind, before)
-            _name(panel.xaxis, step, names if last else [], room, rotation=90)
-            _name(panel.yaxis, step, names if panel is row[0] else [], room, rotation=0)
+            panel.set_xticks(np.arange(len(names)) + 0.5, names if last else [""] * len(names), rotation=90)
+            panel.set_yticks(np.arange(len(names)) + 0.5, names if panel is row[0] else [""] * len(names))
+            panel.tick_params(length=0, pad=2)
             panel.set_xlabel("receiver" if last else "")
         row[0].set_ylabel(f"stage {steps[0].stage}: sender")
     figure.colorbar(image, ax=panels, shrink=0.7, aspect=28, pad=0.02, label=f"probability of the edge ({kind})")
     cross = Line2D([], [], linestyle="", marker="x", color=style.GREY, markersize=4)
     figure.legend([cross, Patch(**style.ABSENT)], ["pruned", "no such edge"], loc="outside upper right", ncols=2)
     return figure
-
-
-def _name(axis: Axis, step: LearningStep, names: list[str], room: float, rotation: int) -> None:
-    """Names agents as major ticks and, further out, each block's modality as minor ones; nothing without names."""
-    axis.set_ticks([i + 0.5 for i in range(len(names))], names, rotation=rotation)
-    borders = [0, *_borders(step), len(step.agents)] if names else []
-    axis.remove_overlapping_locs = False  # a block's middle can be an agent's
-    middles = [(start + end) / 2 for start, end in pairwise(borders)]
-    blocks = [step.modalities[start] for start in borders[:-1]]
-    axis.set_ticks(middles, blocks, minor=True, rotation=90 - rotation, va="center" if not rotation else "top")
-    # 72 points to the inch: beyond the names that `room` is for.
-    axis.set_tick_params(which="minor", length=0, pad=4 + 72 * room, labelsize=style.SMALL)
-    axis.set_tick_params(which="major", length=0, pad=2)
-
-
-def _borders(step: LearningStep) -> list[int]:
-    return [i for i, (a, b) in enumerate(pairwise(step.modalities), start=1) if a != b]
 
 
 def _panel(panel: Axes, step: LearningStep, kind: str, existed: Bools) -> QuadMesh:
@@ -138,9 +120,10 @@ def _panel(panel: Axes, step: LearningStep, kind: str, existed: Bools) -> QuadMe
     panel.set_aspect("equal")
     # The first sender on top, as in a printed matrix.
     panel.invert_yaxis()
-    for border in _borders(step):
-        panel.axhline(border, color="black", linewidth=1)
-        panel.axvline(border, color="black", linewidth=1)
+    for border, (one, other) in enumerate(pairwise(step.modalities), start=1):
+        if one != other:
+            panel.axhline(border, color="black", linewidth=1)
+            panel.axvline(border, color="black", linewidth=1)
     panel.set_title(f"step {step.step}: {values.count()} edges", fontsize=style.SMALL)
     return image
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
-from actors.errors import UserError
 from actors.spawned import spawned
 
 # Figures are drawn at their printed size, so that text is not scaled.
@@ -54,25 +52,6 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "agora",  # ids in an SVG are random without it
 }
 styled = rc_context(STYLE)  # decorates functions that draw
-
-
-def check() -> None:
-    """Draws one letter in every format, for a run to fail at its start if it must.
-
-    Raises UserError where matplotlib, its fonts or its folder do not work.
-    """
-    figure = Figure((1, 1))
-    figure.text(0.5, 0.5, "a")
-    try:
-        with rc_context(STYLE):
-            for name in ("pdf", "svg", "png"):
-                figure.savefig(BytesIO(), format=name)
-    # A font, a library or a folder that matplotlib needs: each fails with another class.
-    except Exception as error:
-        raise UserError(
-            f"figures cannot be drawn ({type(error).__name__}: {' '.join(str(error).split())[:200]}): reinstall "
-            "matplotlib with its fonts, and set MPLCONFIGDIR to a writable folder"
-        ) from error
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
@@ -151,11 +130,17 @@ def points(
     label: str = "",
     line: str = "",
     faint: float = 1.0,
+    hollow: bool = False,
 ) -> None:
-    """Draws the i-th method's means with their intervals (vertical bars of opacity `faint`), joined by `line`."""
+    """Draws the i-th method's means with their intervals (vertical bars of opacity `faint`), joined by `line`.
+
+    A label that the legend has already is not named again.
+    """
     colour, ends = nth(COLOURS, i), np.array(intervals)
+    label = "" if label in axes.get_legend_handles_labels()[1] else label
     axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour, linewidth=0.8, alpha=faint)
-    look: Any = {"color": colour, "marker": nth(MARKERS, i), "markersize": 4.5, "markeredgewidth": 0}
+    look: Any = {"color": colour, "marker": nth(MARKERS, i), "markersize": 4.5}
+    look |= {"markerfacecolor": "white"} if hollow else {"markeredgewidth": 0}
     axes.plot(np.atleast_1d(xs), np.atleast_1d(means), linestyle=line, linewidth=0.9, label=label, **look)
 
 
@@ -164,11 +149,3 @@ def trials(axes: Axes, xs: npt.ArrayLike, values: Sequence[float], colour: str =
     if len(values) > 1:
         look: Any = {"color": colour, "markersize": 2.5, "markeredgewidth": 0, "alpha": FAINT}
         axes.plot(np.broadcast_to(xs, len(values)), values, "o", **look)
-
-
-def error_bar(axes: Axes, x: float, mean: float, ci95: Sequence[float], **look: Any) -> None:
-    """Draws a mean's 95% interval with caps."""
-    # A mean can lie outside its own interval by rounding, and a negative length is an error to matplotlib.
-    ends = [[max(mean - ci95[0], 0)], [max(ci95[1] - mean, 0)]]
-    style: Any = {"fmt": "none", "color": "black", "capsize": 2, "elinewidth": 0.8, **look}
-    axes.errorbar(x, mean, ends, **style)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from actors.messages import FieldKind, Message, Trace, derive_seed
+from actors.messages import FieldKind, Message, Trace
+from experiments.analysis.compare import Arm, merge, methods_in
 from experiments.analysis.figures import style
+from experiments.analysis.figures.axes import over, over_keys
 from experiments.analysis.scores import as_matrix, by_method
-from experiments.analysis.statistics import ScoreGroup, crossed_interval, mean_interval
 from experiments.judging.judgements import judged
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
@@ -86,107 +86,65 @@ def _graphs(trace: Trace) -> Iterator[tuple[Blueprint, Blueprint]]:
         yield affirmative, now
 
 
-@dataclass(frozen=True, slots=True)
-class PathAnswers:
-    """A method's answers in one trial, with at most `most` paths each.
+def path_arms(folder: Path, results: Sequence[TrialResult]) -> tuple[list[Arm], dict[tuple[str, int], list[int]]]:
+    """Reads the answers of all methods that follow paths, in a sweep's trials.
 
-    scores: by question, 1 where the judge accepted the answer, or the data set's utility without a judge.
-    reached: the questions for which the method found `most` paths.
+    Scores are 1 where the judge accepted the answer, or the data set's utility without a judge. The second value has
+    the questions for which a method found as many paths as it may rest on, of each trial, by method and that number.
     """
-
-    method: str
-    most: int
-    judged: bool
-    scores: Mapping[str, float]
-    reached: int
-
-
-def path_answers(folder: Path, results: Sequence[TrialResult]) -> list[PathAnswers]:
-    """Reads the answers of all methods that follow paths, in a sweep's trials."""
-    found = []
+    arms, utilities = [], []
+    reached: dict[tuple[str, int], list[int]] = {}
     for result in results:
         run, most = RunFolder(folder / TRIALS / result.name), int(result.values[PATHS])
         verdicts = {(line.method, line.question): float(line.judgement.correct) for line in judged(run)}
         for method, answers in by_method(run).items():
             counts = [scored.path_count for scored in answers.values() if scored.path_count is not None]
             if counts:
-                scores = {id: verdicts.get((method, id), scored.utility) for id, scored in answers.items()}
-                reached = sum(count >= most for count in counts)
-                found.append(PathAnswers(method, most, bool(verdicts), scores, reached))
-    return found
+                utilities.append({id: verdicts.get((method, id), scored.utility) for id, scored in answers.items()})
+                reached.setdefault((method, most), []).append(sum(count >= most for count in counts))
+                arms.append((method, {PATHS: most}, (result.seed,)))
+    rows = as_matrix(utilities)
+    return merge([Arm(*arm, (), (), row[None]) for arm, row in zip(arms, rows, strict=True)]), reached
 
 
 @style.styled
-def by_paths(answers: Sequence[PathAnswers], metric: str) -> Figure:
-    """Draws accuracy and questions by the most paths that an answer may rest on.
-
-    Lines are judged accuracy, or else `metric`; bars are questions with so many paths, means over trials.
-    """
-    numbers = sorted({answered.most for answered in answers})
-    methods = list(dict.fromkeys(answered.method for answered in answers))
+def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int]], metric: str) -> Figure:
+    """Draws accuracy (lines) and questions with so many paths (bars) by the most paths that an answer may rest on."""
+    numbers, methods = sorted({most for _, most in reached}), methods_in(arms)
     figure = Figure(figsize=(style.COLUMN, 2.6), layout="constrained")
     axes = figure.add_subplot()
     bars = axes.twinx()
-    for i, method in enumerate(methods):
-        means, intervals = [], []
-        for number in numbers:
-            own = [answered for answered in answers if (answered.method, answered.most) == (method, number)]
-            group = ScoreGroup("", as_matrix([answered.scores for answered in own]))
-            means.append(group.mean)
-            intervals.append(mean_interval([group], derive_seed("paths", method, number)))
-            place, height = number + style.offset(i, len(methods), 0.6), float(np.mean([one.reached for one in own]))
-            hatch = style.nth(style.HATCHES, i)
-            bars.bar(place, height, 0.6 / len(methods), color="none", edgecolor=style.GREY, hatch=hatch)
-        style.points(axes, i, numbers, means, intervals, label=method, line=style.nth(style.LINES, i))
+    for (method, most), counts in reached.items():
+        place = most + style.offset(methods.index(method), len(methods), 0.6)
+        hatch = style.nth(style.HATCHES, methods.index(method))
+        bars.bar(place, float(np.mean(counts)), 0.6 / len(methods), color="none", edgecolor=style.GREY, hatch=hatch)
+    over(axes, arms, PATHS, numbers, joined=True)
     # The lines in front of the bars, which belong to the other axis.
     axes.set_zorder(bars.get_zorder() + 1)
     axes.patch.set_visible(False)
-    axes.set_xticks(numbers)
     axes.set_xlabel("most paths that an answer rests on")
-    what = "judged accuracy" if all(answered.judged for answered in answers) else metric
-    axes.set_ylabel(f"{what} (lines, 95% interval)")
+    axes.set_ylabel(f"{metric}, judged where there is a judge\n(lines, 95% interval)")
     bars.set_ylabel("questions with so many paths (bars)")
-    style.plain(axes, "y")
-    bars.spines["top"].set_visible(False)
     axes.legend(loc="best")
     return figure
 
 
-@style.styled
 def f1_by_supporting(trials: Sequence[Mapping[str, Mapping[str, Scored]]]) -> Figure | None:
     """Draws each method's mean F1 by the number of documents that a question rests on.
 
     trials: answers by method and question; intervals are over both. None where there are not two numbers to compare.
     """
-    tagged = {
-        question: scored.tags[SUPPORTING]
-        for trial in trials
-        for answers in trial.values()
-        for question, scored in answers.items()
-        if SUPPORTING in scored.tags
-    }
-    numbers = sorted(set(tagged.values()))
+    f1: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
+    for n, trial in enumerate(trials):
+        for method, answers in trial.items():
+            for question, scored in answers.items():
+                if number := scored.tags.get(SUPPORTING):
+                    f1.setdefault((method, number), {}).setdefault(n, {})[question] = scored.f1
+    numbers = sorted({number for _, number in f1})
     if len(numbers) < 2:
         return None
-    figure = Figure(figsize=(style.COLUMN, 2.6), layout="constrained")
-    axes = figure.add_subplot()
-    methods = list(dict.fromkeys(method for trial in trials for method in trial))
-    for i, method in enumerate(methods):
-        drawn: list[tuple[float, float, tuple[float, float]]] = []
-        for place, number in enumerate(numbers):
-            of_number = [{q: s.f1 for q, s in t.get(method, {}).items() if tagged.get(q) == number} for t in trials]
-            # A trial of another data set, or without this method, asked none of these questions.
-            if asked := [f1 for f1 in of_number if f1]:
-                matrix = as_matrix(asked)
-                interval = crossed_interval(matrix, derive_seed(0, "interval", SUPPORTING, method, number))
-                x = place + style.offset(i, len(methods), 0.08 * len(methods))
-                drawn.append((x, float(np.nanmean(matrix)), interval))
-        if drawn:
-            xs, means, intervals = zip(*drawn, strict=True)
-            style.points(axes, i, xs, means, intervals, label=method, line=style.nth(style.LINES, i))
-    axes.set_xticks(range(len(numbers)), numbers)
-    axes.set_xlabel("supporting documents of a question")
-    axes.set_ylabel("F1 (bars: 95% interval)")
-    style.plain(axes)
-    figure.legend(loc="outside upper center", ncols=2)
-    return figure
+    name = "supporting documents of a question"
+    arms = [
+        Arm(method, {name: number}, tuple(of), (), (), as_matrix([*of.values()])) for (method, number), of in f1.items()
+    ]
+    return over_keys(arms, {name: numbers}, "F1")

@@ -10,7 +10,6 @@ from experiments.planning.learners import check_samples
 from experiments.planning.plan import Job, Plan
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from experiments.running.discussion_job import check_drawing
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.variants import VARIANTS
 
@@ -35,7 +34,7 @@ class PlantedJob(Job):
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
         assert isinstance(config, PlantedConfig)
-        check_drawing()
+        config.wandb.check_key()
         from experiments.studies.planted import testbed  # imports PyTorch and matplotlib
 
         with Tracker(folder.path, asdict(config), config.wandb) as tracker:

@@ -35,9 +35,6 @@ class RedundancyJob(DiscussionJob):
             "the full graph; experiment=mmqa_prune methods=[full] dry_run=true with the same settings counts one"
         )
 
-    def draws(self, config: Config) -> bool:
-        return True
-
     async def discuss(self, discussions: Discussions) -> None:
         await discussions.prepare()
         context = discussions.context

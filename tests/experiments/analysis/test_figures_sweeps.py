@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from actors.errors import UserError
 from experiments.analysis.compare import Arm, merge, varied
 from experiments.analysis.figures.axes import by_setting
-from experiments.analysis.figures.costs import Timed, utility_and_seconds
+from experiments.analysis.figures.costs import utility_and_seconds
 from experiments.analysis.figures.systems import f1_by_supporting
 from experiments.analysis.figures.under_attack import against_clean, by_kind
 from experiments.config.loading import load
@@ -66,21 +66,18 @@ def test_a_sweep_over_attacks_draws_kinds_positions_and_costs(attacks: tuple[Pat
     assert all(path.with_suffix(suffix).exists() for path in paths for suffix in (".pdf", ".svg", ".png"))
 
 
-def test_bars_are_means_over_seeds_and_positions_grouped_by_method(
+def test_points_are_means_over_seeds_and_positions_of_each_method(
     attacks: tuple[Path, list[TrialResult]], arms: list[Arm]
 ) -> None:
     _, results = attacks
     axes = by_kind(arms, varied(results)["attack.kind"], "EM").axes[0]
-    groups = [bars for bars in axes.containers if hasattr(bars, "patches")]
-    bars = {group.get_label(): [bar.get_height() for bar in group] for group in groups}
-    assert list(bars) == ["clean", "input", "response"]
-    assert [label.get_text() for label in axes.get_xticklabels()] == list(METHODS)
-    for kind, heights in bars.items():
-        for method, height in zip(METHODS, heights, strict=True):
-            own = "none" if kind == "clean" else kind
-            trials = [r.metrics["methods"][method]["utility"] for r in results if r.values["attack.kind"] == own]
-            assert len(trials) == (2 if kind == "clean" else 6)
-            assert height == pytest.approx(np.mean(trials))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["none", "input", "response"]
+    lines = {str(line.get_label()): list(line.get_ydata()) for line in axes.lines}
+    for method in METHODS:
+        for kind, mean in zip(("none", "input", "response"), lines[method], strict=True):
+            trials = [r.metrics["methods"][method]["utility"] for r in results if r.values["attack.kind"] == kind]
+            assert len(trials) == (2 if kind == "none" else 6)
+            assert mean == pytest.approx(np.mean(trials))
 
 
 def test_a_change_by_an_attack_is_filled_only_where_the_corrected_test_shows_it(arms: list[Arm]) -> None:
@@ -93,17 +90,7 @@ def test_a_change_by_an_attack_is_filled_only_where_the_corrected_test_shows_it(
     assert hit[0].get_markerfacecolor() == "white"
 
 
-def test_too_many_bars_become_a_table_of_cells(tmp_path: Path) -> None:
-    kinds = ("none", "input", "response", "collude", "sleeper", "tamper", "poison")
-    methods = tuple(f"method_{i}" for i in range(6))
-    settings = [{"attack.kind": kind} for kind in kinds]
-    results = make_sweep(tmp_path, settings, methods, lambda *_: 0.5, seeds=1, questions=10)
-    cells = texts(by_kind(read_arms(tmp_path, results), kinds, "EM"))
-    assert len(cells) == 42
-    assert all("±" in text for text in cells)
-
-
-def test_two_axes_give_a_heat_map_of_methods_that_they_change_without_values_that_were_not_run(tmp_path: Path) -> None:
+def test_two_axes_give_heat_maps_without_values_that_were_not_run(tmp_path: Path) -> None:
     def pruned(method: str, values: Any, seed: int) -> float:
         return 0.4 if method == "full" else 0.7 - values["pruning.intra_rate"] + 0.5 * values["pruning.inter_rate"]
 
@@ -111,10 +98,9 @@ def test_two_axes_give_a_heat_map_of_methods_that_they_change_without_values_tha
     results = make_sweep(tmp_path, settings[:-1], ("full", "m3prune"), pruned, seeds=2)
     arms = read_arms(tmp_path, results)
     figure = by_setting(arms, varied(results), "EM")
-    panel = figure.axes[0]
+    panel = figure.axes[1]
     assert panel.get_title() == "m3prune"
-    assert "full" in figure.get_suptitle()
-    assert len(texts(figure)) == 5
+    assert len(texts(figure)) == 10
     values = panel.collections[0].get_array()
     assert np.ma.count(values) == 5
     (arm,) = (a for a in arms if a.method == "m3prune" and list(a.values.values()) == [0.3, 0.1])
@@ -167,11 +153,9 @@ def test_seconds_per_question_are_drawn_where_trials_ran_alone(tmp_path: Path) -
     assert arms["bdog", "mmbench"].seconds == (1.2, 1.3)
     # The first trial did not record it.
     assert str(arms["bdog_debate", "scienceqa"].seconds) == "(nan, 1.0)"
-    time, utility = utility_and_seconds([Timed.of(arm) for arm in arms.values()], "accuracy").axes
+    time, utility = utility_and_seconds([*arms.values()], "accuracy").axes
     assert [text.get_text() for text in time.get_xticklabels()] == ["kind scienceqa", "kind mmbench"]
-    heights = {bars.get_label(): [bar.get_height() for bar in bars] for bars in time.containers}
-    assert heights["bdog"] == pytest.approx([1.05, 1.25])
-    assert heights["bdog_debate"] == pytest.approx([1.0, 1.0])
+    assert sorted(bar.get_height() for bar in time.patches) == pytest.approx([1.0, 1.0, 1.05, 1.25])
     assert utility.get_ylabel().startswith("accuracy")
     for is_timed in (True, False):
         names = [path.stem for path in draw(tmp_path, results, "accuracy", timed=is_timed)]
@@ -206,7 +190,8 @@ def test_f1_is_drawn_by_supporting_documents_where_these_are_known(tmp_path: Pat
     [axes] = figure.axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "5 or more"]
     lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
-    assert lines == {"single": [1.0, 1.0, 0.25], "full": [0.25, 0.25, 1.0]}
+    assert lines["single"] == [1.0, 1.0, 0.25]
+    assert lines["full"] == [0.25, 0.25, 1.0]
     assert f1_by_supporting([trial(0, tags=False)]) is None
     # Only of a sweep that varied nothing but data.
     for name, settings in (("plain", [{}]), ("rounds", [{"topology.rounds": 1}, {"topology.rounds": 2}])):

@@ -11,12 +11,15 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock, call
 
 import pytest
 
+from actors.errors import UserError
 from experiments.analysis.summary import Metrics, summarise, write
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
+from run import main
 from tests.support.fake_run import FACTS, make_run
 from tests.support.paths import ROOT
 
@@ -144,3 +147,35 @@ def test_a_service_that_hangs_or_dies_is_one_warning_and_no_process_waits_for_it
         os.kill(int(service), signal.SIGKILL)
     assert (ended.returncode, printed) == (0, ["ended"])
     assert re.fullmatch(f"{warning}.+\n", ended.stderr), ended.stderr
+
+
+@pytest.mark.parametrize("known", ["", "environment", "netrc"])
+def test_uploading_without_a_key_is_refused_at_the_start(
+    known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WANDB_API_KEY", "WANDB_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "netrc").write_text("machine api.wandb.ai login user password key\n" if known == "netrc" else "")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    if known == "environment":
+        monkeypatch.setenv("WANDB_API_KEY", "key")
+    words = ["experiment=mmqa_prune", "wandb.mode=online", f"output={tmp_path / 'runs'}"]
+    if known:
+        return WandbSettings(mode="online").check_key()
+    with pytest.raises(UserError, match=r"wandb\.mode=online"):
+        WandbSettings(mode="online").check_key()
+    assert main(words) == 2
+    assert not (tmp_path / "runs").exists()
+
+
+def test_each_learner_has_its_own_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Mock()
+    monkeypatch.setattr("experiments.records.tracking._start", lambda *_: run)
+    tracker = Tracker(tmp_path, {}, WandbSettings())
+    for step in (1, 2):
+        for learner in ("m3prune", "effects"):
+            tracker.log({f"{learner}/utility": 0.5, f"{learner}/total_steps": step})
+    tracker.finish()
+    axes = [call("m3prune/*", step_metric="m3prune/total_steps"), call("effects/*", step_metric="effects/total_steps")]
+    assert run.define_metric.call_args_list == axes
+    assert run.log.call_count == 4

@@ -24,14 +24,14 @@ def test_one_in_a_group_of_tasks_is_one_line_and_says_how_to_go_on(
     kind: type[AgoraError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = ExceptionGroup("unhandled errors in a TaskGroup", [ExceptionGroup("and in another", [kind("it died")])])
-    said = f"it died; records stay: go on with resume={tmp_path}"
+    said = f"it died; records stay: go on with: python run.py resume={tmp_path}"
     check(group, said, tmp_path, monkeypatch)
 
 
 def test_how_to_go_on_has_what_a_resumption_wants_named_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = "model.base_url=http://127.0.0.1:9/v1"
     group = ExceptionGroup("unhandled errors in a TaskGroup", [ModelGone("nobody is there")])
-    said = f"nobody is there; records stay: go on with resume={tmp_path} cache={tmp_path / 'cache'} {address}"
+    said = f"nobody is there; records stay: go on with: python run.py resume={tmp_path} model.name=m {address}"
     check(group, said, tmp_path, monkeypatch, "model=openai", "model.name=m", address)
 
 
