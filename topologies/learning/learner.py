@@ -22,6 +22,7 @@ at any time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,6 @@ from topologies.learning.randomised import Effects
 from topologies.learning.sampling import CommonDraws, sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport
 from topologies.learning.stages import Stage, stages_of
-from topologies.learning.variants import EFFECTS, Variant
 from topologies.wiring import Bools, Edges, Floats, Wirings, check_shapes
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
@@ -55,23 +55,14 @@ class Learner:
     and `load`, and in `sample` where a stage is over.
     """
 
-    def __init__(
-        self,
-        modalities: Iterable[Modality | str],
-        *,
-        rounds: int = 2,
-        seed: int = 0,
-        variant: Variant = EFFECTS,
-        settings: LearnerSettings | None = None,
-        pruning: PruningSettings | None = None,
-    ) -> None:
-        """`modalities`: "text" or "visual" for every agent, in the agents' order. Raises UserError on bad settings."""
-        settings, pruning = settings or LearnerSettings(), pruning or PruningSettings()
-        self._start(LearnerSpec(tuple(modalities), rounds, seed, variant, settings, pruning))
+    def __init__(self, modalities: Iterable[Modality | str], **options: Any) -> None:
+        """Makes a learner that has learned nothing yet. Raises UserError on bad settings.
 
-    def _start(self, spec: LearnerSpec) -> None:
+        modalities: "text" or "visual" for every agent, in the agents' order.
+        options: other fields of `LearnerSpec`: rounds, seed, variant, settings, pruning.
+        """
+        self.spec = spec = LearnerSpec(tuple(modalities), **options)
         spec.check()
-        self.spec = spec
         self.rounds, self.seed, self.agents, self.stages = spec.rounds, spec.seed, len(spec.modalities), spec.stages
         self.pruning = spec.pruning
         self.stage, self.step, self._over = 1, 0, False

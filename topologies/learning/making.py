@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,27 +21,13 @@ def make_learner(spec: LearnerSpec) -> Learner:
     from topologies.learning.learner import Learner
     from topologies.learning.sparse_learner import SparseLearner
 
-    make: Callable[..., Learner] = Learner
-    if spec.candidates is not None:
-        make = partial(SparseLearner, candidates=spec.candidates, roles=spec.roles)
-    return make(
-        spec.modalities,
-        rounds=spec.rounds,
-        seed=spec.seed,
-        variant=spec.variant,
-        settings=spec.settings,
-        pruning=spec.pruning,
-    )
+    return (Learner if spec.candidates is None else SparseLearner)(**vars(spec))
 
 
 def graph_of(graph: Graph, agents: int, seed: int) -> Edges[Ints]:
     """Makes a graph of so many agents; `seed` is for random ones."""
-    if graph is Graph.REGULAR:
-        return graphs.regular(agents, seed=seed)
-    if graph is Graph.SMALL_WORLD:
-        return graphs.small_world(agents, seed=seed)
-    make: Callable[[int], Edges[Ints]] = getattr(graphs, graph)
-    return make(agents)
+    make: Callable[..., Edges[Ints]] = getattr(graphs, graph)
+    return make(agents, seed=seed) if graph in (Graph.REGULAR, Graph.SMALL_WORLD) else make(agents)
 
 
 def candidates_along(graph: Edges[Ints]) -> Edges[Ints]:

@@ -27,7 +27,10 @@ class PruningRule:
     """Cuts edges after each step, or when a stage ends.
 
     rate: p_t, the pruning rate last used.
+    by_sign: whether the cut at the end also spares no edge with p < 1/2.
     """
+
+    by_sign = False
 
     def __init__(self, pruning: PruningSettings, edges: EdgeState) -> None:
         self.pruning, self.edges = pruning, edges
@@ -50,31 +53,40 @@ class PruningRule:
         kept = {kind: mask.clone() for kind, mask in self.edges.mask.items()}
         for block in stage.blocks:
             p, present = block.of(self.edges.probability(block.kind)), block.of(self.edges.mask[block.kind])
-            start = self.start(stage, block)
+            start, share = self.start(stage, block), self.share(stage, block)
             if not self.edges.by_round:
-                kept[block.kind][block.cells] = self.left_of(block, p, present, start, final, random)
+                left = self.left_of(block, p, present, room_for(share, start), final, random)
+                kept[block.kind][block.cells] = left
             else:
-                each = zip(p, present, start, strict=True)
-                left = [self.left_of(block, *of_round, final, random) for of_round in each]
-                kept[block.kind][(..., *block.cells)] = torch.stack(left)
+                rooms = [room_for(share, of_round) for of_round in start]
+                each = zip(p, present, rooms, strict=True)
+                rounds = [self.left_of(block, *of_round, final, random) for of_round in each]
+                kept[block.kind][(..., *block.cells)] = torch.stack(rounds)
         return kept
 
     def start(self, stage: Stage, block: AnyBlock) -> Tensor:
         """Edges of a matrix before the stage pruned any, bool, of the matrix's shape in the masks."""
         return block.of(stage.start[block.kind].expand(self.edges.mask[block.kind].shape))
 
-    def left_of(
-        self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
-    ) -> Tensor:
-        """Present edges of one matrix that a cut leaves; p: float, present, start and result: bool, of one shape."""
-        raise NotImplementedError
+    def share(self, stage: Stage, block: AnyBlock) -> float:
+        """Share of a matrix's edges that the cut at the end leaves at most."""
+        return 1.0
+
+    def left_of(self, block: AnyBlock, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+        """Present edges of one matrix that a cut leaves, `room` at most in the end.
+
+        p: float, present and result: bool, of one shape.
+        """
+        return present
 
     def cut_rest(self, stage: Stage, random: Random) -> None:
         """Makes the cuts of a stage's remaining steps, where it ends early."""
 
     def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
         """Returns the cut of a matrix at the end of a stage, as though no later stage learned its edges again."""
-        raise NotImplementedError
+        start = self.start(stage, block)
+        of_one_round = start[-1] if self.edges.by_round else start
+        return EndCut(room_for(self.share(stage, block), of_one_round), self.by_sign)
 
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
         """Agents that take no part, bool [rounds or 1, agents]; None where all do. `ended`: if the stage ended now."""
@@ -93,25 +105,20 @@ class Progressive(PruningRule):
 
     def __init__(self, pruning: PruningSettings, edges: EdgeState) -> None:
         super().__init__(pruning, edges)
-        self._schedules = {intra: pruning.schedule(pruning.first_rate(intra)) for intra in (True, False)}
+        self.schedules = {intra: pruning.schedule(pruning.first_rate(intra)) for intra in (True, False)}
 
     def after_step(self, stage: Stage, step: int, random: Random) -> None:
-        schedule = self._schedules[stage.number == 1]
+        schedule = self.schedules[stage.number == 1]
         # Learning may go on after the last step of a stage; no more cuts are due then.
         self.rate, share = schedule[min(step, len(schedule) - 1)]
         self._leave(share, stage, step + 1, random)
 
     def cut_rest(self, stage: Stage, random: Random) -> None:
-        schedule = self._schedules[stage.number == 1]
+        schedule = self.schedules[stage.number == 1]
         self._leave(schedule[-1].share, stage, len(schedule), random)
 
-    def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
-        return EndCut(room_for(self._schedules[stage.number == 1][-1].share, _one(self.start(stage, block))), False)
-
-    def left_of(
-        self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
-    ) -> Tensor:
-        return present
+    def share(self, stage: Stage, block: AnyBlock) -> float:
+        return self.schedules[stage.number == 1][-1].share
 
     def _leave(self, share: float, stage: Stage, tick: int, random: Random) -> None:
         """Cuts all but a share of the edges that each matrix had at the start."""
@@ -131,52 +138,36 @@ class BySign(Progressive):
     """Ours, for estimated effects, which are noise in the first steps: harmful edges (p < 1/2) go at the end of every
     stage, and after the last one the least, beyond the share that M3Prune leaves."""
 
-    def after_step(self, stage: Stage, step: int, random: Random) -> None:
-        schedule = self._schedules[stage.number == 1]
-        self.rate = schedule[min(step, len(schedule) - 1)].rate
+    by_sign = True
 
-    def cut_rest(self, stage: Stage, random: Random) -> None:
+    def _leave(self, share: float, stage: Stage, tick: int, random: Random) -> None:
         """Does nothing: `cut` follows."""
 
-    def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
-        share = 1.0 if block.kind == "decision" else self._schedules[block.intra][-1].share
-        return EndCut(room_for(share, _one(self.start(stage, block))), True)
+    def share(self, stage: Stage, block: AnyBlock) -> float:
+        return 1.0 if block.kind == "decision" else self.schedules[block.intra][-1].share
 
-    def left_of(
-        self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
-    ) -> Tensor:
-        if block.kind == "decision":
-            return worth_keeping(p, present, len(p), at_least_one=True)
-        share = self._schedules[block.intra][-1].share if final else 1.0
-        return worth_keeping(p, present, room_for(share, start), at_least_one=False)
+    def left_of(self, block: AnyBlock, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+        return worth_keeping(p, present, room if final else p.numel(), at_least_one=block.kind == "decision")
 
 
 class Once(PruningRule):
     """AgentPrune's: one cut when learning ends, of the least probable share of each matrix."""
 
-    def left_of(
-        self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
-    ) -> Tensor:
-        room = room_for(self.pruning.share_at_end, start)
-        return largest(p, present, room, random("cut")) if final else present
+    def share(self, stage: Stage, block: AnyBlock) -> float:
+        return self.pruning.share_at_end
 
-    def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
-        return EndCut(room_for(self.pruning.share_at_end, _one(self.start(stage, block))), False)
+    def left_of(self, block: AnyBlock, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+        return largest(p, present, room, random("cut")) if final else present
 
 
 class Likely(PruningRule):
     """GPTSwarm's: edges with p > 1/2 stay when learning ends; the decision agent keeps one reader at least."""
 
-    def left_of(
-        self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
-    ) -> Tensor:
-        if not final:
-            return present
-        likely = present & (p > 0.5)
-        return largest(p, present, 1, random("cut")) if block.kind == "decision" and not likely.any() else likely
+    by_sign = True
 
-    def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
-        return EndCut(int(_one(self.start(stage, block)).sum()), True)
+    def left_of(self, block: AnyBlock, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+        likely = present & (p > 0.5) if final else present
+        return largest(p, present, 1, random("cut")) if block.kind == "decision" and not likely.any() else likely
 
 
 class AgentRule(Once):
@@ -235,11 +226,6 @@ RULES: dict[Rule, type[PruningRule]] = {
     Rule.LIKELY: Likely,
     Rule.AGENTS: AgentRule,
 }
-
-
-def _one(matrices: Tensor) -> Tensor:
-    """Returns the last round's matrix, or the one that all rounds share."""
-    return matrices if matrices.dim() < 3 else matrices[-1]
 
 
 def room_for(share: float, start: Tensor) -> int:

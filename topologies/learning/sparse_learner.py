@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,12 +23,12 @@ from topologies.graphs import acyclic_pairs
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.estimators import Reinforce
 from topologies.learning.learner import Learner
-from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
+from topologies.learning.learner_settings import Decision
 from topologies.learning.objective import Terms, credited_slope, leave_one_out
 from topologies.learning.sampling import CommonDraws, sample_permutations
 from topologies.learning.spec import DENSE, LearnerSpec
 from topologies.learning.stages import ListedBlock, Stage, stages_from
-from topologies.learning.variants import M3PRUNE, Estimator, Variant
+from topologies.learning.variants import M3PRUNE, Estimator
 from topologies.wiring import KINDS, Bools, Edges, Floats, Ints, ListedWirings, drawn
 
 
@@ -114,26 +115,12 @@ class CandidateEdges:
 class SparseLearner(Learner):
     """Masks and logits of candidate edges, learned by policy gradient and pruned by a rule."""
 
-    def __init__(
-        self,
-        modalities: Iterable[Modality | str],
-        *,
-        candidates: Edges[Ints],
-        roles: Sequence[str] | None = None,
-        rounds: int = 2,
-        seed: int = 0,
-        variant: Variant = M3PRUNE,
-        settings: LearnerSettings | None = None,
-        pruning: PruningSettings | None = None,
-    ) -> None:
-        """`candidates`: pairs (sender, receiver) of each kind; `roles`: of each agent, where logits are tied by role.
+    def __init__(self, modalities: Iterable[Modality | str], **options: Any) -> None:
+        """Makes a learner as `Learner` does, with `candidates` and `roles` among the options.
 
         Raises UserError on bad settings, and on variants and settings that need a matrix of all pairs.
         """
-        settings, pruning = settings or LearnerSettings(), pruning or PruningSettings()
-        spec = LearnerSpec(tuple(modalities), rounds, seed, variant, settings, pruning, candidates, roles)
-        self._candidates = CandidateEdges.of(candidates, [str(name) == "visual" for name in spec.modalities], roles)
-        self._start(spec)
+        super().__init__(modalities, **{"variant": M3PRUNE, **options})
 
     def probabilities(self, round: int | None = None) -> Edges[Floats]:
         """p * mask, float [sender, receiver]. Raises ValueError above a thousand agents; `reading` is a list."""
@@ -191,7 +178,12 @@ class SparseLearner(Learner):
         return torch.ones(self.agents, dtype=torch.bool)
 
     def _stages_of(self) -> dict[int, Stage]:
-        spec, ends = self.spec, self._candidates.visual
+        spec = self.spec
+        assert spec.candidates is not None
+        visual = [str(name) == "visual" for name in spec.modalities]
+        # Here, as it is the first that a new learner asks for.
+        self._candidates = CandidateEdges.of(spec.candidates, visual, spec.roles)
+        ends = self._candidates.visual
         same = {kind: both[:, 0] == both[:, 1] for kind, both in ends.items()}
         exists = {"spatial": True, "temporal": self.rounds > 1 and spec.variant.temporal}
         starts = {}
