@@ -28,7 +28,7 @@ class Reinforce:
         self.spec, self.settings, self.edges = spec, spec.settings, edges
         # Sums of the stage's gradients and of their squares, by kind, for early stopping.
         self.climbed: dict[str, Tensor] = {}
-        self._forget()
+        self.begin()
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
         """Probability that an allowed edge is sampled with, [rounds or 1, sender, receiver], by kind drawn."""
@@ -64,7 +64,8 @@ class Reinforce:
             for kind, theta in self.edges.logits.items()
         }
 
-    def _forget(self) -> None:
+    def begin(self, stage: Stage | None = None) -> None:
+        """Starts a stage."""
         if self.settings.early_stop is not None:
             for kind, theta in self.edges.logits.items():
                 zeros = torch.zeros_like(theta, dtype=torch.float64)
@@ -101,10 +102,6 @@ class Reinforce:
             of_round = allowed[:, t : t + 1], taken[:, t : t + 1]
             slope[place] += credited_slope(theta[place], *of_round, last[:, t])
         return slope
-
-    def begin(self, stage: Stage) -> None:
-        """Starts a later stage than the first."""
-        self._forget()
 
     def harmful(self, stage: Stage) -> dict[str, Tensor]:
         """Edges that are certain to harm by now, bool [sender, receiver] by kind; with gradients there are none."""

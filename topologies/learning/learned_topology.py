@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from actors.messages import Question, Trace, derive_seed
 from topologies.learning.learner_settings import Inference
@@ -12,16 +12,6 @@ from topologies.wiring import Edges, Floats, ListedWirings, Wiring, Wirings
 
 TRAINING = "train."
 """Prefix of a method's name in its training discussions."""
-
-
-class RemoteLearner(Protocol):
-    """A `Learner` in another process, the topology actor, which alone owns masks and logits."""
-
-    async def sample(self, k: int, draw: int = 0, ahead: int = 0, questions: int = 1) -> Wirings | ListedWirings: ...
-    async def learn(self, wirings: Any, turn_scores: Any, utilities: Any, groups: Any = None) -> Any: ...
-    async def chances(self) -> Edges[Floats]: ...
-    async def reading(self) -> Edges[Floats]: ...
-    async def inference_wirings(self) -> Wirings | ListedWirings: ...
 
 
 def split(wirings: Wirings | ListedWirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
@@ -42,9 +32,12 @@ def split(wirings: Wirings | ListedWirings, probabilities: Edges[Floats] | None 
 
 
 class LearnedTopology:
-    """Topology of a learned method. Call `freeze` once learning is over, then `answer`."""
+    """Topology of a learned method. Call `freeze` once learning is over, then `answer`.
 
-    def __init__(self, method: str, agents: Sequence[str], learner: RemoteLearner, inference: Inference) -> None:
+    learner: a `Learner` with methods as coroutines: in the topology actor, which alone owns masks and logits.
+    """
+
+    def __init__(self, method: str, agents: Sequence[str], learner: Any, inference: Inference) -> None:
         self.method = method
         self.agents = tuple(agents)
         self._learner = learner

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from topologies.learning.early_stopping import EndCut
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.learner_settings import PruningSettings
-from topologies.learning.stages import AnyBlock, Stage
+from topologies.learning.stages import Block, Stage
 from topologies.learning.variants import Rule
 
 Random = Callable[[str], Generator]
@@ -64,15 +64,15 @@ class PruningRule:
                 kept[block.kind][(..., *block.cells)] = torch.stack(rounds)
         return kept
 
-    def start(self, stage: Stage, block: AnyBlock) -> Tensor:
+    def start(self, stage: Stage, block: Block) -> Tensor:
         """Edges of a matrix before the stage pruned any, bool, of the matrix's shape in the masks."""
         return block.of(stage.start[block.kind].expand(self.edges.mask[block.kind].shape))
 
-    def share(self, stage: Stage, block: AnyBlock) -> float:
+    def share(self, stage: Stage, block: Block) -> float:
         """Share of a matrix's edges that the cut at the end leaves at most."""
         return 1.0
 
-    def left_of(self, block: AnyBlock, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
         """Present edges of one matrix that a cut leaves, `room` at most in the end.
 
         p: float, present and result: bool, of one shape.
@@ -82,7 +82,7 @@ class PruningRule:
     def cut_rest(self, stage: Stage, random: Random) -> None:
         """Makes the cuts of a stage's remaining steps, where it ends early."""
 
-    def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
+    def end_cut(self, stage: Stage, block: Block) -> EndCut:
         """Returns the cut of a matrix at the end of a stage, as though no later stage learned its edges again."""
         start = self.start(stage, block)
         of_one_round = start[-1] if self.edges.by_round else start
@@ -117,7 +117,7 @@ class Progressive(PruningRule):
         schedule = self.schedules[stage.number == 1]
         self._leave(schedule[-1].share, stage, len(schedule), random)
 
-    def share(self, stage: Stage, block: AnyBlock) -> float:
+    def share(self, stage: Stage, block: Block) -> float:
         return self.schedules[stage.number == 1][-1].share
 
     def _leave(self, share: float, stage: Stage, tick: int, random: Random) -> None:
@@ -143,20 +143,20 @@ class BySign(Progressive):
     def _leave(self, share: float, stage: Stage, tick: int, random: Random) -> None:
         """Does nothing: `cut` follows."""
 
-    def share(self, stage: Stage, block: AnyBlock) -> float:
+    def share(self, stage: Stage, block: Block) -> float:
         return 1.0 if block.kind == "decision" else self.schedules[block.intra][-1].share
 
-    def left_of(self, block: AnyBlock, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
         return worth_keeping(p, present, room if final else p.numel(), at_least_one=block.kind == "decision")
 
 
 class Once(PruningRule):
     """AgentPrune's: one cut when learning ends, of the least probable share of each matrix."""
 
-    def share(self, stage: Stage, block: AnyBlock) -> float:
+    def share(self, stage: Stage, block: Block) -> float:
         return self.pruning.share_at_end
 
-    def left_of(self, block: AnyBlock, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
         return largest(p, present, room, random("cut")) if final else present
 
 
@@ -165,7 +165,7 @@ class Likely(PruningRule):
 
     by_sign = True
 
-    def left_of(self, block: AnyBlock, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
         likely = present & (p > 0.5) if final else present
         return largest(p, present, 1, random("cut")) if block.kind == "decision" and not likely.any() else likely
 
@@ -198,7 +198,7 @@ class AgentRule(Once):
             return {kind: without(dropped, mask, kind) for kind, mask in self.edges.mask.items()}
         return super().left(stage, final, random)
 
-    def start(self, stage: Stage, block: AnyBlock) -> Tensor:
+    def start(self, stage: Stage, block: Block) -> Tensor:
         start = stage.start[block.kind].expand(self.edges.mask[block.kind].shape)
         return block.of(without(self.dropped, start, block.kind))
 

@@ -216,8 +216,12 @@ class Effects:
     def _update(self, stage: Stage) -> dict[str, Tensor]:
         """Sets the stage's logits by the sums; returns the change, by kind."""
         credit = OWN if self._linked() else FINAL
-        raw = {kind: self._raw(credit, kind) for kind in KINDS}
-        change, harm = {}, self.certain_harm()
+        raw, change, harm = {}, {}, self.certain_harm()
+        for kind in KINDS:
+            squared, count = self.sums[f"spread.{credit}.{kind}"]
+            # As long as all samples of a question score the same, not even the absence of an effect is known.
+            spread = (squared / count.clamp(min=1)).where(squared > 0, torch.inf)
+            raw[kind] = raw_effects(self.sums[f"{credit}.{kind}"], self.sums[f"squares.{kind}"], spread)
         for kind, effect in posterior_by_kind(raw, self._mean_scores(), self.visual).items():
             theta = (effect.mean / effect.variance.sqrt()).clamp(-MOST, MOST).float()
             change[kind] = (theta - self.edges.logits[kind]) * stage.start[kind]
@@ -236,12 +240,6 @@ class Effects:
         slope = product / own
         residual = max(final - slope * product, 0.0) / max(float(self.sums["samples"]), 1.0)
         return slope > LINKED * sqrt(residual / own)
-
-    def _raw(self, credit: str, kind: str) -> Estimate:
-        squared, count = self.sums[f"spread.{credit}.{kind}"]
-        # As long as all samples of a question score the same, not even the absence of an effect is known.
-        spread = (squared / count.clamp(min=1)).where(squared > 0, torch.inf)
-        return raw_effects(self.sums[f"{credit}.{kind}"], self.sums[f"squares.{kind}"], spread)
 
     def tensors(self) -> dict[str, Tensor]:
         return {f"seen.{name}": total.clone() for name, total in self.sums.items()}

@@ -23,11 +23,10 @@ from topologies.graphs import acyclic_pairs
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.estimators import Reinforce
 from topologies.learning.learner import Learner
-from topologies.learning.learner_settings import Decision
 from topologies.learning.objective import Terms, credited_slope, leave_one_out
 from topologies.learning.sampling import CommonDraws, sample_permutations
 from topologies.learning.spec import DENSE, LearnerSpec
-from topologies.learning.stages import ListedBlock, Stage, stages_from
+from topologies.learning.stages import Block, Stage, stages_from
 from topologies.learning.variants import M3PRUNE, Estimator
 from topologies.wiring import KINDS, Bools, Edges, Floats, Ints, ListedWirings, drawn
 
@@ -183,27 +182,15 @@ class SparseLearner(Learner):
         visual = [str(name) == "visual" for name in spec.modalities]
         # Here, as it is the first that a new learner asks for.
         self._candidates = CandidateEdges.of(spec.candidates, visual, spec.roles)
-        ends = self._candidates.visual
-        same = {kind: both[:, 0] == both[:, 1] for kind, both in ends.items()}
-        exists = {"spatial": True, "temporal": self.rounds > 1 and spec.variant.temporal}
-        starts = {}
-        for number in range(1, self.stages + 1):
-            starts[number] = {kind: (same[kind] == (number == 1)) & exists[kind] for kind in Edges._fields}
-            learned = spec.decision is Decision.LEARNED and number == self.stages
-            starts[number]["decision"] = torch.full_like(same["decision"], learned)
-        return stages_from(spec, starts, self._blocks)
-
-    def _blocks(self, start: Mapping[str, Tensor]) -> list[ListedBlock]:
-        blocks = []
+        ends, blocks = self._candidates.visual, []
         for kind in KINDS:
-            ends = self._candidates.visual[kind].tolist()
-            group = ["agents>decision" if kind == "decision" else _between(self.spec.whole, *pair) for pair in ends]
+            learned = kind == "decision"
+            group = ["agents>decision" if learned else _between(spec.whole, *pair) for pair in ends[kind].tolist()]
             for name in dict.fromkeys(group):
                 members = torch.tensor([place for place, own in enumerate(group) if own == name])
                 sender, _, receiver = name.partition(">")
-                full = name if kind == "decision" else f"{name} {kind}"
-                blocks.append(ListedBlock(full, kind, members, sender == receiver))
-        return [block for block in blocks if bool(block.of(start[block.kind]).any())]
+                blocks.append(Block(name if learned else f"{name} {kind}", kind, (members,), sender == receiver))
+        return stages_from(spec, {kind: both[:, 0] == both[:, 1] for kind, both in ends.items()}, blocks)
 
     def _estimate(self) -> Reinforce:
         return ListedReinforce(self.spec, self._edges, self._candidates)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,48 +16,33 @@ from topologies.wiring import KINDS
 
 @dataclass(frozen=True)
 class Block:
-    """One matrix that is learned and pruned on its own: these rows and columns of one kind's mask.
+    """Edges that are learned and pruned on their own: a matrix in one kind's mask, or places in a list.
 
-    intra: whether its edges stay inside one modality.
+    cells: their index in the mask, behind any dimension of rounds.
+    intra: whether they stay inside one modality.
     """
 
     name: str
     kind: str
-    rows: Tensor
-    columns: Tensor
+    cells: tuple[Any, ...]
     intra: bool = False
-
-    @cached_property
-    def cells(self) -> tuple[slice, slice] | tuple[Tensor, Tensor]:
-        # Slices where agents of a modality are consecutive, as in a run: gathering single cells takes ten times as
-        # long, and their gradients longer still.
-        rows, columns = _consecutive(self.rows), _consecutive(self.columns)
-        return (rows, columns) if rows and columns else (self.rows[:, None], self.columns)
-
-    def of(self, matrix: Tensor) -> Tensor:
-        """Cuts the block out of [..., sender, receiver]; it may share the matrix's memory."""
-        return matrix[(..., *self.cells)]
-
-
-@dataclass(frozen=True)
-class ListedBlock:
-    """Logits at some places of a list, as a block of them."""
-
-    name: str
-    kind: str
-    places: Tensor
-    intra: bool = False
-
-    @property
-    def cells(self) -> tuple[Tensor]:
-        return (self.places,)
 
     def of(self, values: Tensor) -> Tensor:
-        """Cuts the block out of [..., logits]."""
-        return values[..., self.places]
+        """Cuts the block out of [..., sender, receiver], or of a list [..., logits]; it may share the memory."""
+        return values[(..., *self.cells)]
 
 
-AnyBlock = Block | ListedBlock
+def cells_of(rows: Tensor, columns: Tensor) -> tuple[slice, slice] | tuple[Tensor, Tensor]:
+    """Index of some rows and columns of a matrix, int indices."""
+    # Slices where agents of a modality are consecutive, as in a run: gathering single cells takes ten times as long,
+    # and their gradients longer still.
+    across, down = _consecutive(rows), _consecutive(columns)
+    return (across, down) if across and down else (rows[:, None], columns)
+
+
+def _consecutive(indices: Tensor) -> slice | None:
+    first, number = int(indices[0]) if len(indices) else 0, len(indices)
+    return slice(first, first + number) if torch.equal(indices, torch.arange(first, first + number)) else None
 
 
 @dataclass(frozen=True)
@@ -72,7 +57,7 @@ class Stage:
 
     number: int
     start: Mapping[str, Tensor]
-    blocks: Sequence[AnyBlock]
+    blocks: Sequence[Block]
     final: bool
 
     @property
@@ -82,60 +67,50 @@ class Stage:
 
 
 def stages_of(spec: LearnerSpec, visual: Tensor) -> dict[int, Stage]:
-    """All stages of a learner among all pairs of agents, by number from 1; visual: bool [agents]."""
-    temporal, learned = spec.rounds > 1 and spec.variant.temporal, spec.decision is Decision.LEARNED
-    numbers = range(1, spec.stages + 1)
-    starts = {n: starting_masks(visual, n, temporal, learned and n == spec.stages) for n in numbers}
-    groups = {"agents": torch.arange(len(visual))} if spec.whole else by_modality(visual)
-    return stages_from(spec, starts, lambda start: blocks_of(start, groups))
-
-
-def stages_from(
-    spec: LearnerSpec,
-    starts: Mapping[int, Mapping[str, Tensor]],
-    blocks: Callable[[Mapping[str, Tensor]], Sequence[AnyBlock]],
-) -> dict[int, Stage]:
-    """Stages with these starting edges, or with those of all stages in every one unless a variant is staged."""
-    staged = spec.variant.staged
-    if not staged:
-        together = {kind: torch.stack([start[kind] for start in starts.values()]).any(0) for kind in KINDS}
-        starts = dict.fromkeys(starts, together)
-    return {n: Stage(n, start, blocks(start), staged or n == spec.stages) for n, start in starts.items()}
-
-
-def starting_masks(visual: Tensor, stage: int, temporal: bool, learned_decision: bool) -> dict[str, Tensor]:
-    """Edges of a staged learner before any is pruned: inside modalities (stage 1) or between them (stage 2).
-
-    visual: bool [agents]. No agent hears itself within a round.
-    """
-    n = len(visual)
-    same = visual[:, None] == visual
-    own = same if stage == 1 else ~same
-    return {
-        "spatial": own & ~torch.eye(n, dtype=torch.bool),
-        "temporal": own & torch.full((n, n), temporal),
-        "decision": torch.full((n, 1), learned_decision),
-    }
-
-
-def blocks_of(start: Mapping[str, Tensor], groups: Mapping[str, Tensor]) -> list[Block]:
-    """Matrices of a stage that have any edge, by kind and by the groups of sender and receiver."""
+    """Stages of a learner among all pairs of agents, by number from 1; visual: bool [agents]."""
+    agents = torch.arange(len(visual))
+    groups = {"agents": agents} if spec.whole else {"text": agents[~visual], "visual": agents[visual]}
     blocks = [
-        Block(f"{sender}>{receiver} {kind}", kind, groups[sender], groups[receiver], sender == receiver)
-        for kind in ("spatial", "temporal")
+        Block(f"{sender}>{receiver} {kind}", kind, cells_of(groups[sender], groups[receiver]), sender == receiver)
+        for kind in KINDS[:2]
         for sender in groups
         for receiver in groups
     ]
-    agents = torch.arange(len(start["decision"]))
-    blocks.append(Block("agents>decision", "decision", agents, torch.tensor([0])))
-    return [block for block in blocks if bool(block.of(start[block.kind]).any())]
+    blocks.append(Block("agents>decision", "decision", cells_of(agents, agents[:1])))
+    same = visual[:, None] == visual
+    ends = {"spatial": same, "temporal": same, "decision": torch.ones(len(agents), 1, dtype=torch.bool)}
+    return stages_from(spec, ends, blocks, others=~torch.eye(len(agents), dtype=torch.bool))
 
 
-def _consecutive(indices: Tensor) -> slice | None:
-    first, number = int(indices[0]) if len(indices) else 0, len(indices)
-    return slice(first, first + number) if torch.equal(indices, torch.arange(first, first + number)) else None
+def stages_from(
+    spec: LearnerSpec, same: Mapping[str, Tensor], blocks: Sequence[Block], others: Tensor | bool = True
+) -> dict[int, Stage]:
+    """Stages by number from 1: edges inside modalities, then between them; all in each unless a variant is staged.
 
-
-def by_modality(visual: Tensor) -> dict[str, Tensor]:
-    """Agents of each modality, int indices; visual: bool [agents]."""
-    return {"text": (~visual).nonzero().squeeze(1), "visual": visual.nonzero().squeeze(1)}
+    same: by kind, whether both ends are of one modality, bool of the mask's shape.
+    blocks: all matrices; a stage has those with an edge to learn.
+    others: spatial edges that may exist, for no agent hears itself within a round.
+    """
+    staged, temporal = spec.variant.staged, spec.rounds > 1 and spec.variant.temporal
+    starts = {
+        number: {
+            "spatial": (same["spatial"] == (number == 1)) & others,
+            "temporal": (same["temporal"] == (number == 1)) & temporal,
+            "decision": torch.full_like(
+                same["decision"], spec.decision is Decision.LEARNED and number == spec.stages, dtype=torch.bool
+            ),
+        }
+        for number in range(1, spec.stages + 1)
+    }
+    if not staged:
+        together = {kind: torch.stack([start[kind] for start in starts.values()]).any(0) for kind in KINDS}
+        starts = dict.fromkeys(starts, together)
+    return {
+        number: Stage(
+            number,
+            start,
+            [block for block in blocks if bool(block.of(start[block.kind]).any())],
+            staged or number == spec.stages,
+        )
+        for number, start in starts.items()
+    }
