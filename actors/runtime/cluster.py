@@ -80,13 +80,10 @@ class Cluster:
         for model in self._models:
             if isinstance(model, CachedModel):
                 model.close()
-        of_kind = {kind: [each.handle for each in self._launched if each.kind == kind] for kind in ("agent", "replica")}
-        closing = [handle.close.remote() for handle in of_kind["agent"]]
-        if closing:
-            ray.wait(closing, num_returns=len(closing), timeout=CLOSE_S)
-        ending = [handle.end_children.remote() for handle in of_kind["replica"]]
-        if ending:
-            ray.wait(ending, num_returns=len(ending), timeout=END_S)
+        for kind, method, wait_s in (("agent", "close", CLOSE_S), ("replica", "end_children", END_S)):
+            ending = [getattr(each.handle, method).remote() for each in self._launched if each.kind == kind]
+            if ending:
+                ray.wait(ending, num_returns=len(ending), timeout=wait_s)
         for each in self._launched:
             ray.kill(each.handle)
         for ended in (self._supervisors, self._models, self._launched, self._starting):

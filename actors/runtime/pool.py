@@ -8,7 +8,6 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from ray.exceptions import RayError
 
@@ -27,27 +26,6 @@ LOST = f"replica lost: it worked on this request, {LOSSES} times in a row"
 LOG = logging.getLogger(__name__)
 
 
-class Replica(Protocol):
-    """One copy of a model. All calls raise ModelLost while its process is gone or about to end."""
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-
-    @property
-    def load(self) -> int:
-        """Requests that it has, as far as is known here."""
-
-    async def complete(self, request: Request) -> Completion:
-        """The completion of a request."""
-
-    async def ready(self) -> None:
-        """Returns once the replica can answer. Raises another exception than ModelLost when it never will."""
-
-    async def abilities(self) -> Abilities:
-        """Returns the model's abilities, once it is loaded."""
-
-
 class ReplicaPool:
     """A model made of replicas. Answers do not depend on the choice of replica; only the use of its prefix cache does.
 
@@ -62,7 +40,7 @@ class ReplicaPool:
         restart_timeout_s: how long a replica may take to be up again before it counts as gone.
     """
 
-    def __init__(self, replicas: Sequence[Replica], capacity: int = 64, restart_timeout_s: float = 120.0) -> None:
+    def __init__(self, replicas: Sequence[RemoteReplica], capacity: int = 64, restart_timeout_s: float = 120.0) -> None:
         if not replicas:
             raise ValueError("a pool needs at least one replica")
         self._replicas = list(replicas)
@@ -127,11 +105,6 @@ class ReplicaPool:
             await self._changed.wait()
         return self._choose(prefix)
 
-    def _change(self) -> None:
-        """Wakes all requests that wait for a replica."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-
     def _lose(self, number: int) -> None:
         if number in self._up:
             self._up.remove(number)
@@ -161,7 +134,8 @@ class ReplicaPool:
                 self._gone[number] = f"cannot be started again: {error}"
                 break
             finally:
-                self._change()
+                self._changed.set()  # wakes all requests that wait for a replica
+                self._changed = asyncio.Event()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -175,7 +149,11 @@ def ranking(prefix: str, replicas: int) -> tuple[int, ...]:
 
 
 class RemoteReplica:
-    """A replica in another process: a client of its service, and the actor's own methods."""
+    """A replica in another process: a client of its service, and the actor's own methods.
+
+    All calls raise ModelLost while its process is gone or about to end; `ready` another exception when it never will be
+    up again.
+    """
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
@@ -184,6 +162,7 @@ class RemoteReplica:
 
     @property
     def load(self) -> int:
+        """Requests that it has, as far as is known here."""
         return self.complete.load
 
     async def ready(self) -> None:

@@ -70,9 +70,13 @@ class Actor:
 
     async def given_up(self, error: Exception) -> bool:
         """True where a call failed because Ray starts the actor no more."""
-        if isinstance(error, OutOfMemoryError):  # of either kind; only an actor that may come back keeps its name
-            return not await asyncio.to_thread(self._known)
-        return isinstance(error, ActorDiedError)
+        if not isinstance(error, OutOfMemoryError):
+            return isinstance(error, ActorDiedError)
+        try:  # of either kind; only an actor that may come back keeps its name
+            await asyncio.to_thread(ray.get_actor, self.name)
+        except ValueError:
+            return True
+        return False
 
     def _handle(self) -> Any:
         if self._found is None:
@@ -81,13 +85,6 @@ class Actor:
             except ValueError as error:
                 raise ActorDiedError(f"{self.name} {GONE}") from error
         return self._found
-
-    def _known(self) -> bool:
-        try:
-            ray.get_actor(self.name)
-        except ValueError:
-            return False
-        return True
 
 
 def own_host() -> str:

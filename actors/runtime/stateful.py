@@ -20,7 +20,10 @@ Answer = tuple[Any, bytes | None]
 
 
 class MethodCall(NamedTuple):
-    """Call `number` of an object's method, which comes after call `after`."""
+    """Call `number` of an object's method, which comes after call `after`.
+
+    restore: whether it brings the state after that one; `state` is None for that of a new object.
+    """
 
     name: str
     number: int
@@ -28,14 +31,8 @@ class MethodCall(NamedTuple):
     method: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-
-
-class Restore(NamedTuple):
-    """The state of an object after call `after`; None for that of a new object."""
-
-    name: str
-    after: int
-    state: bytes | None
+    restore: bool = False
+    state: bytes | None = None
 
 
 class LearnerProcess(Process):
@@ -51,12 +48,8 @@ class LearnerProcess(Process):
     async def open(self) -> None:
         self._objects = {name: Stateful(make()) for name, make in self._made.items()}
 
-    async def work(self, item: MethodCall | Restore) -> Answer | None:
-        held = self._objects[item.name]
-        if isinstance(item, MethodCall):
-            return held.call(item)
-        held.restore(item)
-        return None
+    async def work(self, item: MethodCall) -> Answer | None:
+        return self._objects[item.name].call(item)
 
 
 class Stateful:
@@ -78,17 +71,15 @@ class Stateful:
         if call.number == self._last:
             return self._answer
         if call.after != self._last:
-            return None
+            if not call.restore:
+                return None
+            self._saved = self._new if call.state is None else call.state
+            self._object.load(pickle.loads(self._saved))
+            self._last = call.after
         value = getattr(self._object, call.method)(*call.args, **call.kwargs)
         before, self._saved = self._saved, self._state()
         self._last, self._answer = call.number, (value, None if self._saved == before else self._saved)
         return self._answer
-
-    def restore(self, to: Restore) -> None:
-        """Takes over a state."""
-        self._saved = self._new if to.state is None else to.state
-        self._object.load(pickle.loads(self._saved))
-        self._last, self._answer = to.after, None
 
     def _state(self) -> bytes:
         return pickle.dumps(self._object.state(), pickle.HIGHEST_PROTOCOL)
@@ -106,9 +97,7 @@ class RemoteStateful:
         process: its name in messages.
     """
 
-    def __init__(
-        self, name: str, actor: Actor, process: str, client: Client[MethodCall | Restore, Answer | None]
-    ) -> None:
+    def __init__(self, name: str, actor: Actor, process: str, client: Client[MethodCall, Answer | None]) -> None:
         self._name = name
         self._actor = actor
         self._process = process
@@ -138,7 +127,7 @@ class RemoteStateful:
                 answer = await self._client(call)
                 if answer is not None:
                     break
-                await self._client(Restore(self._name, self._after, self._state))
+                call = call._replace(restore=True, state=self._state)
             except (ChannelLost, RayActorError, OutOfMemoryError, NodeDiedError) as error:
                 if await self._actor.given_up(error):
                     raise ClusterError(f"{self._process}: its process {GONE}") from error

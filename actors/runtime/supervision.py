@@ -49,9 +49,8 @@ async def wait_until_up(kind: str, name: str, actor: Actor) -> str:
             died |= {process} if process else set()
             gone = await actor.given_up(error)
             if len(died) >= STARTS or gone:
-                for_memory = kills() > killed_before or loss(error) == OUT_OF_MEMORY
                 times = RESTARTS + 1 if gone else len(died)
-                reason = LESS if for_memory else one_line(error)
+                reason = LESS if kills() > killed_before or loss(error) == OUT_OF_MEMORY else one_line(error)
                 raise ClusterError(f"{name} died {times} times while it was starting: {reason}") from error
         except Exception as error:
             what = f"{name}: the model could not be loaded" if kind == "replica" else f"{name} could not be started"
@@ -66,8 +65,8 @@ async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -
     Only the driver supervises: of two supervisors, the second would end the new process.
     """
     process: str | None = None
-    killed_before = kills()
-    with LastWords(actor) as words:
+    killed_before, words = kills(), LastWords(actor)
+    try:
         while True:
             words.listen()
             stalled_s, lost, answering = 0.0, False, process
@@ -97,6 +96,8 @@ async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -
                 answering = None
             process = answering
             await asyncio.sleep(PULSE_S)
+    finally:
+        words.close()
 
 
 class LastWords:
@@ -106,10 +107,8 @@ class LastWords:
         self._actor = actor
         self._answer: asyncio.Task[str] | None = None
 
-    def __enter__(self) -> LastWords:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Listens no more."""
         if self._answer is not None:
             self._answer.cancel()
 

@@ -62,12 +62,6 @@ class EdgeState:
         unbiased = mean / (1 - BETA_1**steps), square / (1 - BETA_2**steps)
         self.logits[kind] += learning_rate * unbiased[0] / (unbiased[1].sqrt() + 1e-8) * trained
 
-    def start_afresh(self) -> None:
-        """Sets all probabilities to one half and forgets gradients; masks stay."""
-        for theta in self.logits.values():
-            theta.zero_()
-        self.forget_gradients()
-
     def forget_gradients(self) -> None:
         """Starts the optimiser anew."""
         zeros = {kind: torch.zeros_like(theta) for kind, theta in self.logits.items()}

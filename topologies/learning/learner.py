@@ -1,16 +1,7 @@
 """M3Prune's learner: samples wirings, learns from their scores which edges matter, and prunes the rest.
 
-It works with any simulator of discussions, here `discuss`, which returns how good each agent's own answer was in each
-round, [k, rounds, agents], and how good the final answers were, [k]:
-
-    from topologies.learning.learner import Learner
-
-    learner = Learner(["text", "text", "text", "visual", "visual"])
-    while not learner.finished:
-        wirings = learner.sample(10)
-        turn_scores, utilities = discuss(wirings)
-        learner.learn(wirings, turn_scores, utilities)
-    spatial, temporal = learner.inference()
+It works with any simulator of discussions (docs/learning.md has an example), which returns how good each agent's own
+answer was in each round, [k, rounds, agents], and how good the final answers were, [k].
 
 Each pass is one question (or several, named by `groups`). All K wirings of a question should be discussed with the
 same question, so that they can be compared. Stages pass by themselves, each after `pruning.steps` passes;
@@ -209,9 +200,9 @@ class Learner:
 
     def decision_probabilities(self) -> Floats:
         """Probability that the decision agent reads each agent, float [agents]; 0 or 1 unless it is learned."""
-        read = self._readers(self._speaks(ended=False))[:, 0].double()
+        read = self._readers(self._speaks(ended=False)).double()
         if "decision" in self._stage.drawn:
-            read = read * self._edges.logits["decision"][0, :, 0].sigmoid()
+            read = read * self._by_agent(self._edges.probability("decision"))
         return read.numpy()
 
     def evidence(self) -> float | None:
@@ -258,7 +249,7 @@ class Learner:
     def inference_wirings(self, k: int = 1) -> Wirings:
         """`inference()` as `k` equal wirings; a learned decision column reads all agents that pruning left in it."""
         speaks = self._speaks(ended=True)
-        readers = self._readers(speaks, self._left() if "decision" in self._stage.drawn else None)[:, 0].numpy()
+        readers = self._readers(speaks, self._left() if "decision" in self._stage.drawn else None).numpy()
         return as_wirings(self.inference(), self.rounds, k, readers, None if speaks is None else speaks.numpy())
 
     def state(self) -> dict[str, np.ndarray]:
@@ -309,7 +300,8 @@ class Learner:
         self, k: int, chances: Mapping[str, Tensor], generator: Generator, common: CommonDraws | None
     ) -> Wirings:
         speaks, mask = self._speaks(ended=False), self._edges.mask
-        return sample_wirings(k, self.rounds, mask, chances, self._readers(speaks), generator, speaks, common)
+        readers = self._readers(speaks)[:, None]
+        return sample_wirings(k, self.rounds, mask, chances, readers, generator, speaks, common)
 
     def _check_wirings(self, wirings: Wirings) -> None:
         check_shapes(wirings, self.rounds, self.agents)
@@ -351,14 +343,18 @@ class Learner:
         return self.without_evidence() is None
 
     def _readers(self, speaks: Tensor | None, left: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Agents of the last round that the decision agent may read, bool [agents, 1].
+        """Agents of the last round that the decision agent may read, bool [agents].
 
         left: with a learned column, the edges left if not those of now.
         """
-        present = torch.ones(self.agents, 1, dtype=torch.bool) if speaks is None else speaks[-1][:, None]
+        present = torch.ones(self.agents, dtype=torch.bool) if speaks is None else speaks[-1]
         if "decision" in self._stage.drawn:
-            return (self._edges.mask if left is None else left)["decision"].view(self.agents, 1) & present
+            return self._by_agent((self._edges.mask if left is None else left)["decision"]) & present
         return present
+
+    def _by_agent(self, decision: Tensor) -> Tensor:
+        """Values of the edges to the decision agent, [agents]."""
+        return decision.view(self.agents)
 
 
 def _finite(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

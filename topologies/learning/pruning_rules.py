@@ -185,7 +185,9 @@ class AgentRule(Once):
 
     def begin(self) -> None:
         super().begin()
-        self.edges.start_afresh()
+        for theta in self.edges.logits.values():
+            theta.zero_()
+        self.edges.forget_gradients()
 
     def cut(self, stage: Stage, random: Random, tick: int = 1) -> None:
         if stage.number == 1:

@@ -126,12 +126,6 @@ class SparseLearner(Learner):
         left = {kind: self._edges.present(kind, p, round) for kind, p in self._probability().items()}
         return Edges(*(self._matrix(kind, left[kind], 0.0) for kind in Edges._fields))
 
-    def decision_probabilities(self) -> Floats:
-        read = self._readers().double()
-        if "decision" in self._stage.drawn:
-            read = read * self._edges.probability("decision")[self._candidates.logit["decision"]]
-        return read.numpy()
-
     def edge_scores(self) -> Edges[Floats]:
         return Edges(*(self._matrix(k, torch.from_numpy(self._edges.score(k)), -np.inf) for k in Edges._fields))
 
@@ -155,7 +149,7 @@ class SparseLearner(Learner):
         taken = self.inference()
         spatial, temporal = (np.broadcast_to(each, (k, self.rounds, len(each))).copy() for each in taken)
         temporal[:, :1] = False
-        readers = self._readers(left=self._left() if "decision" in self._stage.drawn else None)
+        readers = self._readers(None, self._left() if "decision" in self._stage.drawn else None)
         read = np.broadcast_to(readers.numpy(), (k, self.agents)).copy()
         pairs = Edges(self._candidates.pairs["spatial"], self._candidates.pairs["temporal"])
         return ListedWirings(pairs, spatial, temporal, Edges(spatial, temporal), read, read)
@@ -170,11 +164,8 @@ class SparseLearner(Learner):
         left = {kind: self._edges.present(kind, values[kind]) for kind in Edges._fields}
         return Edges(*(p[self._candidates.logit[kind]].double().numpy() for kind, p in left.items()))
 
-    def _readers(self, speaks: Tensor | None = None, left: Mapping[str, Tensor] | None = None) -> Tensor:
-        # Bool [agents]; with lists, all agents take part (`speaks` is None).
-        if "decision" in self._stage.drawn:
-            return (self._edges.mask if left is None else left)["decision"][self._candidates.logit["decision"]]
-        return torch.ones(self.agents, dtype=torch.bool)
+    def _by_agent(self, decision: Tensor) -> Tensor:
+        return decision[self._candidates.logit["decision"]]
 
     def _stages_of(self) -> dict[int, Stage]:
         spec = self.spec

@@ -35,12 +35,10 @@ class Estimator(StrEnum):
 
     @property
     def is_gradient(self) -> bool:
-        """True if it climbs the objective's gradient.
+        """True if it climbs the objective's gradient: all its terms count, and it learns from its own draws alone.
 
-        Then the terms of rank, noise and alignment count, and it learns from its own draws alone.
-
-        Estimates of effects are noise in the first steps, so that they prune at interim analyses and at a stage's end.
-        They learn from any wirings whose probabilities are known, whichever learner drew them.
+        Estimates of effects, noise in the first steps, prune at interim analyses and at a stage's end. They learn from
+        any wirings whose probabilities are known.
         """
         return self is not Estimator.EFFECTS
 

@@ -17,7 +17,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from actors.errors import ClusterError
 from actors.runtime import stateful
 from actors.runtime.remote import Actor
-from actors.runtime.stateful import LearnerProcess, RemoteStateful, Restore, Stateful
+from actors.runtime.stateful import LearnerProcess, MethodCall, RemoteStateful, Stateful
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.variants import EFFECTS, M3PRUNE, RLOO, Variant
@@ -127,7 +127,7 @@ async def test_tensors_of_a_state_come_back_as_they_were() -> None:
     }
     holder = SimpleNamespace(state=lambda: state, load=lambda taken: holder.__setattr__("taken", taken))
     held = Stateful(holder)
-    held.restore(Restore("it", 1, None))
+    held.call(MethodCall("it", 2, 1, "state", (), {}, restore=True))
     for name, array in state.items():
         assert holder.taken[name].dtype == array.dtype
         np.testing.assert_array_equal(holder.taken[name], array)

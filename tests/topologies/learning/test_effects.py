@@ -157,8 +157,8 @@ def answers(wirings: Wirings, generator: np.random.Generator) -> tuple[np.ndarra
     return right, (generator.random(k) < share - 0.4 * read[:, HARMFUL]).astype(float)
 
 
-def taught(steps: int = 40, pruning: PruningSettings | None = None) -> Learner:
-    learner = Learner(["text"] * 3 + ["visual"] * 2, pruning=pruning, seed=2)
+def taught(steps: int = 40, **options: PruningSettings) -> Learner:
+    learner = Learner(["text"] * 3 + ["visual"] * 2, seed=2, **options)
     generator = np.random.default_rng(0)
     while not learner.finished:
         for _ in range(steps):
