@@ -28,7 +28,6 @@ from actors.prompting.reply_text import (
 from actors.prompting.safe_text import one_line
 
 _FEW_WORDS = 8
-_UNDECIDED = re.compile(r"\bor wait\b|\bhmm\b|\bwait,", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"(?:</?\w{2,20}>\s*)+$")
 # Brackets of the form that a model left around its value, and no tag.
 _IN_ANGLES = re.compile(r"<(?:\d+|[A-Z](?:[^\W\d_]*[a-z])?|yes|no)>")
@@ -61,8 +60,6 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
     left_out = field.optional and NOTHING.fullmatch(plain.strip(" .")) and plain.strip(" .").casefold() != "no"
     if left_out and not choices:
         return ()
-    if _UNDECIDED.search(value):
-        return FieldFault(field, f"{quoted(value)} is not one answer")
     stated, _ = stated_answer(value, choices)
     if stated == "":
         if not one_line(value).strip(" .…-–—_*"):

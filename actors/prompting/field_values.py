@@ -16,7 +16,6 @@ from actors.prompting.form import PROSE, FieldFault, RawField, Twice, Values, qu
 from actors.prompting.json_reply import decode, literal
 from actors.prompting.list_values import is_unstated, none, read_items, read_list
 from actors.prompting.reply_text import (
-    BULLET,
     CHATTER,
     MARKS_ALONE,
     NONE_BECAUSE,
@@ -132,10 +131,7 @@ def _of_json(field: Field, value: Any, choices: Sequence[str]) -> Values | Field
         spelt = str(value).lower()
         value = spelt if spelt in map(str.lower, choices) else "yes" if value else "no"
     if isinstance(value, dict):
-        inner = value.get("value", value.get("text", value.get("answer")))
-        if not isinstance(inner, str | int | float):
-            return FieldFault(field, f"one value was asked for, and {quoted(value)} is an object")
-        value = inner
+        return FieldFault(field, f"one value was asked for, and {quoted(value)} is an object")
     return _of_lines(field, (str(value),), False, choices)
 
 
@@ -148,10 +144,6 @@ def _of_lines(
         return read_answer(field, answer_text(lines, closed)[0], choices)
     if field.kind is FieldKind.REASONING:
         return (one_line(" ".join(lines)),) if " ".join(lines).strip() else None
-    first = [line for line in lines if line.strip()][:2]
-    # One number where two lines are items of a list: it is not certain which of them is meant.
-    if all(map(str.isdigit, field.values or ("",))) and len(first) == 2 and all(map(BULLET.match, first)):
-        return FieldFault(field, "one number was asked for, and there is a list")
     lines, _ = _own_lines(lines, field.kind in PROSE or field.value is Value.NUMBERS)
     whole = "\n".join(lines).strip()
     if not whole:

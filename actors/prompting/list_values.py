@@ -1,6 +1,6 @@
 """Reads fields that may have many values: texts, triples, tool calls, and questions with their answers.
 
-A triple is read however a model writes it: with bars, arrows, brackets or as an object.
+A triple is read with bars or arrows between its parts, or as an object.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ ANSWER_LINE = re.compile(
     re.IGNORECASE,
 )
 _QUESTION = re.compile(r".*[?？][\s*_`\"'”]*+")
-_CALL = re.compile(
-    r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:\||:|：|->|→|–|—|\s-\s|\()\s*[*_]{0,2}\s*(.+?)\s*\)?", re.DOTALL
-)
+_CALL = re.compile(r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:[|:：–—]|->|→|\s-\s|\((?=.*\)$))\s*(.+?)\s*\)?", re.DOTALL)
 _LABEL = re.compile(r"(?:[*_]{0,2}triplet?s?(?:\s\d{1,2})?[*_]{0,2}\s?[:：]\s*)", re.IGNORECASE)
 _ARROW = re.compile(r"\s*(?:--?>|→|⟶|⇒|=>|➔|➜)\s*")
 _CITED = re.compile(
@@ -46,7 +44,6 @@ _CITED = re.compile(
     re.IGNORECASE,
 )
 _PAIRS = {"(": ")", "<": ">", "[": "]", "{": "}", "⟨": "⟩", "`": "`", "*": "*", '"': '"'}
-_BRACKETS = ("(", "<", "[", "{", "⟨")
 # The form's own words for the parts of a triple, as in the headings of a table: `Entity | Relation | Entity / value`.
 _PART = (
     r"(?:entity|object|thing|relation(?:ship)?|(?:has )?attribute|property|value|head|tail|subject|predicate|source"
@@ -131,11 +128,9 @@ def _item_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
 
 
 def _triples_in(item: str) -> list[str]:
-    """Splits several triples on one line: `(a, b, c); (d, e, f)`, `a | b | c; d | e | f`."""
+    """Splits several triples on one line: `a | b | c; d | e | f`."""
     parts = [part for part in re.split(r"\s*;\s*", item.strip().strip("<>")) if part]
-    if len(parts) > 1 and all(part.count("|") == 2 for part in parts):
-        return parts
-    return re.split(r"(?<=\))\s*[;,]\s*(?=\()", item)
+    return parts if len(parts) > 1 and all(part.count("|") == 2 for part in parts) else [item]
 
 
 def read_items(field: Field, items: Sequence[Any]) -> Values | FieldFault | None:
@@ -152,9 +147,8 @@ def read_items(field: Field, items: Sequence[Any]) -> Values | FieldFault | None
 
 
 def _text(field: Field, item: Any) -> str | FieldFault:
-    if isinstance(item, dict):
-        texts = [inner for inner in item.values() if isinstance(inner, str)]
-        item = texts[0] if len(texts) == 1 else item
+    texts = [text for text in item.values() if isinstance(text, str)] if isinstance(item, dict) else []
+    item = texts[0] if len(texts) == 1 else item
     if not isinstance(item, str | int | float):
         return FieldFault(field, f"{quoted(item)} is not one text")
     text = BULLET.sub("", str(item), count=1).strip()
@@ -173,12 +167,11 @@ def _triple(field: Field, item: Any) -> str | FieldFault:
 
 def _pair(field: Field, item: Any) -> str | FieldFault:
     """Reads `question | answer`, also as an object or a list of two, or a question alone."""
-    if isinstance(item, dict):
-        # Numbers of questions are left out; the question comes first, wherever the object has it.
-        texts_by_key = {str(key).lower(): value for key, value in item.items() if isinstance(value, str)}
-        item = [texts_by_key[key] for key in sorted(texts_by_key, key=lambda key: "question" not in key)]
     parts = item
-    if not isinstance(item, list):
+    if isinstance(item, dict):  # the question comes first, wherever the object has it
+        by_key = sorted(item.items(), key=lambda pair: "question" not in str(pair[0]).lower())
+        parts = [part for _, part in by_key if isinstance(part, str)]
+    if not isinstance(parts, list):
         pair = BULLET.sub("", str(item), count=1).strip()
         if PLACEHOLDER.fullmatch(pair):
             return ""
@@ -199,27 +192,18 @@ def _call(field: Field, item: Any) -> str | FieldFault:
     tools = {tool.casefold(): tool for tool in field.tools or ("texts", "pictures", "web")}
     tool = words = ""
     if isinstance(item, dict):
-        by_key = {str(k).lower(): v for k, v in item.items()}
-        tool = str(next((by_key[k] for k in ("tool", "name", "tool_name", "action") if k in by_key), ""))
-        rest = [
-            v for k, v in by_key.items() if k not in ("tool", "name", "tool_name", "action", "step", "id", "number")
-        ]
-        if len(rest) == 1 and isinstance(rest[0], dict):
-            rest = list(rest[0].values())
-        words = rest[0] if len(rest) == 1 and isinstance(rest[0], str) else ""
+        arguments = item.get("arguments")
+        items = [*item.items(), *(arguments.items() if isinstance(arguments, dict) else ())]
+        by_key = {str(key).lower(): text for key, text in items if isinstance(text, str)}
+        tool = next((by_key.pop(k) for k in ("tool", "name", "action") if k in by_key), "")
+        words = next(iter(by_key.values())) if len(by_key) == 1 else ""
     elif isinstance(item, str):
-        plain = BULLET.sub("", item.strip(), count=1).strip().strip("`").strip()
-        plain = re.sub(r"^(?:step|call)\s?\d{0,2}\s?[:：.]\s*", "", plain, flags=re.IGNORECASE)
-        plain = undecorated(plain)[0]
-        match = _CALL.fullmatch(plain)
-        if match:
-            tool, words = match[1], match[2]
-            if "(" in plain[: match.start(2)] and not plain.rstrip(" .;").endswith(")"):
-                return FieldFault(field, f"{quoted(item)} is not `tool | what to look for`")
-        elif PLACEHOLDER.fullmatch(plain):
+        plain = undecorated(BULLET.sub("", item.strip(), count=1).strip().strip("`").strip())[0]
+        if PLACEHOLDER.fullmatch(plain):
             return ""
-    tool = tools.get(tool.strip(" `\"'*_").casefold(), "")
-    words = unwrapped(re.sub(r"^(?:query|q|words|search)\s?=\s?", "", one_line(words)))
+        if match := _CALL.fullmatch(plain):
+            tool, words = match[1], match[2]
+    tool, words = tools.get(tool.strip(" `\"'*_").casefold(), ""), unwrapped(one_line(words))
     if not tool or not words or PLACEHOLDER.fullmatch(words):
         return FieldFault(field, f"{quoted(item)} is not `{', '.join(tools.values())} | what to look for`")
     return f"{tool} | {words}"
@@ -243,39 +227,25 @@ def is_form(triple: Parts) -> bool:
 
 
 def looks_like_triple(line: str) -> bool:
-    """True for a line that could be nothing but a triple: three parts between bars or arrows, or in one bracket."""
-    text = line.strip()
-    return bool(re.search(r"[|→]|->|^\W{0,6}[(<⟨].*[)>⟩]\W{0,2}$", text)) and _of_text(text) is not None
+    """True for a line that could be nothing but a triple: three parts between bars or arrows."""
+    return bool(re.search(r"[|→]|->", line)) and _of_text(line.strip()) is not None
 
 
 def _of_text(text: str) -> Parts | None:
-    text = _LABEL.sub("", BULLET.sub("", text.replace("｜", "|").strip(), count=1), count=1)
-    whole = text
-    text = _bare(text)
+    text = _bare(_LABEL.sub("", BULLET.sub("", text.replace("｜", "|").strip(), count=1), count=1))
     text = _CITED.sub("", text).rstrip(" .;,") if not text.endswith(")") or _CITED.search(text) else text
     inner = _bare(text.rstrip(" .;,"))
     if "|" in inner:
         return _checked(re.split(r"\s*\|\s*", inner.strip().strip("|")))
-    if _ARROW.search(inner):
-        return _checked(_ARROW.split(inner))
-    if whole[:1] in _BRACKETS or text[:1] in _BRACKETS:
-        return _checked(_between_commas(inner))
-    return None
+    return _checked(_ARROW.split(inner)) if _ARROW.search(inner) else None
 
 
 def _bare(text: str) -> str:
     """Removes brackets, quotation marks or emphasis around the whole."""
     text = text.strip()
-    while (
-        len(text) > 1 and _PAIRS.get(text[0]) == text[-1] and not set(text[1:-1].strip(text[0])) & {text[0], text[-1]}
-    ):
+    while len(text) > 1 and _PAIRS.get(text[0]) == text[-1] and not {text[0], text[-1]} & set(text[1:-1].strip("*`")):
         text = text[1:-1].strip()
     return text
-
-
-def _between_commas(text: str) -> list[str]:
-    """Splits at commas, except for those in quotation marks or numbers."""
-    return [part.strip() for part in re.findall(r"""\s*("[^"]*"|“[^”]*”|(?:(?<=\d),(?=\d)|[^,])+)(?:,|$)""", text)]
 
 
 def _checked(parts: Sequence[Any]) -> Parts | None:

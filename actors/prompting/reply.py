@@ -216,9 +216,11 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
     outcomes: dict[str, list[str]] = {}
     faults: dict[str, FieldFault] = {}
     last: dict[str, tuple[Values, bool]] = {}  # the value so far, and whether its label called it final
-    for number, raw in enumerate(raws):
+    remarked = False
+    for raw in raws:
         field, name = raw.field, raw.field.name
-        if field == form.fields[0] and not field.many and name in outcomes and any(map(_remarks, raws[:number])):
+        remarked = remarked or _remarks(raw)
+        if field == form.fields[0] and not field.many and name in outcomes and remarked:
             for other in form.fields:  # the form once more, after a remark: lists of the draft do not count
                 outcomes.pop(other.name if other.many else "", None)
         outcome: Values | FieldFault | None
@@ -246,11 +248,6 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
             faults.pop(name, None)
             if field.value is Value.ANSWER:
                 _take_confidence(form, raw, outcomes, outcome)
-            follows = bool(number) and raws[number - 1].field == field
-            if field.value is Value.NUMBERS and field.most != 1 and follows:
-                # Numbers on a line each.
-                listed = ", ".join([*outcomes.get(name, []), *outcome])
-                outcome = (", ".join(dict.fromkeys(listed.split(", "))),) if listed else ()
             outcomes[name] = [*outcome]
         elif name not in outcomes:
             outcomes[name] = [*outcome]

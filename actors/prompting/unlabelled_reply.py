@@ -11,7 +11,7 @@ from actors.prompting.field_values import one_of, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField
 from actors.prompting.list_values import ANSWER_LINE, looks_like_triple
 from actors.prompting.not_known import is_unknown
-from actors.prompting.reply_text import BOXED, BULLET, chatter, ends_a_value, is_offer, may_follow, undecorated
+from actors.prompting.reply_text import BOXED, BULLET, chatter, ends_a_value, is_offer, may_follow
 from actors.prompting.safe_text import one_line
 
 _THE_ANSWER_IS = re.compile(
@@ -34,9 +34,6 @@ _BARE_NUMBER = re.compile(r"[^\w-]{0,8}\d(?:\W{1,3}(?:out of )?\d)?\W{0,8}")
 _HEADING = re.compile(r"\s*#{1,4}\s")
 _SHORT_WORDS = 6
 _FEW_WORDS = 8
-_NAME = re.compile(
-    r"(?=[^\W\d_a-z])[^\s:：|=<{]+(?:\s+[^\s:：|=<{]+){0,3}(?<![.!?。])"
-)  # a few words that are no sentence
 # Marks and words of a label or a sentence, in Chinese too.
 _NO_BARE_ANSWER = re.compile(r"[:：?？是<{\[|]|答案|\b(?:is|are|was|I|it's|think|sure)\b")
 
@@ -81,8 +78,6 @@ def _sole(lines: Sequence[str], field: Field) -> list[RawField]:
         if _THE_ANSWER_IS.match(whole):
             return []  # an answer in place of the thought that was asked for
         return [RawField(field, tuple(own))]
-    if field.value is Value.NUMBERS and (boxes := BOXED.findall("\n".join(lines))):
-        return [RawField(field, (undecorated(boxes[-1])[0],))]
     if field.value is Value.NUMBERS and len(lines) == 1:
         raw = RawField(field, (lines[0],))
         return [] if isinstance(read_values(raw), FieldFault) else [raw]
@@ -97,17 +92,8 @@ def _list(lines: Sequence[str], field: Field) -> list[RawField]:
         items = [line for line in lines if looks_like_triple(line)]
     elif field.value is Value.CALL:
         items = [line for line in lines if not isinstance(read_values(RawField(field, (line,))), FieldFault | None)]
-    elif (
-        field.kind is not FieldKind.SUB_QUESTION
-        and len(lines) == 1
-        and (name := _NAME.fullmatch(lines[0].strip(" *_`\"'")))
-        and name[0][0].isupper()
-    ):
-        items = list(lines)
     else:
         items = [line for line in lines if BULLET.match(line)]
-        if items and all(line.rstrip(" *_").endswith("?") for line in items):
-            lines = items  # lines between or after the questions explain them
         if not items and field.kind is FieldKind.SUB_QUESTION:
             items = [line for line in lines if line.rstrip().endswith("?")]
     others = [line for line in lines if line not in items and not chatter(line)]

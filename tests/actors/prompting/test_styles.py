@@ -167,9 +167,6 @@ STYLES: dict[str, Style] = {
     "rule and sources": lambda r: f"{lines(r)}\n\n---\nSources: the passages alone.",
     "triples with arrows": triples_as("{} -> {} -> {}"),
     "triples with long arrows": triples_as("{} → {} → {}"),
-    "triples in parentheses": triples_as("({}, {}, {})"),
-    "triples in brackets": triples_as('["{}", "{}", "{}"]'),
-    "triples in angle brackets": triples_as("<{}, {}, {}>"),
     "triples as objects": triples_as('{{"head": "{}", "relation": "{}", "tail": "{}"}}'),
 }
 CHOICES = ("Tarn Hollow", "Salt Quay", "neither of them")
