@@ -23,6 +23,7 @@ Corpus = Callable[[], Iterator[Source]]
 
 LAYOUT = "2"  # changes with columns and words, so that indexes of another layout are not reused
 TABLE = "sources"
+COLUMNS = ("id", "doc", "kind", "title", "body", "image")
 BATCH_ROWS = 512
 IVF_FROM_ROWS = 20_000  # below, an exact scan takes a few milliseconds
 # English, as LanceDB leaves out by default; for the tokenizer that divides Chinese, Japanese and Thai into words, its
@@ -69,18 +70,49 @@ def corpus_digest(corpus: Corpus, with_pictures: bool) -> str:
 
 
 def _build(folder: Path, corpus: Corpus, encoders: Encoders) -> Marks:
-    batches = _CorpusBatches(corpus, encoders)
+    fields = [pa.field(name, pa.string()) for name in COLUMNS]
+    schema = pa.schema([*fields, *(pa.field(name, vector_type(e)) for name, e in encoders.columns.items())])
+    failures: list[BaseException] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        """Yields the corpus, of which one batch is in memory at a time."""
+        try:
+            sources = corpus()
+            while chunk := list(islice(sources, BATCH_ROWS)):
+                rows = [(s.id, s.doc, s.kind.value, well_formed(s.title), words_of(s), s.image) for s in chunk]
+                columns: list[pa.Array] = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+                columns += [_vectors(encoders, column, chunk) for column in encoders.columns]
+                yield pa.record_batch(columns, schema=schema)
+        except BaseException as error:  # LanceDB would wrap it
+            failures.append(error)
+            raise
+
     # A source has no vector of the other encoder, which LanceDB would refuse by default.
     bad = "null" if encoders.apart else "error"
     try:
-        connection = connect(folder)
-        table = connection.create_table(TABLE, batches.reader(), schema=batches.schema, on_bad_vectors=bad)
+        reader = pa.RecordBatchReader.from_batches(schema, batches())
+        table = connect(folder).create_table(TABLE, reader, schema=schema, on_bad_vectors=bad)
         add_indexes(table, ("doc",), encoders.columns)
     except (OSError, RuntimeError, ValueError):
-        if batches.failure is not None:
-            raise Unbuilt(batches.failure) from None
+        if failures:
+            raise Unbuilt(failures[0]) from None
         raise
     return {"rows": table.count_rows(), "encoder": encoders.name, "layout": LAYOUT}
+
+
+def _vectors(encoders: Encoders, column: str, chunk: list[Source]) -> pa.Array:
+    """Encodes the sources of a column; null for those that the other encoder encodes."""
+    encoder = encoders.columns[column]
+    if not encoders.apart:
+        return vector_column(encoded(encoder, chunk))
+    seen = [number for number, source in enumerate(chunk) if encoders.column_of(source.kind) == column]
+    # As lists, which may be null: rows of one vector each, or of several.
+    rows: list[Any] = [None] * len(chunk)
+    if seen:
+        for number, vector in zip(seen, encoded(encoder, [chunk[number] for number in seen]), strict=True):
+            vector = vector.astype(np.float32, copy=False)
+            rows[number] = vector if vector.ndim == 1 else list(vector)
+    return pa.array(rows, vector_type(encoder))
 
 
 def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Encoder]) -> None:
@@ -98,46 +130,6 @@ def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Enco
         # For several vectors of a query, such an index only estimates the scores.
         if filled >= IVF_FROM_ROWS and np.ndim(encoder.encode_query("any")) == 1:
             table.create_index(column, config=IvfFlat(distance_type="cosine"))
-
-
-class _CorpusBatches:
-    """The corpus as Arrow batches, one of which is in memory at a time."""
-
-    def __init__(self, corpus: Corpus, encoders: Encoders) -> None:
-        self.corpus = corpus
-        self.encoders = encoders
-        self.failure: BaseException | None = None
-        text = [pa.field(name, pa.string()) for name in ("id", "doc", "kind", "title", "body", "image")]
-        vectors = [pa.field(column, vector_type(encoder)) for column, encoder in encoders.columns.items()]
-        self.schema = pa.schema([*text, *vectors])
-
-    def reader(self) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        try:
-            sources = self.corpus()
-            while chunk := list(islice(sources, BATCH_ROWS)):
-                rows = [(s.id, s.doc, s.kind.value, well_formed(s.title), words_of(s), s.image) for s in chunk]
-                columns: list[pa.Array] = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-                columns += [self._vectors(column, encoder, chunk) for column, encoder in self.encoders.columns.items()]
-                yield pa.record_batch(columns, schema=self.schema)
-        except BaseException as error:
-            self.failure = error
-            raise
-
-    def _vectors(self, column: str, encoder: Encoder, chunk: list[Source]) -> pa.Array:
-        """Vectors of the sources that the column's encoder encodes; null for the others."""
-        if not self.encoders.apart:
-            return vector_column(encoded(encoder, chunk))
-        seen = [number for number, source in enumerate(chunk) if self.encoders.column_of(source.kind) == column]
-        vectors: list[Any] = [None] * len(chunk)
-        if seen:
-            for number, vector in zip(seen, encoded(encoder, [chunk[number] for number in seen]), strict=True):
-                vectors[number] = vector.astype(np.float32, copy=False)
-        # As lists, which may be null: rows of one vector each, or of several.
-        rows = [vector if vector is None or vector.ndim == 1 else list(vector) for vector in vectors]
-        return pa.array(rows, vector_type(encoder))
 
 
 def encoded(encoder: Encoder, sources: list[Source]) -> Vectors | list[Vectors]:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, get_args
 from actors.messages import TABLE_OF_PAGE, Hit, Kind, Search, SearchMode, Source
 from retrieval.built_folder import all_rows, reading
 from retrieval.embed import PICTURE_VECTOR, Encoder, Encoders, Vectors, well_formed, words_of
-from retrieval.index import BATCH_ROWS, Corpus, open_index, source_of
+from retrieval.index import BATCH_ROWS, COLUMNS, Corpus, open_index, source_of
 from retrieval.table_search import TableSearch, fused, quoted
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-COLUMNS = ["id", "doc", "kind", "title", "body", "image"]
 FUSED_ROWS = 50  # rows of each ranking in a fusion, for any k: the best 3 are the first 3 of the best 10
 _WORD = re.compile(r"\w")
 
@@ -141,7 +140,7 @@ class Store:
 
     def everything(self) -> Iterator[Source]:
         """Iterates over the indexed corpus, reading a batch at a time."""
-        for batch in self._table.search().select(COLUMNS).limit(None).to_batches(BATCH_ROWS):
+        for batch in self._table.search().select(list(COLUMNS)).limit(None).to_batches(BATCH_ROWS):
             yield from map(source_of, batch.to_pylist())
 
     def of(self, corpus: Corpus) -> Store:

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -24,6 +23,7 @@ from actors.messages import (
     FieldKind,
     Given,
     Kind,
+    Message,
     Modality,
     Question,
     Role,
@@ -36,6 +36,7 @@ from actors.messages import (
     Value,
     derive_seed,
 )
+from actors.reader.english import sentences
 from experiments.records import jsonl
 from retrieval.graph_tables import Extraction
 from topologies.topology import Ask, discussion_id
@@ -73,10 +74,6 @@ CAPTION = Task(
     (Field(FieldKind.DESCRIPTION, "what there is to see"),),
 )
 
-# After a full stop and closing marks, before a character that may begin a sentence.
-_END = re.compile(r"(?<=[.!?])[\"”'’)\]]*\s+(?=[\"“‘(\[]?[A-Z0-9À-ÖØ-Þ])")
-_ABBREVIATED = re.compile(r"\b[A-Z][a-z]{0,2}\.$")  # an initial, or a title such as `Dr.`
-
 
 @dataclass(eq=False)
 class Step:
@@ -95,61 +92,50 @@ class Step:
     asks: str
     gleaning: int = 0
 
-    @property
-    def describes(self) -> bool:
-        """True for a step that describes pictures."""
-        return self.role is CAPTIONER
-
     def questions(self, source: Source) -> list[Question]:
-        """Questions about a source, or about each part of a longer one, under ids that equal ones share."""
-        shown = self._shown(source)
-        if shown is None:
-            return []
-        # A picture's words are one description, whatever their number.
-        texts = [shown.text] if self.describes else parts_of(shown.text, PART_WORDS)
-        parts = (replace(shown, text=text) for text in texts)
+        """Asks about a source, or about each part of a long one; none where there is nothing to extract.
+
+        Equal sources have equal ids of questions.
+        """
+        parts: Sequence[Source] = ()
+        if self.role is CAPTIONER:
+            # A picture's words are one description, whatever their number.
+            parts = (source,) if source.kind is Kind.IMAGE and (source.image or source.text) else ()
+        elif any(map(str.isalpha, source.text)):
+            # A picture's words are extracted from like any others: its caption was written before.
+            words = replace(source, kind=Kind.TEXT, image=None) if source.kind is Kind.IMAGE else source
+            parts = [replace(words, text=text) for text in parts_of(words.text, PART_WORDS)]
         return [Question(source_key(part), self.asks, evidence=(part,), own=(part.doc,)) for part in parts]
 
-    def _shown(self, source: Source) -> Source | None:
-        """The source as the agent reads it; None where there is nothing in it to extract."""
-        if self.describes:
-            return source if source.kind is Kind.IMAGE and (source.image or source.text) else None
-        # A picture's words are extracted from like any others: its caption was written before.
-        words = replace(source, kind=Kind.TEXT, image=None) if source.kind is Kind.IMAGE else source
-        return words if any(map(str.isalpha, words.text)) else None
-
     async def answer(self, question: Question, ask: Ask, seed: int = 0, sample: int = 0) -> Trace:
-        """A discussion of up to 1 + `gleaning` turns; its status is that of the last.
+        """Discusses a source in up to 1 + `gleaning` turns; the last one's status is the trace's.
 
-        It does not depend on the run's seed, since results serve all runs. There are no further turns where the first
-        found nothing or could not be read.
+        The run's seed has no influence, since results serve all runs. There are no further turns where the first found
+        nothing or could not be read.
         """
         (source,), (field,) = question.evidence, self.task.fields
-        given: tuple[Given, ...] = ()
-        if self.describes and source.image is not None and source.text:
-            given = (Given(FieldKind.DESCRIPTION, source.text),)
-        turns, found = [await ask(self._turn(question, sample, 0, replace(self.task, given=given)))], dict[str, str]()
-        for look in range(1, self.gleaning + 1):
+        given = [source.text] if self.role is CAPTIONER and source.image is not None and source.text else []
+        task = replace(self.task, given=tuple(Given(FieldKind.DESCRIPTION, text) for text in given))
+        turns, found = list[Message](), dict[str, str]()
+        while True:
+            turn = Turn(
+                discussion=discussion_id(self.method, question, sample),
+                question=question,
+                agent=self.role.name,
+                round=len(turns) + 1,
+                seed=derive_seed("extract", self.method, question.id, *((len(turns),) if turns else ())),
+                task=task,
+            )
+            turns.append(await ask(turn))
             # By casefolded text: a model that repeats itself may spell a name another way.
-            said = turns[-1].said(field.name) if turns[-1].status is Status.OK else ()
-            new = {value.casefold(): value for value in said if value.casefold() not in found}
-            if not new:
+            read = turns[-1].said(field.name) if turns[-1].status is Status.OK else ()
+            new = {value.casefold(): value for value in read if value.casefold() not in found}
+            if not new or len(turns) > self.gleaning:
                 break
             found |= new
-            missed = replace(MISSED, given=tuple(Given(FieldKind.FOUND, value) for value in found.values()))
-            turns.append(await ask(self._turn(question, sample, look, missed)))
+            task = replace(MISSED, given=tuple(Given(FieldKind.FOUND, value) for value in found.values()))
         agents, status = (self.role.name,), turns[-1].status
         return Trace(question.id, self.method, sample, agents, tuple(turns), None, status, seed)
-
-    def _turn(self, question: Question, sample: int, look: int, task: Task) -> Turn:
-        return Turn(
-            discussion=discussion_id(self.method, question, sample),
-            question=question,
-            agent=self.role.name,
-            round=look + 1,
-            seed=derive_seed("extract", self.method, question.id, *((look,) if look else ())),
-            task=task,
-        )
 
 
 GRAPH = Step(
@@ -159,7 +145,7 @@ CAPTIONS = Step("captions", "writing captions", CAPTIONER, CAPTION, "What is the
 
 
 def source_key(source: Source) -> str:
-    """The digest of all that an agent reads of a source, with its picture's size and date."""
+    """Digests all that an agent reads of a source, with its picture's size and date."""
     fields = [source.kind.value, source.title, source.text]
     if source.image is not None and Path(source.image).is_file():
         stat = Path(source.image).stat()
@@ -168,16 +154,11 @@ def source_key(source: Source) -> str:
 
 
 def parts_of(text: str, most_words: int) -> list[str]:
-    """A text in parts of so many words at most, each ending with a sentence; a short one as it is.
-
-    A single sentence that is longer, such as a page of a scan without full stops, is cut between words.
-    """
+    """Divides a long text after sentences; a sentence that is too long, as in scans, between words."""
     if len(text.split()) <= most_words:
         return [text]
-    ends = [end.end() for end in _END.finditer(text) if not _ABBREVIATED.search(text[: end.start()][-8:])]
     parts: list[list[str]] = []
-    for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
-        words = text[start:end].split()
+    for words in map(str.split, sentences(text)):
         for piece in (words[at : at + most_words] for at in range(0, len(words), most_words)):
             if parts and len(parts[-1]) + len(piece) <= most_words:
                 parts[-1] += piece
@@ -199,13 +180,12 @@ class Extracted:
 
     @staticmethod
     def of(step: Step, trace: Trace) -> Extracted:
-        """The values of a discussion, in the order of its turns."""
+        """Returns the values of a discussion, in the order of its turns, and the first error."""
         (field,) = step.task.fields
-        first, *later = trace.turns
-        values = first.said(field.name) if first.status is Status.OK else ()
-        for message in later:
-            said = message.said(field.name) if message.status is Status.OK else ()
-            values += tuple(value for value in dict.fromkeys(said) if value not in values)
+        of_turns = [turn.said(field.name) if turn.status is Status.OK else () for turn in trace.turns]
+        values = of_turns[0]
+        for later in of_turns[1:]:
+            values += tuple(value for value in dict.fromkeys(later) if value not in values)
         return Extracted(trace.question, values, next((turn.error for turn in trace.turns if turn.error), ""))
 
     def encode(self) -> str:
@@ -219,30 +199,29 @@ class Extracted:
 
 
 def extracted_file(folder: Path, step: Step, identity: str) -> Path:
-    """The file of a step's results; another one for another model, other settings of it or other prompts."""
+    """Names the file of a step's results, by the identity of its model, and by its prompts."""
     text = repr((identity, step.role, step.task, step.asks))
     return folder / f"{step.method}-{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.jsonl"
 
 
 def read_extracted(path: Path) -> dict[str, Extracted]:
-    """All complete lines by source. Raises UserError for one that is damaged."""
+    """Reads all complete lines, by source. Raises UserError for a damaged one."""
     return {extracted.key: extracted for extracted in jsonl.records(path, Extracted.decode, DAMAGED)}
 
 
 def missing(step: Step, sources: Iterable[Source], known: Mapping[str, Extracted]) -> Iterator[Question]:
-    """The questions about sources, or parts of them, without a result, each once."""
+    """Yields the questions about sources, or parts of them, without a result, each once."""
     seen = set(known)
-    for source in sources:
-        for question in step.questions(source):
-            if question.id not in seen:
-                seen.add(question.id)
-                yield question
+    for question in chain.from_iterable(map(step.questions, sources)):
+        if question.id not in seen:
+            seen.add(question.id)
+            yield question
 
 
 def statements(sources: Iterable[Source], known: Mapping[str, Extracted]) -> Extraction:
-    """The triples of a graph; its key covers all triples of these sources.
+    """Makes a graph's extraction, whose key covers all triples of these sources.
 
-    Several parts of a source that state the same give one triple.
+    A source that states a triple in several parts has it once.
     """
     digest = hashlib.blake2b(digest_size=12)
 
@@ -255,19 +234,15 @@ def statements(sources: Iterable[Source], known: Mapping[str, Extracted]) -> Ext
                 number += 1
                 yield Triple(f"{source.id}#{number}", head, relation, tail, source.id)
 
-    for source in sources:
-        for triple in triples_of(source):
-            digest.update(repr((triple.id, triple.head, triple.relation, triple.tail)).encode(errors="replace"))
+    for triple in chain.from_iterable(map(triples_of, sources)):
+        digest.update(repr((triple.id, triple.head, triple.relation, triple.tail)).encode(errors="replace"))
     return Extraction(f"model-{digest.hexdigest()}", triples_of)
 
 
 def captioned(
     corpus: Callable[[], Iterator[Source]], known: Mapping[str, Extracted], otherwise: str = ""
 ) -> Callable[[], Iterator[Source]]:
-    """The corpus with the captions that were written.
-
-    A picture without one has the text `otherwise` or, where that is empty, its data set's description.
-    """
+    """Gives the corpus the written captions, and other pictures the text `otherwise`, unless that is empty."""
 
     def described() -> Iterator[Source]:
         for source in corpus():
