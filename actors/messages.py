@@ -276,7 +276,7 @@ class Field:
 
 
 @wire
-class Given:
+class InputLine:
     """One line of a turn's input, besides the question and its evidence: a candidate, a triple, an answer to compare.
 
     The text of a planning graph's node begins with its `NodeType`; `outcome` is its result.
@@ -303,7 +303,7 @@ class Task:
 
     instruction: str
     fields: tuple[Field, ...]
-    given: tuple[Given, ...] = ()
+    inputs: tuple[InputLine, ...] = ()
     answers: bool = False
 
 
@@ -357,7 +357,7 @@ class Message:
         """True where it has words, an answer or a field: a reply may leave out all that is optional."""
         return bool(self.content or self.fields or self.answer is not None)
 
-    def said(self, field: str) -> tuple[str, ...]:
+    def values(self, field: str) -> tuple[str, ...]:
         """Returns all values of a field of the task's reply; none where the turn failed."""
         return tuple(value for name, value in self.fields if name == field)
 
@@ -420,7 +420,7 @@ class Turn:
     recall: earlier turns of this discussion that the agent must remember. An agent that remembers another number
         reports it (its process was restarted) instead of answering from half a memory.
     instruction: for this turn only, such as an attacker's or a defence's; directive: the same as a value.
-    task: a step that does not answer the question, with its own input; given: the input of a turn that answers.
+    task: a step that does not answer the question, with its own input; inputs: those of a turn that answers.
     searched: the discussion has made a search, so that a turn without evidence found nothing.
     """
 
@@ -434,7 +434,7 @@ class Turn:
     instruction: str = ""
     task: Task | None = None
     directive: Directive = NO_DIRECTIVE
-    given: tuple[Given, ...] = ()
+    inputs: tuple[InputLine, ...] = ()
     searched: bool = False
 
     @property
@@ -468,7 +468,7 @@ class Prompted:
     discussion: tuple[Remark, ...] = ()
     directive: Directive = NO_DIRECTIVE
     task: Task | None = None
-    given: tuple[Given, ...] = ()
+    inputs: tuple[InputLine, ...] = ()
 
 
 @wire

@@ -115,7 +115,7 @@ def form_of(turn: Turn) -> Form:
         return Form(fields, turn.question.choices)
     shown = None
     if any(field.value is Value.NUMBERS for field in turn.task.fields):
-        inputs = (given.number for given in turn.task.given if given.number)
+        inputs = (given.number for given in turn.task.inputs if given.number)
         shown = max([len(places(turn.question)), *inputs]) or None
     return Form(turn.task.fields, turn.question.choices, shown)
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from actors.messages import (
     Abilities,
-    Given,
+    InputLine,
     Kind,
     Message,
     Modality,
@@ -160,12 +160,12 @@ def own_part(
         lines = [DISCUSSION, *discussion, *lines, WEIGHTS, counts or f"{IN_ORDER}: {', '.join(marks)}"]
     if turn.instruction:
         lines += [INSTRUCTION, line_of_its_own(turn.instruction)]
-    lines += _input_lines(turn.given)
+    lines += _input_lines(turn.inputs)
     if turn.task:
-        lines += [TASK, line_of_its_own(turn.task.instruction), *_input_lines(turn.task.given)]
+        lines += [TASK, line_of_its_own(turn.task.instruction), *_input_lines(turn.task.inputs)]
     else:
         lines += [TASK, _to_answer(turn, modality)]
-    return "\n".join(lines), Prompted(safe_line(role), tuple(remarks), turn.directive, turn.task, turn.given)
+    return "\n".join(lines), Prompted(safe_line(role), tuple(remarks), turn.directive, turn.task, turn.inputs)
 
 
 def _alike(remarks: Sequence[Remark]) -> str:
@@ -194,7 +194,7 @@ def _to_answer(turn: Turn, modality: Modality, request: str = ANSWER) -> str:
     evidence = turn.question.evidence
     sentences = [f"{request}."]
     # Messages of others, or the input, may hold what was found.
-    if not evidence and not turn.heard and not turn.given:
+    if not evidence and not turn.heard and not turn.inputs:
         # An instruction tells itself what to use then.
         unfound = f"{NOTHING_FOUND}." if turn.instruction else f"{NOTHING_FOUND}: use what you know."
         sentences.append(unfound if turn.searched else NOTHING_RETRIEVED)
@@ -258,7 +258,7 @@ def _with_answer(message: Message, content: str) -> str:
     return f"{content} Answer: {safe_line(answer)}{confidence}"
 
 
-def _input_lines(given: Sequence[Given]) -> list[str]:
+def _input_lines(given: Sequence[InputLine]) -> list[str]:
     return [GIVEN, *(safe_line(line.line) for line in given)] if given else []
 
 

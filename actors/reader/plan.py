@@ -111,7 +111,7 @@ def _alike(state: TaskState, tools: Sequence[str] | None = None) -> str | None:
     if tools is None:
         line = state.field(FieldKind.ACTION)
         tools = line.values if line else ()
-    if not _POINTS.search(state.question) or state.given(FieldKind.FOUND) or suffices(state):
+    if not _POINTS.search(state.question) or state.lines_of(FieldKind.FOUND) or suffices(state):
         return None
     return next((tool for tool in tools if _kind(tool) == "alike"), None)
 
@@ -130,7 +130,7 @@ def tool_for(question: str, tools: Sequence[str]) -> str | None:
 
 def node(state: TaskState) -> tuple[NodeType, list[int], str]:
     """Returns type, parents and instruction of the next node of a plan: retrievals, an answer, the end."""
-    nodes = [(n, given) for given in state.given(FieldKind.NODE) if (n := given.number) is not None]
+    nodes = [(n, given) for given in state.lines_of(FieldKind.NODE) if (n := given.number) is not None]
     answers = [(n, given.outcome) for n, given in nodes if given.text.startswith(NodeType.ANSWER)]
     # An answer node without an answer does not end the plan.
     answered = [n for n, outcome in answers if outcome.strip(" .").lower() not in ("", "unknown")]
@@ -140,7 +140,7 @@ def node(state: TaskState) -> tuple[NodeType, list[int], str]:
     # At least one retrieval precedes any answer.
     if not (retrieved and suffices(state)):
         wanted = wanted_questions(state)
-        given = [part.text for part in state.given(FieldKind.SUB_QUESTION)]
+        given = [part.text for part in state.lines_of(FieldKind.SUB_QUESTION)]
         # The given sub-questions and those with new names, or else the question's parts.
         fresh = [text for text in wanted if text not in parts(state.question)]
         for text in [*given, *fresh] if given else wanted:

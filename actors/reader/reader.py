@@ -90,7 +90,7 @@ class Reader:
         known = {entry.statement.quote for entry in entries}
         entries += page.heard(parts.discussion, known, settings.trust * openness)
         # Weights are of words that distinguish statements, so the given lines have to be among them.
-        lines = numbered((*parts.given, *(parts.task.given if parts.task else ())))
+        lines = numbered((*parts.inputs, *(parts.task.inputs if parts.task else ())))
         asked, given = page.asked, statements_of(lines)
         if given:
             asked = weigh_question(asked.form, [*page.statements, *given])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from actors.messages import FieldKind, Given, Remark
+from actors.messages import FieldKind, InputLine, Remark
 from actors.prompting.safe_text import one_line
 from actors.reader.english import features, name_spans, normal_name, sentences
 
@@ -117,10 +117,10 @@ def cells_of(text: str) -> tuple[tuple[str, str], ...]:
     return ()
 
 
-def numbered(given_lines: Sequence[Given]) -> tuple[Given, ...]:
+def numbered(given_lines: Sequence[InputLine]) -> tuple[InputLine, ...]:
     """Puts the lines that a turn is given on one line each, and numbers those without a number within their kind."""
     counts: Counter[FieldKind] = Counter()
-    lines: list[Given] = []  # numbers become the sources of statements
+    lines: list[InputLine] = []  # numbers become the sources of statements
     for given in given_lines:
         counts[given.kind] = counts[given.kind] + 1 if given.number is None else given.number
         text, outcome = one_line(given.text), one_line(given.outcome)
@@ -128,7 +128,7 @@ def numbered(given_lines: Sequence[Given]) -> tuple[Given, ...]:
     return tuple(lines)
 
 
-def statements_of(lines: Sequence[Given]) -> list[Statement]:
+def statements_of(lines: Sequence[InputLine]) -> list[Statement]:
     """Returns the statements of given lines: triples and sentences, those of a planning graph's nodes last."""
     # Of a node only the outcome states something: its text is an instruction.
     stating = [(given, given.text) for given in lines if given.kind in STATING]
@@ -140,7 +140,7 @@ def statements_of(lines: Sequence[Given]) -> list[Statement]:
     ]
 
 
-def looked_up(lines: Sequence[Given]) -> list[str]:
+def looked_up(lines: Sequence[InputLine]) -> list[str]:
     """Returns the earlier searches: queries, and sub-questions that are followed by a result."""
     results = (FieldKind.FOUND, FieldKind.ANSWER)
     questions = [

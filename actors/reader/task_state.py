@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.messages import Field, FieldKind, Given, Task
+from actors.messages import Field, FieldKind, InputLine, Task
 from actors.reader.candidates import Candidate, Entry, WeightedQuestion, candidates, chains, choose, weigh_question
 from actors.reader.english import COLOURS, NUMBERS, PICTURE_WORDS, STOP_WORDS, name_spans, normal_name, stem, words
 from actors.reader.grading import compare
@@ -29,7 +29,7 @@ class TaskState:
     """
 
     task: Task
-    lines: Sequence[Given]
+    lines: Sequence[InputLine]
     question: str
     asked: WeightedQuestion
     entries: Sequence[Entry]
@@ -44,7 +44,7 @@ class TaskState:
     done: tuple[str, ...] = ()
     heard: tuple[tuple[str, str], ...] = ()
 
-    def given(self, kind: FieldKind) -> list[Given]:
+    def lines_of(self, kind: FieldKind) -> list[InputLine]:
         """Returns the given lines of one kind, in order."""
         return [line for line in self.lines if line.kind is kind]
 
@@ -166,7 +166,7 @@ def selected(state: TaskState, line: Field) -> list[str]:
 
 def _candidate_values(state: TaskState) -> dict[int, float]:
     """Maps candidates to the share of the question that they, or sources that they name by number, cover."""
-    given = [(n, line) for line in state.given(FieldKind.CANDIDATE) if (n := line.number) is not None]
+    given = [(n, line) for line in state.lines_of(FieldKind.CANDIDATE) if (n := line.number) is not None]
     if given:
         numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
         # Candidates are linked with the evidence, which cannot be selected.
@@ -197,7 +197,7 @@ def _candidate_values(state: TaskState) -> dict[int, float]:
 
 def supported(state: TaskState, line: Field) -> list[str]:
     """Judges whether the evidence confirms the first given answer, or else the first given candidate."""
-    answers = state.given(FieldKind.ANSWER) or state.given(FieldKind.CANDIDATE)
+    answers = state.lines_of(FieldKind.ANSWER) or state.lines_of(FieldKind.CANDIDATE)
     answer = answers[0].text if answers and normal_name(answers[0].text) != "unknown" else ""
     return yes_or_no(line, bool(answer) and state.judged("supported", support(state, answer)) >= CONFIRMED)
 

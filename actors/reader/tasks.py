@@ -103,7 +103,7 @@ def triple(state: TaskState, line: Field) -> list[str]:
 
     All triples, where the form sets no number or nothing is asked.
     """
-    found = {given.text for given in state.given(FieldKind.FOUND)}
+    found = {given.text for given in state.lines_of(FieldKind.FOUND)}
     everything = line.most is None or not state.asked.weights
     values: dict[Edge, float] = {}
     for entry, (strength, chain) in zip(state.entries, state.chains, strict=True):

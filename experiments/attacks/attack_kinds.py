@@ -45,9 +45,9 @@ class Input(AttackKind):
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # The agent's own memory stays: only input from outside is removed, that of a system's step included.
         blind = replace(
-            turn, question=replace(turn.question, evidence=()), task=turn.task and replace(turn.task, given=())
+            turn, question=replace(turn.question, evidence=()), task=turn.task and replace(turn.task, inputs=())
         )
-        return replace(blind, heard=(), given=(), instruction=UNREAD, directive=Directive())
+        return replace(blind, heard=(), inputs=(), instruction=UNREAD, directive=Directive())
 
 
 class Response(AttackKind):

@@ -228,7 +228,9 @@ def check_answer(method: Method, trace: Trace) -> None:
     """Requires the answer to be one that an agent stated, and the status to agree with it."""
     name = method.name
     if trace.answer is not None:
-        stated = {said for one in trace.turns if one.status is Status.OK for said in (one.answer, *one.said("Answer"))}
+        stated = {
+            said for one in trace.turns if one.status is Status.OK for said in (one.answer, *one.values("Answer"))
+        }
         require(trace.answer in stated, f"{name}: no agent stated the answer {trace.answer!r}")
         require(trace.status is Status.OK, f"{name}: there is an answer and the status is {trace.status}")
     if all(message.status is not Status.OK for message in trace.turns):

@@ -294,7 +294,7 @@ def _value(form: Field | None, turn: Turn, random: Random) -> str:
     few = random.sample(words, min(3, len(words)))
     match form.value:
         case Value.NUMBERS:
-            given = turn.task.given if turn.task else ()
+            given = turn.task.inputs if turn.task else ()
             listed = sum(one.kind in ("Candidate", "Answer") for one in given) or len(turn.question.evidence)
             # One past the end on purpose: methods must survive a reference to nothing.
             return ", ".join(str(random.randint(1, listed + 1)) for _ in range(random.randint(1, 3)))

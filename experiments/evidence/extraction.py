@@ -21,7 +21,7 @@ from pathlib import Path
 from actors.messages import (
     Field,
     FieldKind,
-    Given,
+    InputLine,
     Kind,
     Message,
     Modality,
@@ -115,7 +115,7 @@ class Step:
         """
         (source,), (field,) = question.evidence, self.task.fields
         given = [source.text] if self.role is CAPTIONER and source.image is not None and source.text else []
-        task = replace(self.task, given=tuple(Given(FieldKind.DESCRIPTION, text) for text in given))
+        task = replace(self.task, inputs=tuple(InputLine(FieldKind.DESCRIPTION, text) for text in given))
         turns, found = list[Message](), dict[str, str]()
         while True:
             turn = Turn(
@@ -128,12 +128,12 @@ class Step:
             )
             turns.append(await ask(turn))
             # By casefolded text: a model that repeats itself may spell a name another way.
-            read = turns[-1].said(field.name) if turns[-1].status is Status.OK else ()
+            read = turns[-1].values(field.name) if turns[-1].status is Status.OK else ()
             new = {value.casefold(): value for value in read if value.casefold() not in found}
             if not new or len(turns) > self.gleaning:
                 break
             found |= new
-            task = replace(MISSED, given=tuple(Given(FieldKind.FOUND, value) for value in found.values()))
+            task = replace(MISSED, inputs=tuple(InputLine(FieldKind.FOUND, value) for value in found.values()))
         agents, status = (self.role.name,), turns[-1].status
         return Trace(question.id, self.method, sample, agents, tuple(turns), None, status, seed)
 
@@ -182,7 +182,7 @@ class Extracted:
     def of(step: Step, trace: Trace) -> Extracted:
         """Returns the values of a discussion, in the order of its turns, and the first error."""
         (field,) = step.task.fields
-        of_turns = [turn.said(field.name) if turn.status is Status.OK else () for turn in trace.turns]
+        of_turns = [turn.values(field.name) if turn.status is Status.OK else () for turn in trace.turns]
         values = of_turns[0]
         for later in of_turns[1:]:
             values += tuple(value for value in dict.fromkeys(later) if value not in values)

@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Status, Task, Value
+from actors.messages import Field, FieldKind, InputLine, Message, Modality, Question, Role, Status, Task, Value
 from topologies.method import MethodContext, system
 from topologies.systems.bdog_graph import Blueprint, distance, limited, read_triples
 from topologies.systems.bdog_scene_graphs import read_blueprints
@@ -193,7 +193,7 @@ class Bdog(System):
 
 def _stated(message: Message) -> Blueprint:
     """Reads a turn's graph, within the Size constraint; an empty one, which is false, where it states none."""
-    return limited(read_triples(message.said(TRIPLE.name)), SIZE)
+    return limited(read_triples(message.values(TRIPLE.name)), SIZE)
 
 
 def _shown(question: Question) -> str:
@@ -210,8 +210,8 @@ def _last_read(messages: Sequence[Message]) -> Message:
     return next((message for message in reversed(messages) if message.status is Status.OK), messages[-1])
 
 
-def _triples(graph: Blueprint, side: int | None = None) -> tuple[Given, ...]:
-    return tuple(Given(FieldKind.TRIPLE, line, side) for line in graph.lines())
+def _triples(graph: Blueprint, side: int | None = None) -> tuple[InputLine, ...]:
+    return tuple(InputLine(FieldKind.TRIPLE, line, side) for line in graph.lines())
 
 
 DEBATE, GRAPH = partial(Bdog, graph=False), partial(Bdog, debate=False)

@@ -24,7 +24,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.messages import Field, FieldKind, Given, Message, Modality, Role, Task, Value
+from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Task, Value
 from topologies.method import system
 from topologies.systems.helpers import ANSWER, STEPS, in_view, pictures_among
 from topologies.systems.session import Session, System, about, answer_of
@@ -65,13 +65,13 @@ class SubQuestion:
     answer: str | None = None
 
     @property
-    def given(self) -> tuple[Given, ...]:
+    def inputs(self) -> tuple[InputLine, ...]:
         """Lines that state it in a prompt."""
         if self.answer is None:
-            return (Given(FieldKind.SUB_QUESTION, self.question, outcome=UNCERTAIN),)
+            return (InputLine(FieldKind.SUB_QUESTION, self.question, outcome=UNCERTAIN),)
         # With the question once more: a short answer alone states nothing.
-        found = Given(FieldKind.FOUND, f"{self.question.rstrip(' ?')}: {self.answer}")
-        return Given(FieldKind.SUB_QUESTION, self.question), found
+        found = InputLine(FieldKind.FOUND, f"{self.question.rstrip(' ?')}: {self.answer}")
+        return InputLine(FieldKind.SUB_QUESTION, self.question), found
 
 
 class DDCoT(System):
@@ -83,7 +83,7 @@ class DDCoT(System):
         words = about(session.question, [source for source in shown.evidence if source not in pictures])
         there = WITH_PICTURE if pictures else WITHOUT_PICTURE
         divided = await session.ask(REASONER.name, question=words, task=Task(f"{DIVIDE} {there}", (PAIRS,)))
-        parts = divide(divided.said(PAIRS.name)) or [SubQuestion(session.question.text)]
+        parts = divide(divided.values(PAIRS.name)) or [SubQuestion(session.question.text)]
         # Uncertain sub-questions are answered from the pictures.
         uncertain = [part.question for part in parts if part.answer is None] if pictures else []
         turns = (
@@ -92,7 +92,7 @@ class DDCoT(System):
         )
         seen = dict(zip(uncertain, map(answer_of, await asyncio.gather(*turns)), strict=True))
         parts = [SubQuestion(part.question, part.answer or seen.get(part.question)) for part in parts]
-        given = tuple(line for part in parts for line in part.given)
+        given = tuple(line for part in parts for line in part.inputs)
         task = Task(f"{INTEGRATE} {there}", (STEPS, ANSWER), given)
         return await session.ask(REASONER.name, question=words, task=task)
 

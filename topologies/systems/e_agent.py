@@ -63,7 +63,7 @@ class EAgent(System):
 def planned(plan: Message) -> list[tuple[str, str]]:
     """Tool and words of each call of a plan that can be run, in order, each once."""
     calls: dict[tuple[str, str], None] = {}
-    for step in plan.said(FieldKind.STEP):
+    for step in plan.values(FieldKind.STEP):
         tool, _, words = (part.strip() for part in step.partition("|"))
         # Models repeat the quotation marks with which the prompt names the tools.
         tool = tool.strip("`\"'").lower()

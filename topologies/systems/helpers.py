@@ -86,6 +86,6 @@ def page(source: Source) -> str:
 
 def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
     """Returns the elements that a field names by their numbers (from 1), each once; unknown ones are ignored."""
-    numbers = [int(number) for value in message.said(field) for number in _NUMBER.findall(value)]
+    numbers = [int(number) for value in message.values(field) for number in _NUMBER.findall(value)]
     # A number named twice counts once; models also name numbers that were never shown.
     return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))

@@ -37,7 +37,20 @@ from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
-from actors.messages import Field, FieldKind, Given, Hit, Kind, Message, Modality, Question, Role, Source, Task, Triple
+from actors.messages import (
+    Field,
+    FieldKind,
+    Hit,
+    InputLine,
+    Kind,
+    Message,
+    Modality,
+    Question,
+    Role,
+    Source,
+    Task,
+    Triple,
+)
 from topologies.answers import ballot, text_form
 from topologies.defences.majority import vote
 from topologies.library import PICTURES, query_of
@@ -150,11 +163,11 @@ class HmRag(System):
         shown = about(session.question, (), session.question.text)
         judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
         # An unreadable count is taken for a single intent.
-        if judged.said(FieldKind.INTENTS) in ((), ("1",)):
+        if judged.values(FieldKind.INTENTS) in ((), ("1",)):
             return ()
         # It remembers the count that it just gave.
         parts = await session.ask(DECOMPOSER.name, question=shown, task=DECOMPOSE, remembers=True)
-        return tuple(dict.fromkeys(parts.said(FieldKind.SUB_QUESTION)))[:SUB_QUESTIONS]
+        return tuple(dict.fromkeys(parts.values(FieldKind.SUB_QUESTION)))[:SUB_QUESTIONS]
 
     async def _answers(
         self, session: Session, sub_questions: Sequence[str], own: Sequence[Source]
@@ -195,9 +208,9 @@ class HmRag(System):
         searches: dict[str, Awaitable[tuple[Hit, ...]]] = {}
         if GRAPH in self._bases:
             keywords = await session.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
-            triples.append(session.graph(keywords.said(FieldKind.KEYWORD) or (query,), self.top_k.texts, of=keywords))
+            triples.append(session.graph(keywords.values(FieldKind.KEYWORD) or (query,), self.top_k.texts, of=keywords))
             triples.append(
-                session.graph(keywords.said(FieldKind.THEME) or (query,), self.top_k.texts, themes=True, of=keywords)
+                session.graph(keywords.values(FieldKind.THEME) or (query,), self.top_k.texts, themes=True, of=keywords)
             )
         if VECTOR in self._bases:
             near = partial(session.search, query, mode="vector", radius=self.top_k.radius)
@@ -227,14 +240,14 @@ class HmRag(System):
         """Asks for S_v, S_g and S_w, of the agents that gave the answers; or takes an answer that it lacks."""
         # Without evidence, so that a summary adds nothing to the answer.
         texts = [str(message.answer) for message in answers]
-        tasks = [Task(SUMMARISE, SUMMARY, (Given(FieldKind.ANSWER, text, 1),)) for text in texts]
+        tasks = [Task(SUMMARISE, SUMMARY, (InputLine(FieldKind.ANSWER, text, 1),)) for text in texts]
         turns = zip(answers, tasks, strict=True)
         summaries = await gather(
             *(session.ask(message.agent, evidence=(), task=task, heard=(message,)) for message, task in turns)
         )
         compared = []
         for text, message in zip(texts, summaries, strict=True):
-            named = (s for s in message.said(FieldKind.SUMMARY) if (text_form(text) or text) in (text_form(s) or ""))
+            named = (s for s in message.values(FieldKind.SUMMARY) if (text_form(text) or text) in (text_form(s) or ""))
             compared.append(next(named, text))
         return compared
 

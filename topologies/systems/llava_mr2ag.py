@@ -51,7 +51,7 @@ class LlavaMr2ag(System):
         own = await session.own()
         needed = await session.ask(SINGLE_AGENT, evidence=own, task=Task(NEEDED, (RETRIEVE,)))
         # Only a plain "no" goes without retrieval; an unreadable reply does not.
-        if needed.said(FieldKind.RETRIEVE) == ("no",):
+        if needed.values(FieldKind.RETRIEVE) == ("no",):
             return await session.ask(SINGLE_AGENT, evidence=own)
         pictures = await query_pictures(session, own, self.top_k.pictures, self.top_k.radius)
         hits = await self._passages(session, own)
@@ -59,7 +59,7 @@ class LlavaMr2ag(System):
         verdicts: list[Message] = await asyncio.gather(
             *(session.ask(SINGLE_AGENT, evidence=(hit.source, *pictures_among(own)), task=task) for hit in hits)
         )
-        relevant = [n for n, verdict in enumerate(verdicts) if verdict.said(FieldKind.RELEVANT) == ("yes",)]
+        relevant = [n for n, verdict in enumerate(verdicts) if verdict.values(FieldKind.RELEVANT) == ("yes",)]
         if not relevant:
             return await session.ask(SINGLE_AGENT, evidence=together(own, pictures))
         views = [together((hits[n].source,), own, pictures) for n in relevant]
@@ -97,7 +97,7 @@ def certainty(message: Message) -> float:
         return probability
     if message.confidence is not None:
         return message.confidence
-    stated = message.said(FieldKind.CONFIDENCE)
+    stated = message.values(FieldKind.CONFIDENCE)
     return float(stated[0]) if stated else 0.5
 
 

@@ -87,7 +87,7 @@ class Debate(System):
                 said[side.name].append(turn)
             debate = [message for pair in zip(*said.values(), strict=True) for message in pair]
             verdict = await session.ask(MODERATOR.name, question=shown, task=PREFER, heard=debate, remembers=True)
-            preferred = verdict.said(SIDE.name)
+            preferred = verdict.values(SIDE.name)
             if preferred and preferred[-1] in said and answer_of(verdict) is not None:
                 return verdict
         first = [messages[0] for messages in said.values()]

@@ -232,7 +232,7 @@ class _Search:
         """Returns the graph's entities with the names that the topic agent gives, or else the nearest ones."""
         task = Task(NAME, (ENTITY,))
         named = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
-        names = named.said(ENTITY.name)
+        names = named.values(ENTITY.name)
         edges = await self.session.graph(names, EDGES, of=named) if names else ()
         ends = [(edge.head,) if directed else (edge.head, edge.tail) for edge in edges]
         nearest = tuple(dict.fromkeys(entity for edge_ends in ends for entity in edge_ends))
@@ -267,7 +267,7 @@ class _Search:
         for path, seen, verdict in zip(paths, pictures, verdicts, strict=True):
             # After the verdict: the validator's own description is for the turns that follow.
             self._describe(path.end, seen, verdict)
-        return [(path, verdict.said(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
+        return [(path, verdict.values(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
 
     async def _caption(self, entity: str, pictures: Sequence[Source]) -> Message:
         shown = about(self.question, pictures, CAPTION.format(entity))
@@ -276,7 +276,7 @@ class _Search:
 
     def _describe(self, entity: str, pictures: Sequence[Source], message: Message) -> None:
         """Stores an agent's description of the pictures, if there is one, as the text of the first."""
-        for said in message.said(DESCRIPTION.name)[:1]:
+        for said in message.values(DESCRIPTION.name)[:1]:
             # There is a first picture: a description is asked for only where there are pictures.
             self.entity_texts[entity] += (replace(pictures[0], kind=Kind.TEXT, image=None, text=said),)
             self.descriptions[entity] = said

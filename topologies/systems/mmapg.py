@@ -41,8 +41,8 @@ from functools import partial
 from actors.messages import (
     Field,
     FieldKind,
-    Given,
     Hit,
+    InputLine,
     Kind,
     Message,
     Modality,
@@ -164,12 +164,12 @@ class Mmapg(System):
 
     async def _by_plan(self, session: Session, bare: Question) -> Message:
         overall = await session.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
-        guide = given(FieldKind.SUB_QUESTION, overall.said(SUB_QUESTION.name))
+        guide = given(FieldKind.SUB_QUESTION, overall.values(SUB_QUESTION.name))
         graph = [root(bare.text)]
         outcomes: dict[int, list[Message]] = {}
         unread = 0
         for _ in range(MOST_NODES):
-            task = Task(NEXT, (ANALYSIS, TYPE, PARENTS, INSTRUCTION), (*guide, *(node.given() for node in graph)))
+            task = Task(NEXT, (ANALYSIS, TYPE, PARENTS, INSTRUCTION), (*guide, *(node.input_line() for node in graph)))
             planned = await session.ask(PLANNER.name, question=bare, task=task, heard=_loose(outcomes.values()))
             unread = 0 if planned.status is Status.OK else unread + 1
             if unread == UNREAD:
@@ -194,8 +194,8 @@ class Mmapg(System):
         findings = _loose(outcomes.values())
         if not any(node.type == "Retrieval" and node.runs for node in graph):
             findings += await self._retrieve(session, bare, bare.text)
-        lines = (*guide, *(node.given() for node in graph))
-        return await session.ask(REASONER.name, question=bare, given=lines, heard=findings)
+        lines = (*guide, *(node.input_line() for node in graph))
+        return await session.ask(REASONER.name, question=bare, inputs=lines, heard=findings)
 
     async def _carried_out(
         self,
@@ -211,12 +211,12 @@ class Mmapg(System):
             return [planned]
         findings = _loose(outcomes.get(parent, ()) for parent in node.parents)
         if node.type == "Retrieval":
-            lines = [graph[parent - 1].given() for parent in node.parents]
+            lines = [graph[parent - 1].input_line() for parent in node.parents]
             return await self._retrieve(session, bare, node.instruction, lines, findings, planned)
         shown = bare if _repeats(bare, node.instruction) else about(bare, bare.evidence, node.instruction)
         # Node 1 is the question that the answer serves, whether it is among the parents or not.
-        lines = [graph[number - 1].given() for number in sorted({1, *node.parents})]
-        return [await session.ask(REASONER.name, question=shown, given=lines, heard=findings)]
+        lines = [graph[number - 1].input_line() for number in sorted({1, *node.parents})]
+        return [await session.ask(REASONER.name, question=shown, inputs=lines, heard=findings)]
 
     async def _in_sequence(self, session: Session, bare: Question) -> Message:
         """One path: each retrieval is for what the last reasoning still misses."""
@@ -228,8 +228,8 @@ class Mmapg(System):
             task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
             thought = await session.ask(REASONER.name, question=bare, task=task, heard=[*path[-1:], *retrieved])
             path += [*retrieved, thought]
-            queries = thought.said(SEEK.name)
-            if thought.said(ENOUGH.name) == ("yes",) or not queries:
+            queries = thought.values(SEEK.name)
+            if thought.values(ENOUGH.name) == ("yes",) or not queries:
                 break
             instruction = queries[0]
         return await session.ask(REASONER.name, question=bare, heard=path)
@@ -239,7 +239,7 @@ class Mmapg(System):
         session: Session,
         bare: Question,
         instruction: str,
-        lines: Sequence[Given] = (),
+        lines: Sequence[InputLine] = (),
         heard: Sequence[Message] = (),
         planned: Message | None = None,
     ) -> list[Message]:
@@ -272,9 +272,11 @@ class Mmapg(System):
         self, session: Session, instruction: str, decomposed: Message
     ) -> tuple[list[Source], tuple[str, ...]]:
         """Searches for an instruction; returns sources, texts before pictures, and triples."""
-        keywords = decomposed.said(KEYWORD.name) or (instruction,)
-        looked_at = decomposed.said(VISUAL.name) != ("no",)
-        titles, descriptions = (decomposed.said(ENTITY.name), decomposed.said(QUERY.name)) if looked_at else ((), ())
+        keywords = decomposed.values(KEYWORD.name) or (instruction,)
+        looked_at = decomposed.values(VISUAL.name) != ("no",)
+        titles, descriptions = (
+            (decomposed.values(ENTITY.name), decomposed.values(QUERY.name)) if looked_at else ((), ())
+        )
         # Eq. 8: named pictures are searched for in texts too, and key phrases in the words of pictures.
         phrases = tuple(dict.fromkeys((*keywords, *titles)))
         # All searches are called for in a fixed order here, and awaited together below.
@@ -300,9 +302,9 @@ class Mmapg(System):
         candidates: Sequence[Source],
         triples: Sequence[str],
         decomposed: Message,
-    ) -> list[tuple[Message, tuple[Given, ...]]]:
+    ) -> list[tuple[Message, tuple[InputLine, ...]]]:
         """Has candidates examined; returns the examinations of relevant ones, each with its report."""
-        put = given(FieldKind.SUB_QUESTION, decomposed.said(ASK.name))
+        put = given(FieldKind.SUB_QUESTION, decomposed.values(ASK.name))
         of_picture = Task(ASK_PICTURE if put else EXAMINE_PICTURE, (RELEVANT, DESCRIPTION), put)
 
         def examination(source: Source) -> Awaitable[Message]:
@@ -316,17 +318,17 @@ class Mmapg(System):
             task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), given(FieldKind.TRIPLE, triples))
             under_way.append(session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[decomposed]))
         examined = await asyncio.gather(*under_way)
-        relevant: list[tuple[Message, tuple[Given, ...]]] = []
+        relevant: list[tuple[Message, tuple[InputLine, ...]]] = []
         for place, message in enumerate(examined):
-            if message.said(RELEVANT.name) == ("yes",):
+            if message.values(RELEVANT.name) == ("yes",):
                 # Beyond the candidates comes the one examination of all triples.
                 if place < len(candidates):
-                    source, said = candidates[place], (*message.said(EXTRACT.name), *message.said(DESCRIPTION.name))
+                    source, said = candidates[place], (*message.values(EXTRACT.name), *message.values(DESCRIPTION.name))
                     report = " ".join(said) or source.text
                     lines = given(FieldKind.FOUND, [report if source.title in report else f"{source.title}: {report}"])
                 else:
                     # A "yes" that lists no triples keeps them all.
-                    lines = given(FieldKind.TRIPLE, message.said(TRIPLE.name) or triples)
+                    lines = given(FieldKind.TRIPLE, message.values(TRIPLE.name) or triples)
                 relevant.append((message, lines))
         return relevant
 

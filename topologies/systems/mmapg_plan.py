@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from actors.messages import FieldKind, Given, Message, NodeType
+from actors.messages import FieldKind, InputLine, Message, NodeType
 from topologies.answers import wording
 
 TYPES = tuple(kind.value for kind in NodeType)
@@ -44,14 +44,14 @@ class PlanNode:
         """True where the node can be carried out."""
         return NodeFault.NO_INSTRUCTION not in self.faults and NodeFault.REPEATED not in self.faults
 
-    def given(self) -> Given:
+    def input_line(self) -> InputLine:
         """Returns the node as the planner reads it (the Graph State Description)."""
         basis = f" (from {', '.join(map(str, self.parents))})" if self.parents else ""
         faults = f" [{'; '.join(self.faults)}]" if self.faults else ""
         text = f"{self.type}{basis}: {self.instruction}"
         if not self.content or self.content == self.instruction:
-            return Given(FieldKind.NODE, f"{text}{faults}", self.number)
-        return Given(FieldKind.NODE, text, self.number, outcome=f"{self.content}{faults}")
+            return InputLine(FieldKind.NODE, f"{text}{faults}", self.number)
+        return InputLine(FieldKind.NODE, text, self.number, outcome=f"{self.content}{faults}")
 
 
 def root(question: str) -> PlanNode:
@@ -66,11 +66,11 @@ def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
     asks for the same with no other parents.
     """
     # The type is a line that no readable plan lacks.
-    [kind] = planned.said(FieldKind.TYPE)
+    [kind] = planned.values(FieldKind.TYPE)
     number = len(graph) + 1
-    named = [int(n) for n in re.findall(r"\d+", " ".join(planned.said(FieldKind.PARENTS)))]
+    named = [int(n) for n in re.findall(r"\d+", " ".join(planned.values(FieldKind.PARENTS)))]
     parents = tuple(dict.fromkeys(parent for parent in named if 1 <= parent < number))
-    instruction = " ".join(planned.said(FieldKind.INSTRUCTION))
+    instruction = " ".join(planned.values(FieldKind.INSTRUCTION))
     # Without faults first, to be compared with earlier nodes; faults can only be listed after that.
     node = PlanNode(number, kind, parents or (1,), instruction, turn=planned.id)
     faults = [NodeFault.NO_SUCH_PARENT] if any(parent not in parents for parent in named) else []
@@ -97,4 +97,4 @@ def content_of(node: PlanNode, outcome: Message | None) -> str:
         return node.instruction
     if node.type == "Answer":
         return UNKNOWN if outcome is None or outcome.answer is None else outcome.answer
-    return " ".join(outcome.said(FieldKind.SUMMARY)) or NOTHING if outcome else NOTHING
+    return " ".join(outcome.values(FieldKind.SUMMARY)) or NOTHING if outcome else NOTHING

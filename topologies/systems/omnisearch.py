@@ -17,7 +17,7 @@ Follows the authors' GPT version, except:
 
 from __future__ import annotations
 
-from actors.messages import Field, FieldKind, Given, Message, Modality, Role, Task, Value
+from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Task, Value
 from topologies.method import system
 from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
 from topologies.systems.session import Session, System, about, in_order, sources
@@ -75,12 +75,12 @@ class OmniSearch(System):
         order = read = own = await session.own()
         plan_form = (SEEING, FIELDS_SEEING) if pictures_among(own) else (BLIND, FIELDS)
         solved: list[Message] = []
-        given: list[Given] = []
+        given: list[InputLine] = []
         for _ in range(MOST_SEARCHES):
             task = Task(*plan_form, tuple(given))
             shown = in_order(session.question, order)
             plan = await session.ask(PLANNER.name, question=shown, evidence=read, task=task, remembers=True)
-            if plan.said(FieldKind.ACTION) == (FINISH,) and plan.said(FieldKind.ANSWER):
+            if plan.values(FieldKind.ACTION) == (FINISH,) and plan.values(FieldKind.ANSWER):
                 return plan
             where, sub_question, query = step(plan)
             if not where or not (query or where == SIMILAR):
@@ -98,8 +98,8 @@ class OmniSearch(System):
                 solved.append(solution)
                 known = solution.answer is not None
                 found = f"{solution.content} Answer: {solution.answer}" if known else "nothing that answers it"
-            given += [Given(FieldKind.SUB_QUESTION, sub_question)] if sub_question else []
-            given.append(Given(FieldKind.FOUND, found))
+            given += [InputLine(FieldKind.SUB_QUESTION, sub_question)] if sub_question else []
+            given.append(InputLine(FieldKind.FOUND, found))
         shown = in_order(about(session.question, read), order)
         return await session.ask(PLANNER.name, question=shown, heard=solved, remembers=True)
 
@@ -109,8 +109,8 @@ def step(plan: Message) -> tuple[str, str, str]:
 
     A missing sub-question is replaced by the words, and missing words by the sub-question.
     """
-    action, query = plan.said(FieldKind.ACTION), plan.said(FieldKind.QUERY)
-    sub_question = plan.said(FieldKind.SUB_QUESTION) or query
+    action, query = plan.values(FieldKind.ACTION), plan.values(FieldKind.QUERY)
+    sub_question = plan.values(FieldKind.SUB_QUESTION) or query
     where = "" if action in ((), (FINISH,)) else action[0]
     return where, " ".join(sub_question), " ".join(query or sub_question)
 

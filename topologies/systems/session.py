@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from actors.messages import (
     FieldKind,
-    Given,
     Heard,
     Hit,
+    InputLine,
     Kind,
     Lookup,
     Message,
@@ -65,7 +65,7 @@ class Session:
         task: Task | None = None,
         heard: Sequence[Message] = (),
         instruction: str = "",
-        given: Sequence[Given] = (),
+        inputs: Sequence[InputLine] = (),
         remembers: bool = False,
         scene: str = "",
     ) -> Awaitable[Message]:
@@ -75,7 +75,7 @@ class Session:
             question: a question in place of the discussion's own; evidence: its sources, in place of its own.
             task: a task to do instead of answering.
             heard: messages to read; failed ones are left out.
-            given: input lines for an answer; a task has its own.
+            inputs: lines for an answer; a task has its own.
             remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
             scene: the subject of a turn that, with its seed, does not depend on the question: it is computed once.
         """
@@ -100,7 +100,7 @@ class Session:
             recall=recall,
             instruction=instruction,
             task=task,
-            given=tuple(given),
+            inputs=tuple(inputs),
             searched=bool(self._lookups),
         )
         return self._answered(turn)
@@ -235,7 +235,7 @@ class System:
 
 def answer_of(message: Message) -> str | None:
     """Returns a message's answer, of the whole message or a field of a task's reply; None for none."""
-    stated = message.said(FieldKind.ANSWER)
+    stated = message.values(FieldKind.ANSWER)
     return stated[-1] if stated else message.answer
 
 
@@ -255,14 +255,14 @@ def in_order(question: Question, order: Sequence[Source]) -> Question:
     return replace(question, order=tuple(source.id for source in order))
 
 
-def given(kind: FieldKind, texts: Iterable[str]) -> tuple[Given, ...]:
+def given(kind: FieldKind, texts: Iterable[str]) -> tuple[InputLine, ...]:
     """Writes texts as the given lines of one kind."""
-    return tuple(Given(kind, text) for text in texts)
+    return tuple(InputLine(kind, text) for text in texts)
 
 
-def candidates(lines: Sequence[str]) -> tuple[Given, ...]:
+def candidates(lines: Sequence[str]) -> tuple[InputLine, ...]:
     """Lists candidates of a task, numbered from 1."""
-    return tuple(Given(FieldKind.CANDIDATE, line, number) for number, line in enumerate(lines, 1))
+    return tuple(InputLine(FieldKind.CANDIDATE, line, number) for number, line in enumerate(lines, 1))
 
 
 def sources(hits: Sequence[Hit]) -> tuple[Source, ...]:

@@ -122,11 +122,11 @@ class ViDoRAG(System):
             task = Task(INSPECT, INSPECTED)
             inspection = await session.ask(INSPECTOR.name, question=question, evidence=read, task=task)
             named = [source for source in numbered(inspection, FieldKind.SELECTED, listed) if source in read]
-            if inspection.said(FieldKind.ENOUGH) == ("no",):
+            if inspection.values(FieldKind.ENOUGH) == ("no",):
                 picked = tuple(source for source in picked if source in named)
                 continue
             # A failed inspection ends the search as well.
-            if inspection.said(FieldKind.ANSWER) and set(picked) <= set(named):
+            if inspection.values(FieldKind.ANSWER) and set(picked) <= set(named):
                 return inspection
             rests_on = named
             break

@@ -119,7 +119,7 @@ class RoraVlm(System):
             # The question's own pictures are shown for comparison only.
             pictures = (*query, *retrieved)
             chosen = await session.ask(SINGLE_AGENT, evidence=pictures, task=Task(FILTER, (ANY, KEPT)))
-            rejected = chosen.said(FieldKind.RELEVANT) == ("no",)
+            rejected = chosen.values(FieldKind.RELEVANT) == ("no",)
             kept = numbered(chosen, FieldKind.SELECTED, pictures) or (() if rejected else retrieved)
         snippets = [
             (picture, *sources(hits)) for picture, hits in zip(retrieved, found, strict=True) if picture in kept

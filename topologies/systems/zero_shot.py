@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.messages import Field, FieldKind, Given, Message, Status, Task, Value
+from actors.messages import Field, FieldKind, InputLine, Message, Status, Task, Value
 from topologies.answers import ballot
 from topologies.method import MethodContext, system
 from topologies.systems.helpers import ANSWER, SOLO, STEPS, in_view, pictures_among
@@ -77,7 +77,7 @@ class CCoT(System):
         triples: tuple[str, ...] = ()
         if pictures_among(shown.evidence):
             graph = await session.ask(SOLO.name, question=shown, task=Task(SCENE_GRAPH, (EDGE,)))
-            triples = graph.said(EDGE.name)
+            triples = graph.values(EDGE.name)
         # As lines of the task instead of a message: there is no other agent to weigh.
         task = Task(WITH_GRAPH, (ANSWER,), given(FieldKind.TRIPLE, triples)) if triples else DIRECT
         return await session.ask(SOLO.name, question=shown, task=task)
@@ -92,10 +92,10 @@ class SelfCorrection(System):
         for _ in range(REVISIONS):
             if answer.status is not Status.OK:
                 break
-            task = Task(CRITIQUE, (FAULTS, HOLDS), (Given(FieldKind.ANSWER, answer.answer or "unknown", 1),))
+            task = Task(CRITIQUE, (FAULTS, HOLDS), (InputLine(FieldKind.ANSWER, answer.answer or "unknown", 1),))
             critique = await session.ask(SOLO.name, question=shown, task=task, remembers=True)
             # A critique that failed found no fault either.
-            if critique.said(FieldKind.SUPPORTED) != ("no",):
+            if critique.values(FieldKind.SUPPORTED) != ("no",):
                 break
             revised = await session.ask(SOLO.name, question=shown, instruction=REVISE, remembers=True)
             # The same answer again, or none: the last one counts.

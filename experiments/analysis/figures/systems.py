@@ -75,7 +75,7 @@ def _graphs(trace: Trace) -> Iterator[tuple[Blueprint, Blueprint]]:
     """Yields the graphs of both sides by round. A side that stated none left the graph as it was."""
 
     def stated(turn: Message | None) -> Blueprint:
-        return read_triples(turn.said(FieldKind.TRIPLE)) if turn else Blueprint()
+        return read_triples(turn.values(FieldKind.TRIPLE)) if turn else Blueprint()
 
     debaters = (PROPONENT.name, OPPONENT.name)
     now = stated(next((turn for turn in trace.turns if turn.agent not in debaters), None))

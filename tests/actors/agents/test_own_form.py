@@ -60,7 +60,7 @@ async def test_the_answer_in_a_role_s_own_form_is_its_answer() -> None:
     model = Scripted("Fault: no source\nFault: wrong year\nWhat stands: the birth\nAnswer: Benford\nConfidence: 0.7")
     message = await said(CRITIC, model)
     assert (message.status, message.answer, message.confidence) == (Status.OK, "Benford", 0.7)
-    assert message.said("Fault") == ("no source", "wrong year")
+    assert message.values("Fault") == ("no source", "wrong year")
     assert "Fault: <one thing that is wrong; one such line for each, or none>" in model.asked[0].own
     assert "Answer the question." in model.asked[0].own
 
@@ -76,7 +76,7 @@ async def test_a_form_without_an_answer_gives_none_and_that_is_no_failure() -> N
 async def test_what_is_required_and_missing_is_asked_for_again() -> None:
     model = Scripted("Fact: Ana Brix | born in | Benford", "What stands: she was born there")
     message = await said(EXPERT, model)
-    assert message.said("What stands") == ("she was born there",)
+    assert message.values("What stands") == ("she was born there",)
     assert message.calls == 2
 
 
@@ -99,10 +99,10 @@ async def test_a_task_keeps_the_form_that_it_brings() -> None:
 async def test_the_embedded_reader_fills_such_a_form(role: Role) -> None:
     message = await said(role, Reader(ReaderSettings(skill=1)))
     assert message.status is Status.OK
-    assert message.said("What stands") == ("Ana Brix was born in Benford.",)
+    assert message.values("What stands") == ("Ana Brix was born in Benford.",)
     assert message.answer == ("Benford" if role.answers else None)
     # It has nothing to say where faults are asked for, and says nothing.
-    assert not message.said("Fault")
+    assert not message.values("Fault")
 
 
 async def test_the_embedded_reader_learns_from_what_a_colleague_s_fields_state() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.messages import Field, FieldKind, Given, Kind, Question, Source, Task, Turn, Value
+from actors.messages import Field, FieldKind, InputLine, Kind, Question, Source, Task, Turn, Value
 from actors.prompting.form import (
     ANSWER_FIELDS,
     AS_JSON,
@@ -113,9 +113,9 @@ def test_a_list_has_no_more_items_than_a_reply_has_room_for() -> None:
 
 def test_numbers_are_of_what_the_prompt_shows() -> None:
     evidence = tuple(Source(f"t{n}", f"t{n}", Kind.TEXT, "A town", "By the sea.") for n in range(3))
-    nodes = tuple(Given(FieldKind.NODE, "Question: where?", number) for number in (1, 2, 4))
+    nodes = tuple(InputLine(FieldKind.NODE, "Question: where?", number) for number in (1, 2, 4))
 
-    def numbers(material: tuple[Given, ...], *evidence: Source) -> dict[str, Any]:
+    def numbers(material: tuple[InputLine, ...], *evidence: Source) -> dict[str, Any]:
         task = Task("Pick.", (SELECTED,), material)
         turn = Turn("m/q/0", Question("q", "Where?", (), evidence), "it", 1, 7, task=task)
         listed: dict[str, Any] = json.loads(schema(form_of(turn), 512))["properties"][key(SELECTED)]

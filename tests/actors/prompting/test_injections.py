@@ -18,8 +18,8 @@ from actors.messages import (
     Abilities,
     Field,
     FieldKind,
-    Given,
     Heard,
+    InputLine,
     Kind,
     Message,
     Modality,
@@ -73,9 +73,9 @@ def a_turn(place: str, text: str, task: Task | None = None) -> Turn:
     message = Message("1/critic", "critic", 1, at("message"), at("answer"), 0.9)
     in_fields = Message("1/planner", "planner", 1, f"Step: {at('field')}", None, fields=(("Step", at("field")),))
     if task is None and place in ("given", "outcome"):
-        task = Task("Do your part.", FIELDS, (Given(FieldKind.FOUND, at("given"), 1, at("outcome")),))
+        task = Task("Do your part.", FIELDS, (InputLine(FieldKind.FOUND, at("given"), 1, at("outcome")),))
     elif task is not None:
-        task = replace(task, given=(Given(FieldKind.FOUND, at("given"), 1, at("outcome")),))
+        task = replace(task, inputs=(InputLine(FieldKind.FOUND, at("given"), 1, at("outcome")),))
     heard = (Heard(message, 0.5), Heard(in_fields, 0.25))
     return Turn("m/q/0", question, "scientist", 2, 7, heard=heard, instruction=at("instruction"), task=task)
 

@@ -15,8 +15,8 @@ from actors.messages import (
     Abilities,
     Completion,
     FieldKind,
-    Given,
     Heard,
+    InputLine,
     Kind,
     Message,
     Modality,
@@ -166,8 +166,8 @@ def test_a_prompt_speaks_of_nothing_that_is_not_there() -> None:
     heard = (Heard(Message("1/x", "x", 1, "I looked it up", "here"), 1.0),)
     told = build_request(turn(heard, question=Question("q1", "Where?")), Modality.BOTH, "role")
     assert prompt.NOTHING_RETRIEVED not in told.own
-    lines = (Given(FieldKind.NODE, "Retrieval: find it", 2, "it is\nhere"),)
-    given = build_request(replace(turn(question=Question("q1", "Where?")), given=lines), Modality.BOTH, "role")
+    lines = (InputLine(FieldKind.NODE, "Retrieval: find it", 2, "it is\nhere"),)
+    given = build_request(replace(turn(question=Question("q1", "Where?")), inputs=lines), Modality.BOTH, "role")
     searched = replace(turn(question=Question("q1", "Where?")), searched=True)
     for instruction, knowledge in (("", ": use what you know."), ("Say unknown where it does not tell.", ".")):
         own = build_request(replace(searched, instruction=instruction), Modality.BOTH, "role").own
@@ -175,7 +175,7 @@ def test_a_prompt_speaks_of_nothing_that_is_not_there() -> None:
     assert f"\n{prompt.GIVEN}\nNode 2: Retrieval: find it -> it is here\n{prompt.TASK}\n" in given.own
     assert prompt.NOTHING_RETRIEVED not in given.own
     assert given.parts is not None
-    assert given.parts.given == lines
+    assert given.parts.inputs == lines
     texts = build_request(turn(question=ranked(1, 0)), Modality.BOTH, "role")
     assert "picture" not in f"{texts.system}{texts.own}"
     blind = build_request(turn(question=ranked(1, 0)), Modality.VISUAL, "role")

@@ -101,7 +101,7 @@ async def test_a_triple_without_words_in_one_part_and_one_that_repeats_what_was_
         message, _ = await taken(DRAW, broken, f'{{"triple": [{said}]}}', schema=True)
         assert message.status is status
         expected = () if status is Status.UNPARSED else ("the town | has | a mill",)
-        assert message.said(FieldKind.TRIPLE) == expected
+        assert message.values(FieldKind.TRIPLE) == expected
 
 
 async def test_a_text_in_which_a_long_reason_is_repeated_is_not_read() -> None:
@@ -114,7 +114,7 @@ async def test_a_text_in_which_a_long_reason_is_repeated_is_not_read() -> None:
         "Thought: the reply was too long and was cut off there",
     )
     message, _ = await taken(turn, cut_off, "Thought: The reply was too short.\nEnough: yes")
-    assert message.said(FieldKind.THOUGHT) == ("The reply was too short.",)
+    assert message.values(FieldKind.THOUGHT) == ("The reply was too short.",)
 
 
 def test_a_relation_may_be_a_sign_and_a_text_of_marks_alone_says_nothing() -> None:
@@ -160,7 +160,7 @@ async def test_what_was_read_at_first_is_kept() -> None:
 
 async def test_a_repair_may_be_as_short_as_a_value() -> None:
     message, _ = await taken(TURN, PERHAPS, "no")
-    assert message.said("Enough") == ("no",)
+    assert message.values("Enough") == ("no",)
 
 
 async def test_a_repair_that_repeats_the_whole_form_counts_for_what_was_asked() -> None:
@@ -208,7 +208,7 @@ async def test_an_optional_list_may_be_said_to_be_empty_in_the_repair() -> None:
 async def test_what_cannot_be_read_twice_was_not_said() -> None:
     message, _ = await taken(TURN, "Hm.", "Hm.")
     assert (message.status, message.fields, message.answer) == (Status.UNPARSED, (), None)
-    assert message.said("Enough") == ()
+    assert message.values("Enough") == ()
 
 
 async def test_what_a_repair_took_is_told_apart() -> None:

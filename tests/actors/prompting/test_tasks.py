@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.messages import Field, FieldKind, Given, Heard, Message, Modality, Question, Role, Task, Turn
+from actors.messages import Field, FieldKind, Heard, InputLine, Message, Modality, Question, Role, Task, Turn
 from actors.prompting.form import form_of
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import read, reply_of
@@ -14,7 +14,7 @@ from actors.prompting.reply import read, reply_of
 ENOUGH = Field(FieldKind.ENOUGH, "whether that suffices", ("yes", "no"))
 SUB = Field(FieldKind.SUB_QUESTION, "a smaller question", many=True)
 NOTE = Field(FieldKind.THOUGHT, "anything else", optional=True)
-TASK = Task("Say what is missing.", (ENOUGH, SUB, NOTE), (Given(FieldKind.FOUND, "a bridge\n# not a heading"),))
+TASK = Task("Say what is missing.", (ENOUGH, SUB, NOTE), (InputLine(FieldKind.FOUND, "a bridge\n# not a heading"),))
 TURN = Turn("m/q/0", Question("q", "Who built it?"), "single", 1, 7, task=TASK)
 FORM = form_of(TURN)
 READER = Role("single", Modality.BOTH, "You work alone.")

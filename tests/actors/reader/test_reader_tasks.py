@@ -17,8 +17,8 @@ from actors.messages import (
     Directive,
     Field,
     FieldKind,
-    Given,
     Heard,
+    InputLine,
     Kind,
     Message,
     Modality,
@@ -83,14 +83,14 @@ def reply_of(line: str, agent: str = "b", round: int = 1) -> Message:
     return Message(f"{round}/{agent}", agent, round, content=line, fields=fields)
 
 
-def answer(text: str, number: int = 1) -> Given:
-    return Given(FieldKind.ANSWER, text, number)
+def answer(text: str, number: int = 1) -> InputLine:
+    return InputLine(FieldKind.ANSWER, text, number)
 
 
 def do(
     text: str,
     *names: str,
-    given: tuple[Given, ...] = (),
+    inputs: tuple[InputLine, ...] = (),
     evidence: tuple[Source, ...] = EVIDENCE,
     instruction: str = "Do what the form asks for.",
     heard: tuple[str, ...] = (),
@@ -100,14 +100,14 @@ def do(
     choices: tuple[str, ...] = (),
 ) -> Message:
     said = tuple(Heard(reply_of(line, round=n), 1.0) for n, line in enumerate(heard))
-    task = Task(instruction, fields or tuple(map(field, names)), given)
+    task = Task(instruction, fields or tuple(map(field, names)), inputs)
     turn = Turn("d", Question("q", text, choices, evidence), "decision", 9, 5, said, task=task, directive=directive)
     return asyncio.run(RoleAgent(DECISION, Reader(settings)).take(turn))[0]
 
 
 def test_every_kind_of_line_can_be_filled_and_read_back() -> None:
-    given = (answer("Paul Venn"), answer("Torley", 2), Given(FieldKind.NODE, f"Question: {BRIDGED}", 1))
-    message = do(BRIDGED, *SKILLS, given=given)
+    given = (answer("Paul Venn"), answer("Torley", 2), InputLine(FieldKind.NODE, f"Question: {BRIDGED}", 1))
+    message = do(BRIDGED, *SKILLS, inputs=given)
     assert message.status is Status.OK
     assert {name for name, _ in message.fields} | {"Parents"} == set(SKILLS)
 
@@ -125,18 +125,18 @@ def test_a_line_of_a_kind_without_a_skill_is_not_filled() -> None:
 
 def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
     nothing = do("Who wrote Silver Lake?", "Selected", "Answer", "Enough", "Relevant", evidence=())
-    assert nothing.said("Selected") == ()
-    assert nothing.said("Answer") == ("unknown",)
-    assert nothing.said("Enough") == nothing.said("Relevant") == ("no",)
+    assert nothing.values("Selected") == ()
+    assert nothing.values("Answer") == ("unknown",)
+    assert nothing.values("Enough") == nothing.values("Relevant") == ("no",)
 
 
 def test_only_values_that_the_form_allows_are_given() -> None:
     three = Field(FieldKind.ACTION, "", ("look_up", "see_image", "finish"))
-    assert do("What colour are the boats on the poster of Silver Lake?", fields=(three,)).said("Action") == (
+    assert do("What colour are the boats on the poster of Silver Lake?", fields=(three,)).values("Action") == (
         "see_image",
     )
-    assert do("Where was Silver Lake filmed?", fields=(three,), evidence=()).said("Action") == ("look_up",)
-    assert do("Who directed Night Harbour?", fields=(three,)).said("Action") == ("finish",)
+    assert do("Where was Silver Lake filmed?", fields=(three,), evidence=()).values("Action") == ("look_up",)
+    assert do("Who directed Night Harbour?", fields=(three,)).values("Action") == ("finish",)
     strange = do(BRIDGED, fields=(Field(FieldKind.ENOUGH, "", ("maybe", "perhaps")),))
     assert strange.status is Status.UNPARSED
 
@@ -176,8 +176,8 @@ def test_a_question_is_taken_apart_by_its_wording(text: str, expected: tuple[str
 
 
 def test_the_number_of_intents_is_that_of_the_parts_up_to_three() -> None:
-    assert do("Who wrote Silver Lake?", "Intents").said("Intents") == ("1",)
-    assert do(BRIDGED, "Intents", "Sub-question").said("Intents") == ("2",)
+    assert do("Who wrote Silver Lake?", "Intents").values("Intents") == ("1",)
+    assert do(BRIDGED, "Intents", "Sub-question").values("Intents") == ("2",)
 
 
 def test_multi_hop_questions_of_the_sample_are_split_and_name_what_they_describe(tmp_path: Path) -> None:
@@ -195,44 +195,44 @@ def test_multi_hop_questions_of_the_sample_are_split_and_name_what_they_describe
 
 def test_what_was_found_is_named_in_the_next_question() -> None:
     one = Field(FieldKind.SUB_QUESTION, "the next thing to find out")
-    first = do(BRIDGED, "Query", evidence=()).said("Query")
+    first = do(BRIDGED, "Query", evidence=()).values("Query")
     assert first == ("Which film had Mira Holt as Anna?",)
-    assert do(BRIDGED, fields=(one,), evidence=(ROW, OTHER_ROW)).said("Sub-question") == (
+    assert do(BRIDGED, fields=(one,), evidence=(ROW, OTHER_ROW)).values("Sub-question") == (
         "Who directed Night Harbour?",
     )
-    again = do(BRIDGED, "Query", evidence=(), heard=(f"Query: {first[0]}",)).said("Query")
+    again = do(BRIDGED, "Query", evidence=(), heard=(f"Query: {first[0]}",)).values("Query")
     assert again == (BRIDGED,)
 
 
 def test_relevance_tells_a_source_that_bears_on_the_question_from_one_that_does_not() -> None:
     near = do("Who directed Night Harbour?", "Relevant", evidence=(DIRECTED,))
     far = do("Who directed Night Harbour?", "Relevant", evidence=(TOWN,))
-    assert (near.said("Relevant"), far.said("Relevant")) == (("yes",), ("no",))
+    assert (near.values("Relevant"), far.values("Relevant")) == (("yes",), ("no",))
 
 
 def test_candidates_are_selected_by_their_numbers_and_the_evidence_where_there_are_none() -> None:
     given = (
-        Given(FieldKind.CANDIDATE, "Torley is a town.", 1),
-        Given(FieldKind.CANDIDATE, "Night Harbour | was directed by | Paul Venn", 2),
+        InputLine(FieldKind.CANDIDATE, "Torley is a town.", 1),
+        InputLine(FieldKind.CANDIDATE, "Night Harbour | was directed by | Paul Venn", 2),
     )
-    assert do("Who directed Night Harbour?", "Selected", given=given, evidence=()).said("Selected") == ("2",)
-    assert do("Who directed Night Harbour?", "Selected").said("Selected")[0].split(", ")[0] == "4"
+    assert do("Who directed Night Harbour?", "Selected", inputs=given, evidence=()).values("Selected") == ("2",)
+    assert do("Who directed Night Harbour?", "Selected").values("Selected")[0].split(", ")[0] == "4"
 
 
 def test_a_candidate_that_the_question_names_is_the_one_to_start_from() -> None:
     asked = "In the valley, in a fight with Zinogre: first it jumps back, then it roars. What is the second attack?"
     one = Field(FieldKind.SELECTED, "the number of one candidate", most=1)
-    given = tuple(Given(FieldKind.CANDIDATE, name, n) for n, name in enumerate(("Anjanath", "Zinogre", "Amsel"), 1))
-    assert do(asked, fields=(one,), given=given, evidence=()).said("Selected") == ("2",)
+    given = tuple(InputLine(FieldKind.CANDIDATE, name, n) for n, name in enumerate(("Anjanath", "Zinogre", "Amsel"), 1))
+    assert do(asked, fields=(one,), inputs=given, evidence=()).values("Selected") == ("2",)
 
 
 def test_a_candidate_that_names_what_is_shown_is_worth_what_that_says() -> None:
     given = tuple(
-        Given(FieldKind.CANDIDATE, f"Page: {parts}", n) for n, parts in enumerate(("[1]", "[3]", "[4], [5]"), 1)
+        InputLine(FieldKind.CANDIDATE, f"Page: {parts}", n) for n, parts in enumerate(("[1]", "[3]", "[4], [5]"), 1)
     )
     one = Field(FieldKind.SELECTED, "the number of one candidate", optional=True, most=1)
-    assert do("Who directed Night Harbour?", fields=(one,), given=given).said("Selected") == ("3",)
-    assert do("Where is the market of Torley held?", fields=(one,), given=given).said("Selected") == ("1",)
+    assert do("Who directed Night Harbour?", fields=(one,), inputs=given).values("Selected") == ("3",)
+    assert do("Where is the market of Torley held?", fields=(one,), inputs=given).values("Selected") == ("1",)
 
 
 def test_a_question_that_points_at_its_picture_is_first_searched_by_it() -> None:
@@ -243,12 +243,12 @@ def test_a_question_that_points_at_its_picture_is_first_searched_by_it() -> None
     )
     asked = "Who built this tower?"
     assert do(asked, fields=form, evidence=()).fields == (("Action", "similar"),)
-    found = Given(FieldKind.FOUND, "pictures, shown to you: Skagen Beacon")
-    later = do(asked, fields=form, evidence=(), given=(found,))
+    found = InputLine(FieldKind.FOUND, "pictures, shown to you: Skagen Beacon")
+    later = do(asked, fields=form, evidence=(), inputs=(found,))
     assert later.fields[:2] == (("Action", "texts"), ("Sub-question", asked))
-    assert do("Who built Silver Lake?", fields=form, evidence=()).said("Action") == ("texts",)
+    assert do("Who built Silver Lake?", fields=form, evidence=()).values("Action") == ("texts",)
     tools = Field(FieldKind.STEP, "", many=True, optional=True, tools=("texts", "similar"), value=Value.CALL)
-    assert do(asked, fields=(tools,), evidence=()).said("Step") == (f"similar | {asked}", f"texts | {asked}")
+    assert do(asked, fields=(tools,), evidence=()).values("Step") == (f"similar | {asked}", f"texts | {asked}")
 
 
 def test_what_does_not_bear_on_the_question_is_not_summed_up() -> None:
@@ -257,15 +257,15 @@ def test_what_does_not_bear_on_the_question_is_not_summed_up() -> None:
 
 
 def test_a_row_and_the_passage_about_what_stands_in_it_are_selected_together() -> None:
-    chosen = do(BRIDGED, "Selected").said("Selected")[0].split(", ")
+    chosen = do(BRIDGED, "Selected").values("Selected")[0].split(", ")
     assert {"2", "4"} <= set(chosen)
     assert "1" not in chosen
 
 
 def test_the_answer_that_the_evidence_bears_out_is_the_only_one_supported() -> None:
     asked = "Who directed Night Harbour?"
-    assert do(asked, "Supported", given=(answer("Paul Venn"),)).said("Supported") == ("yes",)
-    assert do(asked, "Supported", given=(answer("Torley"),)).said("Supported") == ("no",)
+    assert do(asked, "Supported", inputs=(answer("Paul Venn"),)).values("Supported") == ("yes",)
+    assert do(asked, "Supported", inputs=(answer("Torley"),)).values("Supported") == ("no",)
 
 
 @pytest.mark.parametrize(
@@ -293,19 +293,19 @@ def test_a_side_is_preferred_whose_answer_is_borne_out_or_on_which_both_agree() 
         return asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(turn))[0]
 
     differing = judged(EVIDENCE, b="Torley", c="Paul Venn")
-    assert differing.said("Side") == ("c",)
-    assert differing.said("Candidate") == ("Torley", "Paul Venn")
-    assert judged((), b="Torley", c="Paul Venn").said("Side") == ("neither",)
-    assert judged((), b="Torley", c="Torley").said("Side") == ("b",)
+    assert differing.values("Side") == ("c",)
+    assert differing.values("Candidate") == ("Torley", "Paul Venn")
+    assert judged((), b="Torley", c="Paul Venn").values("Side") == ("neither",)
+    assert judged((), b="Torley", c="Torley").values("Side") == ("b",)
 
 
 def test_parts_are_answered_where_the_words_tell_and_left_open_where_only_a_sight_can() -> None:
     pair = Field(FieldKind.SUB_QUESTION, "", many=True, value=Value.PAIR)
-    film, director = do(BRIDGED, fields=(pair,)).said("Sub-question")
+    film, director = do(BRIDGED, fields=(pair,)).values("Sub-question")
     assert film.endswith("? | Night Harbour")
     assert director == f"{BRIDGED} | uncertain"
     seen = do("What colour are the boats on the poster of Night Harbour?", fields=(pair,), evidence=(DIRECTED,))
-    assert seen.said("Sub-question") == ("What colour are the boats on the poster of Night Harbour? | uncertain",)
+    assert seen.values("Sub-question") == ("What colour are the boats on the poster of Night Harbour? | uncertain",)
 
 
 def test_statements_give_triples() -> None:
@@ -325,49 +325,52 @@ def test_statements_give_triples() -> None:
 
 def test_a_given_graph_keeps_what_bears_on_the_question_and_gains_what_was_read() -> None:
     given = (
-        Given(FieldKind.TRIPLE, "Torley | lies on | Amsel"),
-        Given(FieldKind.TRIPLE, "Night Harbour | was shot in | Calver"),
+        InputLine(FieldKind.TRIPLE, "Torley | lies on | Amsel"),
+        InputLine(FieldKind.TRIPLE, "Night Harbour | was shot in | Calver"),
     )
-    kept = do("Who directed Night Harbour?", "Triple", given=given, evidence=(DIRECTED,)).said("Triple")
+    kept = do("Who directed Night Harbour?", "Triple", inputs=given, evidence=(DIRECTED,)).values("Triple")
     assert "Night Harbour | was directed by | Paul Venn" in kept
     assert "Night Harbour | was shot in | Calver" in kept
     assert "Torley | lies on | Amsel" not in kept
 
 
 def test_what_was_found_counts_as_read() -> None:
-    given = (Given(FieldKind.FOUND, "Night Harbour: Night Harbour was directed by Paul Venn."),)
-    assert do("Who directed Night Harbour?", "Answer", given=given, evidence=()).said("Answer") == ("Paul Venn",)
+    given = (InputLine(FieldKind.FOUND, "Night Harbour: Night Harbour was directed by Paul Venn."),)
+    assert do("Who directed Night Harbour?", "Answer", inputs=given, evidence=()).values("Answer") == ("Paul Venn",)
     told = ("Triple: Night Harbour | was directed by | Paul Venn",)
-    assert do("Who directed Night Harbour?", "Answer", heard=told, evidence=()).said("Answer") == ("Paul Venn",)
+    assert do("Who directed Night Harbour?", "Answer", heard=told, evidence=()).values("Answer") == ("Paul Venn",)
 
 
 def test_a_plan_retrieves_for_every_part_then_answers_then_stops() -> None:
-    question = Given(FieldKind.NODE, f"Question: {BRIDGED}", 1)
+    question = InputLine(FieldKind.NODE, f"Question: {BRIDGED}", 1)
     form = ("Type", "Parents", "Instruction")
-    first = do(BRIDGED, *form, given=(question,), evidence=())
-    assert (first.said("Type"), first.said("Instruction")) == (("Retrieval",), ("Which film had Mira Holt as Anna?",))
+    first = do(BRIDGED, *form, inputs=(question,), evidence=())
+    assert (first.values("Type"), first.values("Instruction")) == (
+        ("Retrieval",),
+        ("Which film had Mira Holt as Anna?",),
+    )
     found = "Mira Holt had the role of Anna in a film."
-    film = Given(FieldKind.NODE, "Retrieval (from 1): Which film had Mira Holt as Anna?", 2, found)
-    second = do(BRIDGED, *form, given=(question, film), evidence=())
-    assert (second.said("Type"), second.said("Parents")) == (("Retrieval",), ("2",))
-    nothing = Given(FieldKind.NODE, f"Retrieval (from 2): {BRIDGED}", 3, "nothing found")
-    third = do(BRIDGED, *form, given=(question, film, nothing), evidence=())
-    assert (third.said("Type"), third.said("Parents")) == (("Answer",), ("2, 3",))
-    answered = Given(FieldKind.NODE, f"Answer (from 2, 3): {BRIDGED}", 4, "Paul Venn")
-    last = do(BRIDGED, *form, given=(question, film, nothing, answered), evidence=())
-    assert (last.said("Type"), last.said("Parents")) == (("Stop",), ("4",))
+    film = InputLine(FieldKind.NODE, "Retrieval (from 1): Which film had Mira Holt as Anna?", 2, found)
+    second = do(BRIDGED, *form, inputs=(question, film), evidence=())
+    assert (second.values("Type"), second.values("Parents")) == (("Retrieval",), ("2",))
+    nothing = InputLine(FieldKind.NODE, f"Retrieval (from 2): {BRIDGED}", 3, "nothing found")
+    third = do(BRIDGED, *form, inputs=(question, film, nothing), evidence=())
+    assert (third.values("Type"), third.values("Parents")) == (("Answer",), ("2, 3",))
+    answered = InputLine(FieldKind.NODE, f"Answer (from 2, 3): {BRIDGED}", 4, "Paul Venn")
+    last = do(BRIDGED, *form, inputs=(question, film, nothing, answered), evidence=())
+    assert (last.values("Type"), last.values("Parents")) == (("Stop",), ("4",))
 
 
 def test_steps_pair_a_tool_of_the_task_with_each_part() -> None:
-    steps = do("Who directed the film with red boats on its poster?", "Step", evidence=()).said("Step")
+    steps = do("Who directed the film with red boats on its poster?", "Step", evidence=()).values("Step")
     assert steps[0] == "pictures | Which film has red boats on its poster?"
     assert steps[-1] == "texts | Who directed the film with red boats on its poster?"
 
 
 def test_a_description_repeats_what_pictures_show_and_a_summary_what_bears_on_the_question() -> None:
     message = do("What is on the poster of Night Harbour?", "Description", "Summary")
-    assert "three red boats" in message.said("Description")[0]
-    assert "Torley" not in message.said("Summary")[0]
+    assert "three red boats" in message.values("Description")[0]
+    assert "Torley" not in message.values("Summary")[0]
     blind = do(
         "What is on the poster of Night Harbour?",
         fields=(replace(field("Description"), optional=True),),
@@ -378,9 +381,9 @@ def test_a_description_repeats_what_pictures_show_and_a_summary_what_bears_on_th
 
 def test_names_and_noun_groups_are_told_apart() -> None:
     message = do("Along the Ralam Railway, which traditional dish is eaten in Torley?", "Entity", "Keyword", "Theme")
-    assert message.said("Entity") == ("Ralam Railway", "Torley")
-    assert message.said("Theme")[0] == "traditional dish"
-    assert {"Ralam Railway", "Torley", "traditional dish"} <= set(message.said("Keyword"))
+    assert message.values("Entity") == ("Ralam Railway", "Torley")
+    assert message.values("Theme")[0] == "traditional dish"
+    assert {"Ralam Railway", "Torley", "traditional dish"} <= set(message.values("Keyword"))
 
 
 def test_orders_to_argue_reach_the_answer_of_a_task_and_nothing_else() -> None:
@@ -388,8 +391,8 @@ def test_orders_to_argue_reach_the_answer_of_a_task_and_nothing_else() -> None:
     plain = do(asked, "Triple", "Answer")
     led = do(asked, "Triple", "Answer", directive=Directive(argue_for="Torley"))
     assert led.status is Status.OK
-    assert led.said("Answer") == ("Torley",)
-    assert led.said("Triple") == plain.said("Triple")
+    assert led.values("Answer") == ("Torley",)
+    assert led.values("Triple") == plain.values("Triple")
 
 
 def test_an_answering_turn_reads_what_tasks_brought_to_light() -> None:
@@ -416,8 +419,8 @@ def test_the_fields_of_a_message_are_cut_where_its_text_is(budget: int | None, f
 
 
 def test_what_the_reader_says_for_want_of_anything_is_no_statement() -> None:
-    thought = do("Who wrote Silver Lake?", "Thought", evidence=()).said("Thought")[0]
-    assert do("Who wrote Silver Lake?", "Answer", evidence=(), heard=(f"Thought: {thought}",)).said("Answer") == (
+    thought = do("Who wrote Silver Lake?", "Thought", evidence=()).values("Thought")[0]
+    assert do("Who wrote Silver Lake?", "Answer", evidence=(), heard=(f"Thought: {thought}",)).values("Answer") == (
         "unknown",
     )
 
@@ -432,7 +435,9 @@ line_text = st.text(max_size=40)
 )
 def test_no_wording_breaks_a_task(names: list[str], given_lines: list[str], text: str) -> None:
     task = Task(
-        text, tuple(map(field, names)), tuple(Given(FieldKind.CANDIDATE, line, n) for n, line in enumerate(given_lines))
+        text,
+        tuple(map(field, names)),
+        tuple(InputLine(FieldKind.CANDIDATE, line, n) for n, line in enumerate(given_lines)),
     )
     turn = Turn("d", Question("q", text, (), EVIDENCE), "decision", 1, derive_seed(text), task=task)
     request = build_request(turn, Modality.BOTH, DECISION.instruction)
@@ -444,16 +449,20 @@ def test_no_wording_breaks_a_task(names: list[str], given_lines: list[str], text
 
 def test_an_answer_goes_by_what_its_turn_is_given() -> None:
     found = (
-        Given(FieldKind.FOUND, "Paper Moon was directed by Paul Venn."),
-        Given(FieldKind.NODE, "Retrieval (from 1): Find where he was born.", 2, "Paul Venn was born in Torley."),
+        InputLine(FieldKind.FOUND, "Paper Moon was directed by Paul Venn."),
+        InputLine(FieldKind.NODE, "Retrieval (from 1): Find where he was born.", 2, "Paul Venn was born in Torley."),
     )
     for asked, expected in (("Who directed Paper Moon?", "Paul Venn"), ("Where was Paul Venn born?", "Torley")):
-        turn = Turn("d", Question("q", asked), "decision", 9, 5, given=found)
+        turn = Turn("d", Question("q", asked), "decision", 9, 5, inputs=found)
         told = asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(turn))[0]
         assert (told.status, told.answer) == (Status.OK, expected)
-        assert asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(replace(turn, given=())))[0].answer is None
+        assert asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(replace(turn, inputs=())))[0].answer is None
 
 
 def test_material_without_a_number_goes_by_its_place_in_its_kind() -> None:
-    lines = (Given(FieldKind.FOUND, "a\nb"), Given(FieldKind.CANDIDATE, "x", 2), Given(FieldKind.FOUND, "c"))
+    lines = (
+        InputLine(FieldKind.FOUND, "a\nb"),
+        InputLine(FieldKind.CANDIDATE, "x", 2),
+        InputLine(FieldKind.FOUND, "c"),
+    )
     assert [(g.text, g.number) for g in numbered(lines)] == [("a b", 1), ("x", 2), ("c", 2)]

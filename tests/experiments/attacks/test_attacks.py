@@ -12,7 +12,7 @@ import pytest
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
-from actors.messages import FieldKind, Given, Heard, Kind, Message, Question, Source, Task, Trace, Turn
+from actors.messages import FieldKind, Heard, InputLine, Kind, Message, Question, Source, Task, Trace, Turn
 from actors.prompting.prompt import INSTRUCTION
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.attack import Attack, Phase, choose_attackers
@@ -226,9 +226,9 @@ async def test_an_input_attacker_reads_neither_evidence_nor_colleagues() -> None
     assert said(trace, TEAM[0], 2).heard  # it was sent messages all the same
     assert [said(trace, TEAM[0], round).answer for round in (1, 2)] == [None, None]
     change = attack(kind="input", agents=[0]).change(item(7), 0)
-    turn = Turn("d", item(7).question, TEAM[0], 1, 0, given=(Given(FieldKind.FOUND, "It is Ghent."),))
-    assert change(turn).given == ()
-    step = replace(turn, given=(), task=Task("Choose one.", (), (Given(FieldKind.FOUND, "It is Ghent."),)))
+    turn = Turn("d", item(7).question, TEAM[0], 1, 0, inputs=(InputLine(FieldKind.FOUND, "It is Ghent."),))
+    assert change(turn).inputs == ()
+    step = replace(turn, inputs=(), task=Task("Choose one.", (), (InputLine(FieldKind.FOUND, "It is Ghent."),)))
     assert change(step).task == Task("Choose one.", ())
 
 

@@ -163,7 +163,7 @@ async def test_captions_are_written_of_pictures_alone_and_found_by_their_words(
     assert {turn.agent for turn in team.turns} == {CAPTIONER.name}
     assert {turn.question.evidence[0].id for turn in team.turns} == {"i1", "i2"}
     # What the data set says of a picture is shown to whoever sees its file.
-    assert {given.text for turn in team.turns for given in turn.task.given} == {SOURCES[3].text}  # type: ignore[union-attr]
+    assert {given.text for turn in team.turns for given in turn.task.inputs} == {SOURCES[3].text}  # type: ignore[union-attr]
     texts = {source.id: source.text for source in store.everything()}
     assert texts["p1"] == SOURCES[0].text
     assert "red bells" in texts["i1"]

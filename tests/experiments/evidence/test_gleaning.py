@@ -59,7 +59,7 @@ async def test_what_was_found_is_shown_and_what_was_missed_is_added_until_nothin
     assert turns[0].task == GRAPH.task
     assert turns[2].task is not None
     assert turns[2].task.instruction == MISSED.instruction
-    assert [(line.kind, line.text) for line in turns[2].task.given] == [
+    assert [(line.kind, line.text) for line in turns[2].task.inputs] == [
         (FieldKind.FOUND, "a | is | b"),
         (FieldKind.FOUND, "c | is | d"),
     ]

@@ -182,7 +182,7 @@ async def test_a_role_with_a_form_of_its_own_takes_it_along(questions: list[Ques
     told = {role.name: role for role in plan_of(load(["experiment=mmqa_prune", "roles.file=paper"])).roles.team}
     roles = {**ROLES, **{name: told[name] for name in AGENTS}}
     trace = await simulated(wiring(), questions[0], roles)
-    assert any(turn.said("What stands") for turn in trace.turns)
+    assert any(turn.values("What stands") for turn in trace.turns)
     said = await said_by(loaded(wiring(), roles), QuestionMessage.of(questions[0]))
     assert said == {turn.id: turn for turn in trace.turns}
 

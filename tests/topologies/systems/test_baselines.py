@@ -156,7 +156,7 @@ async def test_self_correction_revises_with_answer_and_critique_in_memory(store:
     answers = {1: "Palladio", 3: "Winstrup", 5: "Winstrup"}
     fields = {
         "Thought": "He built houses.",
-        "Supported": lambda turn: "no" if "Palladio" in turn.task.given[0].text else "yes",
+        "Supported": lambda turn: "no" if "Palladio" in turn.task.inputs[0].text else "yes",
     }
     trace, turns = await held("self_correction", store, fields, lambda turn: answered(answers[turn.round], 0.5))
     assert steps(turns) == ["Answer", "Thought", "Answer", "Thought"]
@@ -256,7 +256,7 @@ async def test_ddcot_integrates_all_parts_with_what_was_found_and_marks_what_is_
     }
     trace, turns = await held("ddcot", store, fields)
     assert turns[-1].task is not None
-    assert tuple(given.line for given in turns[-1].task.given) == (
+    assert tuple(given.line for given in turns[-1].task.inputs) == (
         f"Sub-question: {PARTS[0]}",
         "Found: What does the picture show: a lighthouse",
         f"Sub-question: {PARTS[1]}",
@@ -271,7 +271,7 @@ async def test_ddcot_leaves_parts_uncertain_where_there_is_no_picture(store: Sto
     _, turns = await held("ddcot", store, DUTIES, item=WITHOUT)
     assert [turn.agent for turn in turns] == ["divider", "divider"]
     assert turns[-1].task is not None
-    assert turns[-1].task.given[0].line == f"Sub-question: {PARTS[0]} -> uncertain"
+    assert turns[-1].task.inputs[0].line == f"Sub-question: {PARTS[0]} -> uncertain"
 
 
 async def test_ddcot_without_parts_puts_the_question_to_the_pictures(store: Store) -> None:
@@ -307,7 +307,7 @@ async def test_ccot_answers_with_the_scene_graph_of_the_pictures(store: Store, m
     trace, (graph, answer) = await held("ccot", store, GRAPH)
     assert shown(graph) == shown(answer) == {"hint", "own"}
     assert answer.task is not None
-    assert [given.text for given in answer.task.given] == GRAPH["Triple"]
+    assert [given.text for given in answer.task.inputs] == GRAPH["Triple"]
     assert trace.answer == "Winstrup"
     *_, last = await prompts("ccot", store, monkeypatch, GRAPH)
     assert not any(part in last for part in ("others", "## Weights", "## Role", "scientist"))
@@ -318,7 +318,7 @@ async def test_ccot_answers_directly_where_there_is_no_picture_or_no_graph(store
     assert steps(turns) == ["Answer"]
     _, turns = await held("ccot", store, {"Answer": "Winstrup"})
     assert steps(turns) == ["Triple", "Answer"]
-    assert [turn.task.given for turn in turns if turn.task] == [(), ()]
+    assert [turn.task.inputs for turn in turns if turn.task] == [(), ()]
 
 
 def debating(
@@ -580,7 +580,7 @@ async def test_llava_mr2ag_counts_a_confidence_that_is_not_a_share_as_one_half_a
 ) -> None:
     fields: dict[str, Said] = {"Retrieve": "yes", "Relevant": "yes", "Confidence": stated}
     trace, turns = await held("llava_mr2ag", store, fields)
-    verdicts = [message for message in trace.turns if message.said("Relevant") == ("yes",)]
+    verdicts = [message for message in trace.turns if message.values("Relevant") == ("yes",)]
     assert [certainty(message) for message in verdicts] == [counts] * 3
     assert {message.calls for message in verdicts} == {1}
     assert len([turn for turn in turns if turn.task is None]) == 3
@@ -608,7 +608,7 @@ async def test_core_mmrag_reconciles_an_answer_without_evidence_and_one_from_the
     assert shown(choice) == {"hint", "own", "pic-skagen", "skagen-1", "skagen-2", "pic-bus", "bus-1"}
     assert choice.task is not None
     numbers = {source.id: n for n, source in enumerate(choice.question.evidence, 1)}
-    assert choice.task.given[1].line == f"Candidate 2: Red Bus: [{numbers['pic-bus']}], [{numbers['bus-1']}]"
+    assert choice.task.inputs[1].line == f"Candidate 2: Red Bus: [{numbers['pic-bus']}], [{numbers['bus-1']}]"
     assert shown(external) == shown(final) == {"hint", "own", "pic-bus", "bus-1"}
     assert not external.heard
     assert [heard.message.answer for heard in final.heard] == ["answer 1", "answer 3"]

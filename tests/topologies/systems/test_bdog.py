@@ -163,7 +163,7 @@ async def held(
 
 def given_triples(turn: Turn) -> set[str]:
     assert turn.task is not None
-    return {given.text for given in turn.task.given}
+    return {given.text for given in turn.task.inputs}
 
 
 def speakers(trace: Trace) -> list[str]:
@@ -181,7 +181,7 @@ async def test_each_side_revises_the_others_graph_and_the_moderator_reads_both_a
     assert given_triples(turns[1]) == set(stated[1])
     assert given_triples(turns[2]) == set(stated[2])
     assert turns[3].task is not None
-    assert [given.line for given in turns[3].task.given] == [
+    assert [given.line for given in turns[3].task.inputs] == [
         *(f"Triple 1: {triple}" for triple in stated[2]),
         "Triple 2: soil | feeds | mushroom",
     ]
@@ -196,7 +196,7 @@ async def test_debaters_state_no_answer_see_no_choices_and_read_a_graph_once(sto
         assert ("Answer" in [field.name for field in turn.task.fields]) == answers
         assert bool(turn.question.choices) == answers
         assert (turn.heard, turn.recall) == ((), 0)
-        lines = [given.line for given in turn.task.given]
+        lines = [given.line for given in turn.task.inputs]
         assert len(set(lines)) == len(lines)
 
 
@@ -206,7 +206,7 @@ async def test_the_moderator_s_answer_of_the_last_round_counts_and_nobody_overru
     )
     trace, turns = await held("bdog", store, script)
     assert len(turns) == 1 + 3 * 3
-    assert (trace.answer, trace.turns[-1].said("Answer")) == ("mushroom", ("mushroom",))
+    assert (trace.answer, trace.turns[-1].values("Answer")) == ("mushroom", ("mushroom",))
 
 
 async def test_where_the_last_conclusion_cannot_be_read_the_one_before_it_counts(store: Store) -> None:
@@ -267,7 +267,7 @@ async def test_no_turn_speaks_of_a_graph_that_nobody_has_stated(
     _, turns = await held("bdog", store, debating(lambda t: stated.get(t.round, ())), keys=["systems.rounds=1"])
     said = [turn.task.instruction for turn in turns[1:] if turn.task]
     assert [text.startswith(order) for text, order in zip(said, orders, strict=True)] == [True] * 3
-    shown = [{line.number for line in turn.task.given} for turn in turns[1:] if turn.task]
+    shown = [{line.number for line in turn.task.inputs} for turn in turns[1:] if turn.task]
     assert shown[2] == {number for number in (1, 2) if f"Triple {number}" in said[2]}
     assert not any("At least one" in text for text in said), "the form of the reply offers none"
 
@@ -394,4 +394,4 @@ async def test_on_scienceqa_readers_debate_on_a_graph_of_hint_and_picture(shared
 
 
 def triples(message: Message) -> tuple[str, ...]:
-    return message.said("Triple")
+    return message.values("Triple")

@@ -159,7 +159,7 @@ def knows(enough: Collection[str], says: Mapping[str, str] | None = None) -> Rep
 def reply_to(task: Task | None, enough: Collection[str], description: str) -> str:
     if task is None:
         return answered("Bite", 0.9)
-    lines = [given.text for given in task.given if given.kind == "Candidate"]
+    lines = [given.text for given in task.inputs if given.kind == "Candidate"]
     fields = {field.name: field for field in task.fields}
     said = []
     if "Entity" in fields:
@@ -279,7 +279,7 @@ async def test_people_s_words_on_pictures_that_are_not_there_help_no_agent_that_
             read = [source for turn in seen.team.turns for source in turn.question.evidence]
             assert all(source.image for source in read if source.kind is Kind.IMAGE)
             told = [source.text for source in read if source.kind is not Kind.IMAGE]
-            told += [given.text for turn in seen.team.turns if turn.task for given in turn.task.given]
+            told += [given.text for turn in seen.team.turns if turn.task for given in turn.task.inputs]
             # Captions of "Roar" and "White Roarer Bite", which have no picture, and of a question that has none.
             assert not any(words in text for text in told for words in ("It roars.", "It snaps.", "It bites."))
             asked = {

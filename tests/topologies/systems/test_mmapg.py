@@ -85,11 +85,11 @@ def read_plan(question: str, turns: Sequence[Message], planner: str) -> tuple[Pl
     """
     graph = [root(question)]
     for place, turn in enumerate(turns):
-        if turn.agent == planner and turn.said("Type"):
+        if turn.agent == planner and turn.values("Type"):
             node = placed(graph, turn)
             after = list(takewhile(lambda later: later.agent != planner, turns[place + 1 :]))
             if node.type == "Retrieval":
-                after = [turn for turn in after if turn.said("Summary") and not turn.said("Relevant")]
+                after = [turn for turn in after if turn.values("Summary") and not turn.values("Relevant")]
             outcome = after[0 if node.type == "Answer" else -1] if after else None
             graph.append(replace(node, content=content_of(node, outcome)))
     return tuple(graph)
@@ -195,7 +195,7 @@ async def test_a_plan_is_carried_out_node_by_node_and_its_last_answer_is_the_ans
     assert last.task is not None
     assert fields(last) == ("Thought", "Type", "Parents", "Instruction")
     assert last.heard == ()
-    assert [given.line for given in last.task.given] == [
+    assert [given.line for given in last.task.inputs] == [
         "Sub-question: Who built the striped lighthouse?",
         f"Node 1: Question: {QUESTION}",
         "Node 2: Retrieval (from 1): Find who built the striped lighthouse. -> Winstrup built it.",
@@ -211,8 +211,8 @@ async def test_every_candidate_is_examined_alone_and_only_what_bears_is_condense
     assert {source.id for source in examined_sources(turns)} >= {"skagen", "bus"}
     [condensed] = of(turns, "Summary")
     assert condensed.task is not None
-    assert sum(given.line.startswith("Found: ") for given in condensed.task.given) == len(examined_sources(turns)) - 1
-    assert not any(given.line.startswith("Found: Red Bus: Winstrup") for given in condensed.task.given)
+    assert sum(given.line.startswith("Found: ") for given in condensed.task.inputs) == len(examined_sources(turns)) - 1
+    assert not any(given.line.startswith("Found: Red Bus: Winstrup") for given in condensed.task.inputs)
     assert condensed.heard == ()
 
 
@@ -228,7 +228,7 @@ async def test_an_answer_is_reasoned_from_its_parents_and_the_question_and_from_
         [reasoned] = [turn for turn in turns if turn.task is None]
         assert reasoned.question.text == "Where was Winstrup born?"
         assert reasoned.question.evidence == ()
-        assert [given.line for given in reasoned.given] == [first, *lines]
+        assert [given.line for given in reasoned.inputs] == [first, *lines]
         assert reasoned.heard == ()
 
 
@@ -237,7 +237,7 @@ async def test_a_retrieval_knows_the_nodes_that_it_builds_on_by_their_numbers(st
     _, turns = await held("mmapg", store, carrying_out([RETRIEVE, later, ANSWER, STOP]))
     decomposed = of(turns, "Keyword")[1]
     assert decomposed.task is not None
-    assert [given.line for given in decomposed.task.given] == [
+    assert [given.line for given in decomposed.task.inputs] == [
         f"Node 2: Retrieval (from 1): {RETRIEVE[2]} -> Winstrup built it."
     ]
 
@@ -248,7 +248,7 @@ async def test_findings_that_could_not_be_condensed_go_on_as_they_are(store: Sto
 
     _, turns = await held("mmapg", store, carrying_out([RETRIEVE, ANSWER, STOP], {"Summary": bears}))
     [reasoned] = [turn for turn in turns if turn.task is None]
-    assert {heard.message.said("Relevant") for heard in reasoned.heard} == {("yes",)}
+    assert {heard.message.values("Relevant") for heard in reasoned.heard} == {("yes",)}
     assert len(of(turns, "Thought", "Type")[1].heard) == len(reasoned.heard)
 
 
@@ -287,7 +287,7 @@ async def test_a_picture_is_asked_the_question_that_the_instruction_has_for_it(s
         assert looked
         for turn in looked:
             assert turn.task is not None
-            assert [given.line for given in turn.task.given] == put
+            assert [given.line for given in turn.task.inputs] == put
             assert ("sub-question" in turn.task.instruction) == bool(put)
             assert turn.question.text == RETRIEVE[2]
 
@@ -311,7 +311,7 @@ async def test_where_nothing_bears_on_the_instruction_the_node_says_so(store: St
     assert not of(turns, "Summary")
     second = of(turns, "Thought", "Type")[1]
     assert second.task is not None
-    assert second.task.given[-1].line.endswith(f"-> {NOTHING}")
+    assert second.task.inputs[-1].line.endswith(f"-> {NOTHING}")
 
 
 async def test_an_answer_that_something_was_looked_up_after_is_no_longer_the_answer(
@@ -324,7 +324,7 @@ async def test_an_answer_that_something_was_looked_up_after_is_no_longer_the_ans
         trace, turns = await held("mmapg", store, script)
         assert len(of(turns, "Thought", "Type")) == 4
         assert (turns[-1].task, turns[-1].question.text) == (None, QUESTION)
-        lines = [given.line for given in turns[-1].given]
+        lines = [given.line for given in turns[-1].inputs]
         assert "Node 3: Answer (from 2): Where was Winstrup born? -> Winstrup" in lines
         assert "Node 4: Retrieval (from 1): Find more, 0. -> Winstrup built it." in lines
         assert trace.answer == "Aarhus"
@@ -350,7 +350,7 @@ async def test_without_an_answer_node_that_answers_one_is_reasoned_from_the_whol
     answers = iter([said, "Aarhus"] if said else ["Aarhus"])
     trace, turns = await held("mmapg", store, carrying_out(plan, answer=lambda turn: str(next(answers))))
     assert turns[-1].question.text == QUESTION
-    assert any(given.outcome == "Winstrup built it." for given in turns[-1].given)
+    assert any(given.outcome == "Winstrup built it." for given in turns[-1].inputs)
     assert trace.answer == "Aarhus"
     stop = read_plan(QUESTION, trace.turns, PLANNER)[-1]
     assert (NodeFault.STOPS_UNANSWERED in stop.faults) == (said is None)
@@ -373,7 +373,7 @@ async def test_a_repeated_node_is_not_carried_out_again_and_the_planner_reads_wh
     assert len(of(turns, "Keyword")) == 1
     third = of(turns, "Thought", "Type")[2]
     assert third.task is not None
-    assert third.task.given[-1].line.endswith(f"[{NodeFault.REPEATED}]")
+    assert third.task.inputs[-1].line.endswith(f"[{NodeFault.REPEATED}]")
     assert trace.answer == "Aarhus"
 
 
@@ -383,7 +383,7 @@ async def test_a_planner_that_cannot_be_understood_leaves_one_retrieval_for_the_
     assert decomposed.question.text == QUESTION
     assert trace.turns[1].status is Status.UNPARSED
     assert trace.answer == "Aarhus"
-    assert any(heard.message.said("Summary") for heard in turns[-1].heard)
+    assert any(heard.message.values("Summary") for heard in turns[-1].heard)
 
 
 async def test_one_planning_step_that_cannot_be_read_does_not_end_the_plan(
@@ -422,10 +422,10 @@ async def test_triples_of_the_knowledge_graph_are_examined_together(store: Store
     trace = await topology("mmapg", library, config).answer(ITEM.question, team.ask, 3)
     [examined] = of(team.turns, "Relevant", "Triple")
     assert examined.task is not None
-    assert len(examined.task.given) == 2
+    assert len(examined.task.inputs) == 2
     [condensed] = of(team.turns, "Summary")
     assert condensed.task is not None
-    assert condensed.task.given[-1].line == "Triple: Winstrup | was born in | Aarhus"
+    assert condensed.task.inputs[-1].line == "Triple: Winstrup | was born in | Aarhus"
     assert [lookup.found for lookup in trace.lookups if lookup.base == "graph"] == [("t1", "t2")]
 
 
@@ -444,7 +444,7 @@ async def test_without_planning_retrieval_and_reasoning_alternate_on_one_path(st
         *("Keyword", "Summary", "Thought"),
     ]
     assert [turn.question.text for turn in of(turns, "Keyword")] == [QUESTION, "where Winstrup was born"]
-    assert of(turns, "Keyword")[1].heard[0].message.said("Thought")
+    assert of(turns, "Keyword")[1].heard[0].message.values("Thought")
     assert trace.answer == "Aarhus"
 
 
@@ -471,10 +471,10 @@ async def test_plans_of_any_improvised_discussion_can_be_read_from_the_trace(sto
             given
             for turn in of(turns, "Thought", "Type")[-1:]
             if turn.task
-            for given in turn.task.given
+            for given in turn.task.inputs
             if given.kind == "Node"
         ]
-        assert shown == [node.given() for node in graph[: len(shown)]]
+        assert shown == [node.input_line() for node in graph[: len(shown)]]
         kinds |= {node.type for node in graph}
     assert kinds == set(TYPES)
 

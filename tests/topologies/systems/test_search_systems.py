@@ -129,14 +129,14 @@ async def test_omnisearch_looks_each_sub_question_up_where_its_planner_says_and_
     assert solver.question.text == "Who built the striped lighthouse?"
     assert shown(solver)[:2] == ["own", "skagen"]
     assert second.task is not None
-    assert tuple(given.line for given in second.task.given) == (
+    assert tuple(given.line for given in second.task.inputs) == (
         "Sub-question: Who built the striped lighthouse?",
         "Found: it is so Answer: Winstrup",
     )
     assert (second.recall, shown(second)) == (1, ["own"])
     assert third.question.evidence == second.question.evidence
     assert turns[5].task is not None
-    assert [given.line for given in turns[5].task.given][-1] == "Found: nothing that answers it"
+    assert [given.line for given in turns[5].task.inputs][-1] == "Found: nothing that answers it"
     assert [heard.message.id for heard in turns[6].heard] == ["2/single", "5/single"]
     assert set(trace.lookups[2].found) == {"far"}
     assert (trace.answer, trace.decision) == ("Aarhus", ("search_planner",))
@@ -152,7 +152,7 @@ async def test_omnisearch_s_planner_reads_pictures_itself_and_of_texts_only_what
     assert [turn.agent for turn in turns] == ["search_planner", "search_planner", "single", "search_planner"]
     assert [shown(turn) for turn in turns if turn.agent != "single"] == [["own"], ["own", "bus"], ["own", "bus"]]
     assert turns[1].task is not None
-    assert [given.line for given in turns[1].task.given] == [
+    assert [given.line for given in turns[1].task.inputs] == [
         "Sub-question: What does a bus look like?",
         "Found: pictures, shown to you: Bus",
     ]

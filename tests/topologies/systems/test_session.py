@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from actors.messages import FieldKind, Given, Hit, Kind, Message, Question, Search, Source, Status, Triple, Turn
+from actors.messages import FieldKind, Hit, InputLine, Kind, Message, Question, Search, Source, Status, Triple, Turn
 from experiments.records.records import decode_trace, encode_trace
 from topologies.library import PICTURES
 from topologies.systems.session import Session, about, sources
@@ -99,9 +99,9 @@ async def test_the_answer_of_a_task_that_asked_for_one_closes_a_discussion_as_an
 
 
 async def test_what_an_answer_is_given_reaches_its_turn() -> None:
-    team, line = Team(), Given(FieldKind.NODE, "Question: Who?", 1)
-    await Session("m", QUESTION, team.ask, Shelf(), seed=1).ask("a", given=[line])
-    assert (team.turns[0].given, team.turns[0].task) == ((line,), None)
+    team, line = Team(), InputLine(FieldKind.NODE, "Question: Who?", 1)
+    await Session("m", QUESTION, team.ask, Shelf(), seed=1).ask("a", inputs=[line])
+    assert (team.turns[0].inputs, team.turns[0].task) == ((line,), None)
 
 
 class Gallery(Shelf):

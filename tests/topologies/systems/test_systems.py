@@ -92,7 +92,7 @@ def check_vocabulary(observed: ObservedDiscussion) -> None:
     for turn in observed.team.turns:
         if turn.task is not None:
             assert {field.name for field in turn.task.fields} <= FIELDS
-            assert [given for given in turn.task.given if not GIVEN.match(given.line)] == []
+            assert [given for given in turn.task.inputs if not GIVEN.match(given.line)] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
