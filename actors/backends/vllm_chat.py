@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from PIL import Image
 
 from actors.backends.chat import PROBE, chat
+from actors.backends.model_settings import template_arguments
 from actors.messages import Kind, Request, Source
 from actors.pictures import read_picture
 from actors.prompting.safe_text import without_tokens
 
 LOG = logging.getLogger(__name__)
+DAY = datetime(2024, 7, 26)  # the date of templates that know none
 PICTURE = Source("1", "1", Kind.IMAGE, "Picture", "", image="never opened")
 
 
@@ -40,40 +43,57 @@ def without_special_tokens(messages: Sequence[dict[str, Any]], tokenizer: Any) -
     return [{**message, "content": safe(message["content"])} for message in messages]
 
 
-def template_parameters() -> Any:
-    """Returns parameters with which vLLM applies the chat template up to the beginning of the reply."""
-    from vllm.renderers.params import ChatParams
+@dataclass(frozen=True, slots=True)
+class Template:
+    """How a model's chat template is applied.
 
-    return ChatParams(chat_template_kwargs={"add_generation_prompt": True})
+    parameters: vLLM's. system_turn: whether it renders one, without pictures (False) and with pictures (True).
+    dated: it writes today's date, in whose place it gets `DAY`, so that prompts are the same tomorrow.
+    """
+
+    parameters: Any
+    system_turn: Mapping[bool, bool]
+    dated: bool
 
 
-async def system_turns(renderer: Any) -> dict[bool, bool]:
-    """Tests whether the chat template renders a system turn, without pictures (False) and with pictures (True).
+async def find_template(renderer: Any, thinking: bool | None = None) -> Template:
+    """Tests what the chat template renders: a system turn, texts that are no lists, the date.
 
-    Some templates raise an error (Llama-3.2-Vision's, with pictures), and some leave the system turn out.
+    Some templates raise an error (Llama-3.2-Vision's, with pictures), and some leave out what they do not take.
 
     Raises:
-        ValueError: the template does not render a plain question either, or there is none.
+        ValueError: the template does not render a plain question, or there is none.
     """
     from vllm.exceptions import VLLMClientError
+    from vllm.renderers.params import ChatParams
 
-    async def rendered(with_picture: bool, system_turn: bool) -> str:
+    def parameters(form: str = "auto", day: datetime = DAY) -> Any:
+        arguments = {"add_generation_prompt": True, "strftime_now": day.strftime, **template_arguments(thinking)}
+        return ChatParams(chat_template_content_format=form, chat_template_kwargs=arguments)
+
+    async def rendered(applied: Any, with_picture: bool = False, system_turn: bool = False) -> str:
         pictures = [Image.new("RGB", (64, 64))] if with_picture else []
         probe = replace(PROBE, images=(PICTURE,)) if with_picture else PROBE
-        _, prompt = await renderer.render_messages_async(turns(probe, pictures, system_turn), template_parameters())
+        _, prompt = await renderer.render_messages_async(turns(probe, pictures, system_turn), applied)
         text: str = prompt.get("prompt") or renderer.get_tokenizer().decode(prompt["prompt_token_ids"])
         return text
 
+    applied = parameters()
+    try:
+        plain = await rendered(applied)
+        if PROBE.shared not in plain:
+            applied = parameters("openai")
+            plain = await rendered(applied)
+    except VLLMClientError as error:
+        raise ValueError(str(error)) from error
+    if PROBE.shared not in plain:
+        raise ValueError("its chat template leaves out the question")
+    tomorrow = parameters(applied.chat_template_content_format, DAY + timedelta(days=1))
     taken = {}
     for with_picture in (False, True):
         try:
-            taken[with_picture] = PROBE.system in await rendered(with_picture, system_turn=True)
+            taken[with_picture] = PROBE.system in await rendered(applied, with_picture, system_turn=True)
         except (VLLMClientError, ValueError):
             taken[with_picture] = False
-    if not taken[False]:
-        try:
-            await rendered(with_picture=False, system_turn=False)
-        except VLLMClientError as error:
-            raise ValueError(str(error)) from error
     LOG.info("its chat template takes a system turn without pictures: %s, with pictures: %s", taken[False], taken[True])
-    return taken
+    return Template(applied, taken, plain != await rendered(tomorrow))

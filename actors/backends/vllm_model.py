@@ -21,7 +21,7 @@ import psutil
 from actors.backends.chat import SEEDS, pictures_in_words
 from actors.backends.model_settings import ModelSettings
 from actors.backends.vllm_arguments import check_engine_arguments, cpu_arguments
-from actors.backends.vllm_chat import open_pictures, system_turns, template_parameters, turns, without_special_tokens
+from actors.backends.vllm_chat import DAY, Template, find_template, open_pictures, turns, without_special_tokens
 from actors.errors import ModelError, ModelLost
 from actors.memory import kills
 from actors.messages import Abilities, Completion, Request
@@ -53,7 +53,7 @@ class VllmModel:
         self._heartbeat: asyncio.Task[None] | None = None
         self._in_flight = 0
         self._kills = kills()
-        self._system_turn: dict[bool, bool] = {}
+        self._template: Template | None = None
         self._abilities: Abilities | None = None
 
     async def start(self) -> None:
@@ -87,21 +87,25 @@ class VllmModel:
         self._lost = asyncio.get_running_loop().create_future()
         LOG.info("%s is loaded after %.0f s", self.settings.name, time.monotonic() - began)
         try:
-            self._system_turn = await system_turns(self._engine.renderer)
+            self._template = await find_template(self._engine.renderer, self.settings.thinking)
         except ValueError as error:
             await self.close()
             raise ValueError(f"{self.settings.name!r} cannot chat: {one_line(str(error))}") from error
         declared = self.settings.abilities
         if declared.system_turn is not None:
-            self._system_turn = dict.fromkeys(self._system_turn, declared.system_turn)
+            self._template = replace(self._template, system_turn=dict.fromkeys((False, True), declared.system_turn))
         processor = self._engine.renderer.mm_processor  # a model that reads no pictures has none
+        most = processor.info.allowed_mm_limits.get("image", 0) if processor is not None else 0
+        date = (f"{DAY:%d %b %Y} as today's date", "its chat template would write another one each day")
         self._abilities = declared.over(
             Abilities(
-                pictures=processor is not None and processor.info.allowed_mm_limits.get("image", 0) > 0,
+                pictures=most > 0,
                 schema=True,
                 likelihoods=True,
-                system_turn=self._system_turn[False],
+                system_turn=self._template.system_turn[False],
                 context_tokens=self._engine.model_config.max_model_len,
+                most_pictures=most or None,
+                adapted=(date,) if self._template.dated else (),
             )
         )
 
@@ -170,19 +174,21 @@ class VllmModel:
                 await asyncio.wait({work}, timeout=ABORT_S)
 
     async def _generate(self, request: Request) -> Completion:
-        if self._abilities is not None and not self._abilities.pictures:
-            request = pictures_in_words(request)
+        able, template = self._abilities, self._template
+        assert able is not None
+        assert template is not None
+        request = pictures_in_words(request, able.most_pictures if able.pictures else 0)
         try:
             pictures = await asyncio.to_thread(open_pictures, request)
         except OSError as error:
             return refused(request, str(error))
         renderer = self._engine.renderer
-        laid_out = turns(request, pictures, self._system_turn[bool(pictures)])
+        laid_out = turns(request, pictures, template.system_turn[bool(pictures)])
         messages = without_special_tokens(laid_out, renderer.get_tokenizer())
         for _ in range(2):
             # Of any length: vLLM's limit would count a picture as one token and end there.
             tokenization = replace(renderer.default_chat_tok_params, max_total_tokens=None)
-            _, (prompt,) = await renderer.render_chat_async([messages], template_parameters(), tokenization)
+            _, (prompt,) = await renderer.render_chat_async([messages], template.parameters, tokenization)
             unfit = too_long(request, len(prompt["prompt_token_ids"]), self._engine.model_config.max_model_len)
             if unfit is not None:
                 return unfit

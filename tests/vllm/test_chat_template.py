@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from actors.backends.vllm_chat import system_turns
+from actors.backends.vllm_chat import Template, find_template
 from tests.vllm.conftest import CONTEXT_TOKENS
 
 pytestmark = pytest.mark.vllm
 
 
-async def taken_by(folder: Path, chat_template: str | None) -> dict[bool, bool]:
-    """By the renderer of a model with this template: the answers without pictures (False) and beside them (True)."""
+async def taken_by(folder: Path, chat_template: str | None) -> Mapping[bool, bool]:
+    """Whether a model with this template takes a system turn, without pictures (False) and with pictures (True)."""
+    return (await found(folder, chat_template)).system_turn
+
+
+async def found(folder: Path, chat_template: str | None) -> Template:
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.renderers import renderer_from_config
 
@@ -23,7 +28,7 @@ async def taken_by(folder: Path, chat_template: str | None) -> dict[bool, bool]:
     arguments = AsyncEngineArgs(model=model, max_model_len=CONTEXT_TOKENS, dtype="float32")
     renderer = renderer_from_config(arguments.create_engine_config())
     try:
-        return await system_turns(renderer)
+        return await find_template(renderer)
     finally:
         renderer.shutdown()
 
@@ -53,3 +58,31 @@ async def test_a_template_that_leaves_out_system_turns_gets_none(tiny_model: Pat
 async def test_a_model_without_a_template_cannot_chat(tiny_model: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="chat template"):
         await taken_by(tmp_path, None)
+
+
+OUTSIDE = Path("../shared/data/outside")
+DATED = """{%- if date_string is not defined %}{%- set date_string = strftime_now("%d %b %Y") %}{%- endif -%}
+Today: {{ date_string }}
+{%- for message in messages -%}{{ message.role }}: {{ message.content }}
+{% endfor -%}"""
+LISTS = """{%- for message in messages -%}{{ message.role }}:
+{%- set parts = message['content'] -%}
+{%- for part in parts -%}{%- if part.type == 'text' -%}{{ part.text }}{%- endif -%}
+{%- endfor -%}{%- endfor -%}"""
+
+
+def template(name: str, own: str) -> list[str]:
+    path = OUTSIDE / f"template_{name}.jinja"
+    return [own, *([path.read_text(encoding="utf-8")] if path.exists() else [])]
+
+
+@pytest.mark.parametrize("text", template("todays_date", DATED))
+async def test_a_template_with_todays_date_gets_a_fixed_one(text: str, tiny_model: Path, tmp_path: Path) -> None:
+    assert (await found(tmp_path, text)).dated
+
+
+@pytest.mark.parametrize("text", template("lists_only", LISTS))
+async def test_a_template_that_takes_lists_only_gets_lists(text: str, tiny_model: Path, tmp_path: Path) -> None:
+    applied = await found(tmp_path, text)
+    assert not applied.dated
+    assert applied.system_turn[False]

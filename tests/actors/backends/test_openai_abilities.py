@@ -124,15 +124,6 @@ def test_the_probe_asks_for_all_that_a_form_may_demand() -> None:
     assert set().union(*(demands(json.loads(schema(form))) for form in forms)) <= demands(SCHEMA)
 
 
-async def test_a_server_error_that_says_pictures_are_not_supported_is_an_answer() -> None:
-    llama_cpp = Endpoint(pictures=refused("image input is not supported - hint: you may need the mmproj", 500))
-    assert not (await found(llama_cpp)).pictures
-
-
-async def test_an_endpoint_for_which_the_smallest_picture_is_too_much_reads_none() -> None:
-    assert not (await found(Endpoint(pictures=refused("Request Entity Too Large", 413)))).pictures
-
-
 async def test_pictures_that_are_refused_for_another_reason_become_captions_with_that_reason() -> None:
     little = await found(Endpoint(pictures=refused("out of memory", 500)))
     assert not little.pictures
@@ -142,10 +133,6 @@ async def test_pictures_that_are_refused_for_another_reason_become_captions_with
 async def test_a_model_that_thinks_first_is_given_the_tokens_to_come_to_an_answer() -> None:
     abilities = await found(Endpoint(thinks=True))
     assert (abilities.schema, abilities.likelihoods) == (True, True)
-
-
-async def test_a_template_without_a_system_turn_is_found_out() -> None:
-    assert not (await found(Endpoint(system_turn=False))).system_turn
 
 
 async def test_a_seed_that_is_taken_out_of_requests_makes_replies_differ() -> None:

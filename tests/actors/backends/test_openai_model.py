@@ -460,17 +460,6 @@ TOO_LONG = {
         },
         (3000, 2038),
     ),
-    "vLLM, not counted to the end": (
-        {
-            "message": "This model's maximum context length is 2048 tokens. However, your prompt contains 90000 "
-            "characters (more than 8000 characters, which is the upper bound for 2000 input tokens)."
-        },
-        (90000, 7990),
-    ),
-    "vLLM's engine": (
-        {"message": "The decoder prompt (length 3100) is longer than the maximum model length of 2048. Make sure"},
-        (3100, 2038),
-    ),
     "llama.cpp": (
         {
             "message": "the request exceeds the available context size. try increasing the context size",
@@ -485,18 +474,6 @@ TOO_LONG = {
         (131168, 131062),
     ),
     "DashScope": ({"message": "Range of input length should be [1, 30720]"}, (0, 30710)),
-    "Gemini": (
-        {"message": "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."},
-        (1200293, 1048566),
-    ),
-    "Gemini, not counted": (
-        {"message": "The input token count exceeds the maximum number of tokens allowed 30720."},
-        (0, 30710),
-    ),
-    "xAI": (
-        {"message": "This model's maximum prompt length is 131072 but the request contains 136973 tokens."},
-        (136973, 131062),
-    ),
     "TGI": (
         {
             "message": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 1512. Given: 1510 "
@@ -504,12 +481,7 @@ TOO_LONG = {
         },
         (1510, 1502),
     ),
-    "TGI, of the prompt alone": (
-        {"message": "Input validation error: `inputs` must have less than 1024 tokens. Given: 1872"},
-        (1872, 1014),
-    ),
     "Bedrock": ({"message": "Input is too long for requested model."}, (0, 0)),
-    "without numbers": ({"message": "input exceeds the context window"}, (0, 0)),
 }
 
 
