@@ -37,7 +37,6 @@ def write_run_report(
     shown: str,
     drawn: Sequence[Path],
     limit_turns: int = LIMIT_TURNS,
-    facts: Sequence[tuple[str, str]] = (),
 ) -> Path:
     """Writes the report of a run from its records and traces. Every message is shown as text.
 
@@ -45,11 +44,10 @@ def write_run_report(
         metric: the name of the data set's utility.
         shown: the method whose discussions are listed at first.
         limit_turns: most turns that are embedded; the page names what is left out.
-        facts: further lines of the summary, each a name and a value.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
     sections = (
-        ("Summary", _run_summary(metrics, embedded, facts)),
+        ("Summary", _run_summary(metrics, embedded)),
         ("Results", _run_results(run, metrics, metric)),
         ("Figures", html_page.figures(drawn)),
         ("Discussions", _discussions(embedded, metric, shown)),
@@ -58,7 +56,7 @@ def write_run_report(
     return html_page.write(run.report, f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS)
 
 
-def _run_summary(metrics: Metrics, embedded: Embedded, facts: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _run_summary(metrics: Metrics, embedded: Embedded) -> Iterator[str]:
     yield from html_page.paragraphs(model_notes(metrics["model"]), "note")
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
@@ -67,7 +65,6 @@ def _run_summary(metrics: Metrics, embedded: Embedded, facts: Sequence[tuple[str
         ("Questions", f"{metrics['questions']:,}"),
         ("Methods", ", ".join(metrics["methods"])),
         *([("Attack", ", ".join(attacks))] if attacks else []),
-        *facts,
     ]
     yield from html_page.facts(pairs)
 

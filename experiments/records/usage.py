@@ -133,11 +133,9 @@ class UsageLog:
             yield
         # Also for Ctrl-C and cancellation: those tokens were used too.
         except BaseException:
-            try:
+            # Raising here would hide the error that ended the phase.
+            with suppress(UserError):
                 append()
-            except UserError as error:
-                # Raising here would hide the error that ended the phase.
-                log.warning("the usage of %s is lost: %s", name, error)
             raise
         else:
             append()

@@ -9,7 +9,6 @@ from experiments.analysis import judged, summary
 from experiments.analysis.reports import write_run_report
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
-from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import compared_pairs
 from experiments.records import usage
@@ -64,15 +63,5 @@ def conclude(
         drawn = draw_run(folder, metrics, about.metric, timed(config), at_once=1 if trial else cores())
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
-    facts = _searched(config.retrieval) if plan.has_library else []
-    write_run_report(folder, metrics, about.metric, about.methods[-1], drawn, facts=facts)
+    write_run_report(folder, metrics, about.metric, about.methods[-1], drawn)
     return metrics, used, summary.inconclusive(metrics)
-
-
-def _searched(retrieval: RetrievalSettings) -> list[tuple[str, str]]:
-    """Lines of the report's summary on the knowledge graph and the captions, for a run of systems that search."""
-    by_rules = "the data set's own, or read off the sources by rules, without a model"
-    return [
-        ("Knowledge graph", "extracted by the run's model" if retrieval.graph == "model" else by_rules),
-        *([("Captions", "written by the run's model")] if retrieval.captions == "model" else []),
-    ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, contextmanager
 
 from actors.messages import Message, Turn
 from experiments.records.failures import Breaker
@@ -38,14 +37,6 @@ class CountedTeam:
         self._team.close(discussion)
 
 
-@dataclass
-class _Queue:
-    """Slots in use by one kind of discussion, and those that wait for one."""
-
-    used: int = 0
-    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
-
-
 class Slots:
     """Limits discussions to a number at once, and gives those of learners precedence.
 
@@ -54,9 +45,10 @@ class Slots:
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._reserved = 0
-        self._learning, self._others = _Queue(), _Queue()
+        self._most, self._reserved = most, 0
+        # By whether they are of a learner; learners come first.
+        self._used = {True: 0, False: 0}
+        self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}
 
     @contextmanager
     def reserved(self, slots: int) -> Iterator[None]:
@@ -71,43 +63,27 @@ class Slots:
     @asynccontextmanager
     async def slot(self, *, learning: bool) -> AsyncIterator[None]:
         """Waits for a slot, first come, first served, and holds it while the block runs."""
-        queue = self._learning if learning else self._others
-        await self._acquire(queue)
-        try:
-            yield
-        finally:
-            queue.used -= 1
-            self._wake()
-
-    def _is_free(self, queue: _Queue) -> bool:
-        if self._learning.used + self._others.used >= self._most:
-            return False
-        return queue is self._learning or (
-            not self._learning.waiting and self._others.used < self._most - self._reserved
-        )
-
-    async def _acquire(self, queue: _Queue) -> None:
-        if not queue.waiting and self._is_free(queue):
-            queue.used += 1
-            return
         turn = asyncio.get_running_loop().create_future()
-        queue.waiting.append(turn)
+        self._waiting[learning].append(turn)
+        self._wake()
         try:
             await turn
-        except asyncio.CancelledError:
-            if turn.cancelled():
-                with suppress(ValueError):  # `_wake` may have passed it by already
-                    queue.waiting.remove(turn)
-            else:
-                queue.used -= 1  # it got a slot in the same moment
-            self._wake()  # others may have waited behind it
-            raise
+            yield
+        finally:
+            # A cancelled task may have got its slot in the same moment.
+            self._used[learning] -= turn.done() and not turn.cancelled()
+            self._wake()
 
     def _wake(self) -> None:
         """Gives free slots to those that wait."""
-        for queue in (self._learning, self._others):
-            while queue.waiting and self._is_free(queue):
-                turn = queue.waiting.popleft()
+        for learning, waiting in self._waiting.items():
+            most = self._most if learning else self._most - self._reserved
+            while waiting and (waiting[0].done() or self._is_free(learning, most)):
+                turn = waiting.popleft()
                 if not turn.done():  # a cancelled one takes none
-                    queue.used += 1
+                    self._used[learning] += 1
                     turn.set_result(None)
+
+    def _is_free(self, learning: bool, most: int) -> bool:
+        preceded = not learning and self._waiting[True]
+        return not preceded and sum(self._used.values()) < self._most and self._used[learning] < most

@@ -46,29 +46,21 @@ def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
 
 def _snapshots(run: RunFolder) -> tuple[list[list[LearningStep]], dict[str, list[Bools]]]:
     """Returns the steps to show by stage, and the edges [kind][stage] that existed at its start or before."""
-    # Two passes over the file instead of a list: a record holds whole matrices, and only a few are shown.
-    counts: dict[int, int] = {}
+    steps: dict[int, list[LearningStep]] = {}
     for step in run.learning():
-        counts[step.stage] = counts.get(step.stage, 0) + 1
-    moments = {
-        # A set, because a stage shorter than MOMENTS would show one step twice.
-        stage: {round(moment * (count - 1) / (MOMENTS - 1)) for moment in range(MOMENTS)}
-        for stage, count in counts.items()
-    }
-    chosen: dict[int, list[LearningStep]] = {stage: [] for stage in counts}
-    seen = dict.fromkeys(counts, 0)
+        steps.setdefault(step.stage, []).append(step)
     existed: dict[str, list[Bools]] = {}
-    for step in run.learning():
+    chosen = []
+    for of_stage in steps.values():
+        # A set, because a stage shorter than MOMENTS would show one step twice.
+        moments = {round(moment * (len(of_stage) - 1) / (MOMENTS - 1)) for moment in range(MOMENTS)}
+        chosen.append([of_stage[moment] for moment in sorted(moments)])
         # Only a stage's first record adds edges; later ones can only lose them.
-        if not seen[step.stage]:
-            for kind in step.probabilities:
-                before = existed.setdefault(kind, [])
-                # Edges of earlier stages stay in, so that one pruned there still counts as pruned here.
-                before.append(np.isfinite(_matrix(step, kind)) | (before[-1] if before else False))
-        if seen[step.stage] in moments[step.stage]:
-            chosen[step.stage].append(step)
-        seen[step.stage] += 1
-    return list(chosen.values()), existed
+        for kind in of_stage[0].probabilities:
+            before = existed.setdefault(kind, [])
+            # Edges of earlier stages stay in, so that one pruned there still counts as pruned here.
+            before.append(np.isfinite(_matrix(of_stage[0], kind)) | (before[-1] if before else False))
+    return chosen, existed
 
 
 def _matrix(step: LearningStep, kind: str) -> Floats:
