@@ -79,18 +79,18 @@ def pieces(path: Path, size: int) -> Iterator[bytes]:
             size -= len(piece)
 
 
-def lines(path: Path, after: int = 0) -> Iterator[bytes]:
-    """The complete lines after the first `after` bytes, each with its newline.
+def lines(path: Path) -> Iterator[bytes]:
+    """The complete lines, each with its newline.
 
     Raises UserError for a line that is longer than any record, and like `content`.
     """
-    return (line for _, line in placed(path, after))
+    return (line for _, line in placed(path))
 
 
-def placed(path: Path, after: int = 0) -> Iterator[tuple[int, bytes]]:
+def placed(path: Path) -> Iterator[tuple[int, bytes]]:
     """The complete lines, each with the byte of the content at which it begins."""
     with content(path) as file:
-        offset = file.seek(after)
+        offset = 0
         while line := file.readline(LINE_BYTES):  # bytes: a half-written last line may end inside a character
             if not line.endswith(b"\n"):
                 if len(line) == LINE_BYTES:

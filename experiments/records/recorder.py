@@ -26,13 +26,12 @@ import json
 import logging
 import os
 import re
-from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from io import FileIO
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
@@ -345,24 +344,9 @@ class LearningRecorder(_Writer):
         # All of them before any is cut: a refused folder stays as it is.
         self._sizes = {name: sizes.get(name, 0) for name in names}
         self._hashes = {name: self._hash_of(name, self._sizes[name], digests.get(name)) for name in names}
-        if self.checkpoint:
-            self._check_last_step(self.checkpoint)
         for name in names:
             # Discussions after the checkpoint are held again, with the same seeds.
             jsonl.cut_to(self.run.path / name, self._sizes[name])
-
-    def _check_last_step(self, checkpoint: Checkpoint) -> None:
-        """Raises UserError unless the records that a checkpoint vouches for end with its own step."""
-        path, size = self.run.path / LEARNING, checkpoint.sizes.get(LEARNING, 0)
-        kept = takewhile(lambda found: found[0] < size, jsonl.placed(path))
-        step = None
-        for number, (offset, line) in deque(enumerate(kept, 1), maxlen=1):  # the last one
-            step = jsonl.decoded(path, number, line[: size - offset], LearningStep.decode, DAMAGED)
-        if step is None or (step.stage, step.step) != (checkpoint.stage, checkpoint.step):
-            raise UserError(
-                f"{path} does not end with the step of {self.run.topology}; restore them from a copy, or delete "
-                "the second to learn again from the start"
-            )
 
     def _hash_of(self, name: str, size: int, digest: str | None) -> hashlib.blake2b:
         """Hashes the first `size` bytes of a file. Raises UserError unless they have the checkpoint's hash."""

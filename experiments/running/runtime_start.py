@@ -5,44 +5,34 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 
 from actors.runtime.cluster import Cluster
 from actors.runtime.head import JOIN_S
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import Runtime
-from actors.settings import RaySettings
 from actors.signals import handlers_kept
 from experiments.config.config import Config
 from experiments.records.progress import PLAIN_EVERY_S, Progress
 
 
-def runtime_started(config: Config, progress: Progress) -> AbstractContextManager[Runtime]:
-    """The runtime of a run's agents, models and learners, for a block."""
-    if config.runtime == "ray":
-        return cluster_started(config.ray, progress)
-    return Inline()
-
-
 @contextmanager
-def sweep_runtime_started(config: Config, progress: Progress) -> Iterator[Runtime]:
-    """The same for a sweep, whose trials are Ray's processes wherever their agents are."""
-    with cluster_started(config.ray, progress) as cluster:
-        if config.runtime == "ray":
-            yield cluster
-        else:
-            with Inline() as inline:
-                yield inline
+def runtime_started(config: Config, progress: Progress, trials: bool = False) -> Iterator[Runtime]:
+    """The runtime of agents, models and learners for a block; afterwards signals are handled as before.
 
-
-@contextmanager
-def cluster_started(settings: RaySettings, progress: Progress) -> Iterator[Cluster]:
-    """A cluster for the block, which ends with it; afterwards signals are handled as before."""
-    where = "on this machine" if settings.address is None else f"at {settings.address}, {JOIN_S:g} s at most"
-    bar = progress.phase("starting Ray" if settings.address is None else "joining Ray", total=1, note=where)
-    with handlers_kept(), Cluster(settings) as cluster:
-        bar.advance()
-        yield cluster
+    trials: of a sweep, which are Ray's processes wherever their agents are.
+    """
+    with ExitStack() as started:
+        if config.runtime == "ray" or trials:
+            address = config.ray.address
+            where = "on this machine" if address is None else f"at {address}, {JOIN_S:g} s at most"
+            bar = progress.phase("starting Ray" if address is None else "joining Ray", total=1, note=where)
+            started.enter_context(handlers_kept())
+            runtime: Runtime = started.enter_context(Cluster(config.ray))
+            bar.advance()
+        if config.runtime != "ray":
+            runtime = started.enter_context(Inline())
+        yield runtime
 
 
 async def wait(runtime: Runtime, progress: Progress) -> None:

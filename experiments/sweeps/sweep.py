@@ -169,7 +169,7 @@ class _Sweep:
         with Progress() as progress:
             progress.print(references.resumption_line(config, self.folder))
             self._prepare(left, progress)
-            with _loop_in_thread() as loop, runtime_start.sweep_runtime_started(config, progress) as runtime:
+            with _loop_in_thread() as loop, runtime_start.runtime_started(config, progress, trials=True) as runtime:
                 trials, bar = groups(left), None
                 for group in trials:
                     plan, cache = group[0].plan, inputs.open_cache(config)

@@ -60,7 +60,7 @@ class InTurn:
 
 
 @contextlib.contextmanager
-def _inline(config: Any, progress: Any) -> Iterator[Inline]:
+def _inline(config: Any, progress: Any, trials: bool) -> Iterator[Inline]:
     with Inline() as runtime:
         yield runtime
 
@@ -77,7 +77,7 @@ def main(*words: str) -> tuple[int, str, str]:
     )
     with (
         mock.patch.object(tuning, "tune", tune),
-        mock.patch.object(runtime_start, "sweep_runtime_started", _inline),
+        mock.patch.object(runtime_start, "runtime_started", _inline),
         mock.patch.object(sweep_results, "draw_sweep", return_value=[]),
         mock.patch.object(sweep, "OUTLIVE_S", 0.2),
     ):

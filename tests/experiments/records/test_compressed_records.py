@@ -75,7 +75,6 @@ def test_a_compressed_file_is_read_as_before_and_by_gzip(path: Path) -> None:
     assert names(path) == ["traces.jsonl.gz"]
     assert gzip.decompress(jsonl.compressed(path).read_bytes()) == b"".join(LINES)
     assert list(jsonl.lines(path)) == LINES
-    assert list(jsonl.lines(path, len(LINES[0]))) == LINES[1:]
     assert jsonl.files(path.parent, "tra*.jsonl") == [path]
     with jsonl.seekable(path) as file:
         for offset, line in reversed(list(jsonl.placed(path))):

@@ -225,26 +225,6 @@ def test_a_cache_on_a_full_disk_is_noticed_before_anything_starts(
     assert f"0 MB are free in {tmp_path / 'cache'}" in refused(capsys, *words, "wandb.mode=disabled")
 
 
-@pytest.mark.parametrize("runtime", [pytest.param("ray", marks=pytest.mark.ray), "inline"])
-def test_figures_that_cannot_be_drawn_are_noticed_before_an_agent_is_asked(
-    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from matplotlib.figure import Figure
-
-    def lost(*_: object, **__: object) -> None:
-        raise ValueError("Failed to find font DejaVu Sans")
-
-    async def never(*_: object) -> None:
-        raise AssertionError("agents are asked")
-
-    monkeypatch.setattr(Figure, "savefig", lost)
-    monkeypatch.setattr("experiments.running.discussion_job.DiscussionJob._discuss", never)
-    words = ["experiment=mmqa_prune", f"output={tmp_path / 'runs'}", "data.limit=1", "wandb.mode=disabled"]
-    error = refused(capsys, *words, f"runtime={runtime}")
-    assert "figures cannot be drawn (ValueError: Failed to find font DejaVu Sans)" in error
-    assert not list(tmp_path.glob("runs/*-mmqa_prune"))
-
-
 def test_too_little_memory_or_disk_is_noticed_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

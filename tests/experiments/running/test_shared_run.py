@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 
 from actors.errors import UserError
+from actors.messages import Message, Status, Turn
 from experiments.analysis.run_table import run_table
+from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.saved import save
 from experiments.evidence.evidence import Evidence
@@ -167,37 +170,57 @@ def test_effects_that_lacks_steps_or_has_learned_from_its_own_is_told_what_to_do
     assert raised.group_contains(UserError, match="effects cannot go on learning")
 
 
+class Parting(Team):
+    async def part(self) -> None:
+        pass
+
+
+class Broken(Parting):
+    """A team that fails in one method."""
+
+    async def ask(self, turn: Turn) -> Message:
+        message = await super().ask(turn)
+        return replace(message, status=Status.FAILED, error="down") if turn.discussion.startswith("full/") else message
+
+
+async def reported(output: Path, folder: RunFolder, config: Config, team: type[Parting], most: int) -> list[Report]:
+    """The reports of a trial, which is stopped after so many."""
+    dataset = open_dataset(plan_of(config), output / "cache")
+    evidence = Evidence(open_store(config.retrieval, dataset, output / "cache"), config.retrieval)
+    opened: Any = SimpleNamespace(
+        shared=SimpleNamespace(agents=SimpleNamespace(team=lambda id: team(config))),
+        judge=None,
+        data=SimpleNamespace(of=lambda plan: (dataset, evidence)),
+    )
+    reports: list[Report] = []
+    trial = run_trial(folder.path, opened, each_step=True)
+    async for report in trial:
+        reports.append(report)
+        if len(reports) == most:
+            break
+    await trial.aclose()  # type: ignore[attr-defined]
+    return reports
+
+
+def test_a_trial_in_which_a_method_failed_is_no_result_until_it_is_asked_again(output: Path) -> None:
+    config = load([*SMALL, "methods=[single,full]", f"output={output}"])
+    folder = RunFolder.create(output, "broken")
+    save(config, folder.config)
+    [report] = asyncio.run(reported(output, folder, config, Broken, 99))
+    assert report.failed.startswith("full: ")
+    assert not report.finished
+    [report] = asyncio.run(reported(output, folder, config, Parting, 99))
+    assert report.finished
+
+
 @pytest.mark.parametrize("stopped_after", [0, 3])
 def test_a_trial_counts_each_step_once_also_when_it_is_resumed(output: Path, stopped_after: int) -> None:
     config = load([*SMALL, *BOTH, f"output={output}"])
     folder = RunFolder.create(output, "trial")
     save(config, folder.config)
-    dataset = open_dataset(plan_of(config), output / "cache")
-    evidence = Evidence(open_store(config.retrieval, dataset, output / "cache"), config.retrieval)
-
-    class Parting(Team):
-        async def part(self) -> None:
-            pass
-
-    opened: Any = SimpleNamespace(
-        shared=SimpleNamespace(agents=SimpleNamespace(team=lambda id: Parting(config))),
-        judge=None,
-        data=SimpleNamespace(of=lambda plan: (dataset, evidence)),
-    )
-
-    async def reported(most: int) -> list[Report]:
-        reports: list[Report] = []
-        trial = run_trial(folder.path, opened, each_step=True)
-        async for report in trial:
-            reports.append(report)
-            if len(reports) == most:
-                break
-        await trial.aclose()  # type: ignore[attr-defined]
-        return reports
-
-    steps = [report.steps for report in asyncio.run(reported(stopped_after))] if stopped_after else []
-    reports = asyncio.run(reported(99))
-    assert [*steps, *(report.steps for report in reports)] == [1, 2, 3, 4, 4]
+    first = asyncio.run(reported(output, folder, config, Parting, stopped_after)) if stopped_after else []
+    reports = asyncio.run(reported(output, folder, config, Parting, 99))
+    assert [report.steps for report in (*first, *reports)] == [1, 2, 3, 4, 4]
     assert reports[-1].finished
     utilities = [step.terms["utility"] for step in folder.learned("m3prune").learning() if step.terms]
     assert reports[-1].utility == pytest.approx(sum(utilities) / 4)
