@@ -158,15 +158,11 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
 
 def _choice(value: str, choices: Sequence[str]) -> str:
     """Returns the one choice that the value names, by text, letter or both, with nothing behind it but a reason; or
-    "". Accents may be left out where that confuses no two choices."""
+    ""."""
     texts = _texts(tuple(choices))
     folded = _LEAD_IN.sub("", _folded(value), count=1).rstrip("✅✔☑️ ")
-    for plain in (lambda text: text, _unaccented):
-        known = [plain(text) for text in texts]
-        named = {i for i, text in enumerate(known) if text and _plain(plain(folded)) == text}
-        named |= {i for i in range(len(known)) if _is_named(plain(folded), i, known)}
-        if named:
-            break
+    named = {i for i, text in enumerate(texts) if text and _plain(folded) == text}
+    named |= {i for i in range(len(texts)) if _is_named(folded, i, texts)}
     return choices[named.pop()] if len({one_line(choices[i]) for i in named}) == 1 else ""
 
 
@@ -186,10 +182,6 @@ def _is_named(value: str, i: int, texts: Sequence[str]) -> bool:
 def _begins_with_one(value: str, choices: Sequence[str]) -> bool:
     texts = "|".join(re.escape(text) for text in _texts(tuple(choices)) if text)
     return re.match(rf"[(\[]?[a-z]\s?[(\[)\].,:;–—-]|(?:{texts})\b", _folded(value)) is not None
-
-
-def _unaccented(text: str) -> str:
-    return "".join(mark for mark in unicodedata.normalize("NFKD", text) if not unicodedata.combining(mark))
 
 
 @lru_cache(maxsize=256)

@@ -44,7 +44,6 @@ _SCALE = re.compile(
     r"[\s(,]{0,3}(?:/|(?:out )?of(?: a (?:possible|maximum))?|on a scale (?:of|from) 1\s?(?:to|[-–]))\s?"
     r"(?P<most>\d{1,4}|ten|hundred)(?:\.0)?(?![\w])\)?"
 )
-_COUNTED = re.compile(r" (?!(?:or|and|to)\b)[a-z][a-z -]{2,40}\.?")
 _NODE = re.compile(r"\A\s(?:node|type)\b")
 
 _MOST_NUMBERS = 999
@@ -224,7 +223,6 @@ def one_of(text: str, field: Field) -> str | None:
         if scale and scale["most"] != values[-1]:
             return None
         rest = rest[scale.end() :] if scale else rest
-        rest = "" if field.kind is not FieldKind.GRADE and _COUNTED.fullmatch(rest) else rest
     elif field.kind is FieldKind.TYPE:
         rest = _NODE.sub("", rest, count=1)
     if field.kind is FieldKind.TYPE and "(" in text:

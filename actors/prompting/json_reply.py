@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from actors.messages import FieldKind, Value
+from actors.messages import FieldKind
 from actors.prompting.form import Form, RawField, Twice
 from actors.prompting.line_reply import FINAL, Labels, fields_in_lines, untagged
 
@@ -34,7 +34,7 @@ def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple
     found: list[RawField] = []
     start, end = None, 0
     for begun, ended, value in _values(text):
-        inside = list(_of_value(value, names)) or _unnamed(value, form)
+        inside = list(_of_value(value, names))
         if inside:
             found += inside
             start, end = begun if start is None else start, ended
@@ -154,17 +154,3 @@ def _of_value(value: Any, names: Labels) -> Iterator[RawField]:
             for inner in value.values():
                 if isinstance(inner, dict | list):
                     yield from _of_value(inner, names)
-
-
-def _unnamed(value: Any, form: Form) -> list[RawField]:
-    """Takes a list without a name, or one object, for the triples or calls that a form asks for."""
-    if isinstance(value, dict) and len(value) == 1:
-        value = next(iter(value.values()))
-    field = next((field for field in form.fields if field.value in (Value.TRIPLE, Value.CALL)), None)
-    items = value if isinstance(value, list) else [value]
-    if field is None or not items:
-        return []
-    shapes = [
-        (isinstance(item, dict) and len(item) > 1) or (isinstance(item, list) and len(item) == 3) for item in items
-    ]
-    return [RawField(field, value=items)] if all(shapes) else []

@@ -1,6 +1,6 @@
 """Reads fields that may have many values: texts, triples, tool calls, and questions with their answers.
 
-A triple is read with bars or arrows between its parts, or as an object.
+A triple is read with bars between its parts, or as an object.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ ANSWER_LINE = re.compile(
 _QUESTION = re.compile(r".*[?？][\s*_`\"'”]*+")
 _CALL = re.compile(r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:[|:：–—]|->|→|\s-\s|\((?=.*\)$))\s*(.+?)\s*\)?", re.DOTALL)
 _LABEL = re.compile(r"(?:[*_]{0,2}triplet?s?(?:\s\d{1,2})?[*_]{0,2}\s?[:：]\s*)", re.IGNORECASE)
-_ARROW = re.compile(r"\s*(?:--?>|→|⟶|⇒|=>|➔|➜)\s*")
 _CITED = re.compile(
     r"\s*(?:\s[#←]\s.*|//\s.*|\s?[(\[](?:from|source|see|implied|inferred|as|based|stated|per|according|not|picture|passage|"
     r"evidence|\d)[^()\[\]]*[)\]]|\s?\[\d{1,2}(?:,\s?\d{1,2})*\])\s*[.;]?$",
@@ -118,7 +117,7 @@ def _item_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
                 if number and plain[0].islower() and not blank and field.value is Value.TEXT:
                     items[-1] += f" {plain}"
                     continue
-                if field.value is Value.TRIPLE and re.search(r"[|→]|->", plain):
+                if field.value is Value.TRIPLE and "|" in plain:
                     items.append(plain)  # meant as one, and read as a fault below
                     continue
                 break
@@ -227,8 +226,8 @@ def is_form(triple: Parts) -> bool:
 
 
 def looks_like_triple(line: str) -> bool:
-    """True for a line that could be nothing but a triple: three parts between bars or arrows."""
-    return bool(re.search(r"[|→]|->", line)) and _of_text(line.strip()) is not None
+    """True for a line that could be nothing but a triple: three parts between bars."""
+    return "|" in line and _of_text(line.strip()) is not None
 
 
 def _of_text(text: str) -> Parts | None:
@@ -237,7 +236,7 @@ def _of_text(text: str) -> Parts | None:
     inner = _bare(text.rstrip(" .;,"))
     if "|" in inner:
         return _checked(re.split(r"\s*\|\s*", inner.strip().strip("|")))
-    return _checked(_ARROW.split(inner)) if _ARROW.search(inner) else None
+    return None
 
 
 def _bare(text: str) -> str:

@@ -56,7 +56,6 @@ _ANOTHER_LETTER = re.compile(r"(?<!\w)(?:[b-h](?!\w)|a\W*$)", re.IGNORECASE)
 _BREAK = re.compile(r"<br\s?/?>|</?(?:p|div|li|ul|ol)>", re.IGNORECASE)
 # A letter in angle brackets at the end of its line is a choice's, and begins no emphasis.
 _EMPHASIS = re.compile(r"(?!(?-i:<[BIU]>)[^\S\n]{0,8}$)</?(?:b|i|em|strong|u|code)>", re.IGNORECASE | re.MULTILINE)
-_LATEX_EMPHASIS = re.compile(r"\\{1,2}text(?:bf|it)\{([^{}\n]{1,40})\}")
 _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
 # A sentence ends after a word of three letters or more, a number or a bracket (`Dr. No` goes on), where one begins.
 _SENTENCE_ENDS = re.compile(
@@ -147,7 +146,7 @@ def spoken(text: str, is_field: Callable[[str], object]) -> str:
         text = _own_turn(text, is_field)
     if "<" in text:
         text = _EMPHASIS.sub("", _BREAK.sub("\n", text))
-    text = _LINK.sub(r"\1", _CITATION.sub("", _LATEX_EMPHASIS.sub(r"\1", text)))
+    text = _LINK.sub(r"\1", _CITATION.sub("", text))
     return "\n".join(line for line in text.split("\n") if not _FENCE.fullmatch(line)).strip()
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Value
+from actors.messages import Field, Value
 from actors.prompting.answer_value import stated_answer
 from actors.prompting.field_values import one_of, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField
-from actors.prompting.list_values import ANSWER_LINE, looks_like_triple
 from actors.prompting.not_known import is_unknown
 from actors.prompting.reply_text import BOXED, BULLET, chatter, ends_a_value, is_offer, may_follow
 from actors.prompting.safe_text import one_line
@@ -48,9 +47,6 @@ def unlabelled_fields(text: str, form: Form, missing: Sequence[Field]) -> list[R
         return found
     if len(form.fields) == 1 and form.fields[0].optional and len(lines) == 1 and _NOTHING.fullmatch(lines[0].strip()):
         return [RawField(form.fields[0], ("none",))]
-    listed = next((field for field in missing if field.many), None)
-    if listed and (found := _list(lines, listed)):
-        return found
     required = [field for field in missing if not field.optional]
     left = required or (list(missing) if len(form.fields) == 1 else [])
     if len(left) != 1 or left[0].value is Value.ANSWER or left[0].many:
@@ -82,27 +78,6 @@ def _sole(lines: Sequence[str], field: Field) -> list[RawField]:
         raw = RawField(field, (lines[0],))
         return [] if isinstance(read_values(raw), FieldFault) else [raw]
     return []
-
-
-def _list(lines: Sequence[str], field: Field) -> list[RawField]:
-    """Takes a list's items, where only comments surround them."""
-    if field.value is Value.PAIR and any(map(ANSWER_LINE.match, lines)):
-        return []
-    if field.value is Value.TRIPLE:
-        items = [line for line in lines if looks_like_triple(line)]
-    elif field.value is Value.CALL:
-        items = [line for line in lines if not isinstance(read_values(RawField(field, (line,))), FieldFault | None)]
-    else:
-        items = [line for line in lines if BULLET.match(line)]
-        if not items and field.kind is FieldKind.SUB_QUESTION:
-            items = [line for line in lines if line.rstrip().endswith("?")]
-    others = [line for line in lines if line not in items and not chatter(line)]
-    comments = [line for line in others if line.strip().startswith(("#", "```", "---")) or line.rstrip()[-1] in ":：!"]
-    # Under several headings, some of the items may be rejected ones.
-    headings = [line for line in lines if line.rstrip().endswith((":", "："))]
-    if not items or len(headings) > 1 or len(comments) < len(others):
-        return []
-    return [RawField(field, (item,)) for item in items]
 
 
 def _answer(text: str, field: Field, form: Form) -> list[RawField]:

@@ -14,7 +14,7 @@ import pytest
 from actors.messages import FieldKind
 from actors.prompting.form import Form
 from actors.prompting.reply import read
-from tests.actors.prompting.corpus_report import CORPUS, ORIGINS, Case, cases
+from tests.actors.prompting.corpus_report import CORPUS, Case, cases
 from tests.actors.prompting.forms import FORMS
 
 
@@ -34,11 +34,11 @@ def test_no_reply_is_read_wrongly() -> None:
     assert [case.place for outcome, case in outcomes() if outcome == "wrong"] == []
 
 
-@pytest.mark.parametrize("origin", ORIGINS)
-def test_of_what_a_person_reads_at_least_9_in_10_are_read_at_first(origin: str) -> None:
+@pytest.mark.parametrize(("origin", "most"), [("real", 0.05), ("imitated", 0.15)])
+def test_of_what_a_person_reads_few_are_asked_again(origin: str, most: float) -> None:
     readable = [(outcome, c) for outcome, c in outcomes() if c.origin == origin and c.expected is not None]
     asked_again = [case.place for outcome, case in readable if outcome == "asked again"]
-    assert len(asked_again) <= 0.1 * len(readable), asked_again
+    assert len(asked_again) <= most * len(readable), asked_again
 
 
 # Replies met outside, where they are at hand, and neighbours of each of their kinds.

@@ -165,8 +165,6 @@ STYLES: dict[str, Style] = {
     "think block": lambda r: f"<think>\nIt may be none.\n{lines(r[:1])} or not\n</think>\n\n{lines(r)}",
     "farewell": lambda r: f"{lines(r)}\n\nLet me know if you need anything else!",
     "rule and sources": lambda r: f"{lines(r)}\n\n---\nSources: the passages alone.",
-    "triples with arrows": triples_as("{} -> {} -> {}"),
-    "triples with long arrows": triples_as("{} → {} → {}"),
     "triples as objects": triples_as('{{"head": "{}", "relation": "{}", "tail": "{}"}}'),
 }
 CHOICES = ("Tarn Hollow", "Salt Quay", "neither of them")
