@@ -18,9 +18,9 @@ from actors.prompting.reply_text import (
     NOTHING,
     OTHER_LABEL,
     PLACEHOLDER,
-    chatter,
     decoded,
     ends_a_value,
+    is_offer,
     uncited,
     undecorated,
     unwrapped,
@@ -40,6 +40,7 @@ _SENTENCE = re.compile(
     r"(?!(?:One|Two|Three|Four|Five|Six|Seven|Eight|Nine|Ten)\b)(?=[A-Z][^.]*\s[a-z])"
 )
 _YES_OR_NO = re.compile(r"(?:yes|no)\s?[,.;:!?–—-]+\s*(?P<rest>\w.*)", re.IGNORECASE)
+_REMARK = re.compile(r"\s[–—-]\s(?P<rest>(?:[a-z]\S*|I)\s.*)|;\s(?P<clause>[a-z]\S*(?:\s\S+){2,})$")
 _SIGNED = re.compile(r"(?P<sign>[-−–+])\s?(?=\.?\d)|(?=\.\d)")  # at the beginning of a number
 _POWERS = str.maketrans({power: f"^{i}" for i, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
 _LEAD_IN = re.compile(
@@ -76,7 +77,7 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
     # `Answer: Answer: - red` has its bullet after the second label.
     stated = stated if stated[:1].isdigit() or _SIGNED.match(stated) else BULLET.sub("", stated, count=1)
     first, rest = _first_words(stated)
-    if rest and not chatter(rest):
+    if rest and not is_offer(rest):
         return FieldFault(field, f"{quoted(stated)} has more than the answer")
     stated = undecorated(first)[0] if rest else stated
     return None if stated.lower() == field.name.lower() or not _has_content(stated) else (stated,)
@@ -91,7 +92,8 @@ def _first_words(stated: str) -> tuple[str, str]:
     # `No, No, Nanette` is a name.
     if clause and (re.search(r"\b[a-z]{4}|\bis\b", clause["rest"]) or _YES_OR_NO.match(f"{clause['rest']}. x")):
         return stated[: clause.start("rest")], clause["rest"]
-    return stated, ""
+    remark = _REMARK.search(stated)
+    return (stated[: remark.start()], remark["rest"] or remark["clause"]) if remark else (stated, "")
 
 
 def _has_content(value: str) -> bool:

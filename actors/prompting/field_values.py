@@ -44,6 +44,7 @@ _SCALE = re.compile(
     r"[\s(,]{0,3}(?:/|(?:out )?of(?: a (?:possible|maximum))?|on a scale (?:of|from) 1\s?(?:to|[-–]))\s?"
     r"(?P<most>\d{1,4}|ten|hundred)(?:\.0)?(?![\w])\)?"
 )
+_AFTER_SHARE = re.compile(r"\d\s?%?[^\w(]{0,8}[.;!?–—-]\s+(\w.*)")
 _NODE = re.compile(r"\A\s(?:node|type)\b")
 
 _MOST_NUMBERS = 999
@@ -187,6 +188,8 @@ def _own_lines(lines: Sequence[str], prose: bool) -> tuple[list[str], Sequence[s
 
 def lines_behind(raw: RawField) -> Sequence[str]:
     """Returns the lines that follow a value under its label, which may take it back; of a text or a list none do."""
+    if raw.lines and raw.field.value is Value.SHARE and (remark := _AFTER_SHARE.search(raw.lines[0])):
+        return (remark[1], *raw.lines[1:])
     if len(raw.lines) < 2 or raw.field.many or raw.field.kind in PROSE or raw.field.value is Value.NUMBERS:
         return raw.after
     if raw.field.value is Value.ANSWER:
