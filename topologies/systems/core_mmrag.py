@@ -23,7 +23,7 @@ from actors.messages import Field, FieldKind, Message, Source, Task, Value
 from topologies.library import PICTURES, query_of
 from topologies.method import system
 from topologies.systems.helpers import numbered, page, pictures_among, together
-from topologies.systems.session import Session, System, candidates, sources
+from topologies.systems.session import Session, System, input_lines, sources
 from topologies.topology import SINGLE_AGENT
 
 INTERNAL = "Answer from what you know and what the question itself shows. Nothing has been looked up."
@@ -54,7 +54,7 @@ class CoreMmrag(System):
         # A page as a line of the task: its title, and the numbers by which its sources are shown.
         numbers = [", ".join(f"[{seen.index(source) + 1}]" for source in part) for part in pages]
         lines = [f"{part[0].title}: {shown}" for part, shown in zip(pages, numbers, strict=True)]
-        task = Task(CHOOSE, (CHOSEN,), candidates(lines))
+        task = Task(CHOOSE, (CHOSEN,), input_lines(FieldKind.CANDIDATE, lines, numbered=True))
         choice = await session.ask(SINGLE_AGENT, evidence=seen, task=task)
         chosen = (*numbered(choice, FieldKind.SELECTED, pages), pages[0])[0]
         shown = together(own, chosen)

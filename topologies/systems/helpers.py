@@ -10,11 +10,12 @@ from typing import TypeVar
 from actors.messages import Field, FieldKind, Hit, Kind, Message, Modality, Question, Role, Source, Value, page_of
 from topologies.library import PICTURES, TopK, query_of
 from topologies.method import MethodContext
-from topologies.systems.session import Session, about, sources
+from topologies.systems.session import Session, about
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+")
 SIMILAR = "similar"  # agents' name for the search by the question's own picture
+FUSION_RANKS = 60.0  # the usual constant of reciprocal rank fusion (Cormack et al. 2009)
 # The agent of systems without retrieval has no role text, as in the papers and in the code of BDoG, CCoT and DDCoT.
 SOLO = Role("solo", Modality.BOTH, "")
 STEPS = Field(FieldKind.THOUGHT, "the steps that lead to the answer, one after another, as long as it takes")
@@ -32,12 +33,6 @@ async def in_view(session: Session, context: MethodContext) -> Question:
 def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
     """Returns the pictures of a group of sources, in its order."""
     return tuple(source for source in group if source.kind is Kind.IMAGE)
-
-
-async def query_pictures(session: Session, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
-    """Returns a question's own pictures, or else (MultimodalQA, WebQA) the k best for its words within the radius."""
-    own = pictures_among(own)
-    return own or sources(await session.search(query_of(session.question), k, kinds=PICTURES, radius=radius))
 
 
 def looked_up(
@@ -77,6 +72,18 @@ def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
         for source in group:
             kept.setdefault(source.id, source)
     return tuple(kept.values())
+
+
+def fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
+    """Takes the k best of several searches, by the sum of their reciprocal ranks."""
+    scores: dict[str, float] = {}
+    source_by_id: dict[str, Source] = {}
+    for hits in rankings:
+        for rank, hit in enumerate(hits):
+            scores[hit.source.id] = scores.get(hit.source.id, 0.0) + 1 / (FUSION_RANKS + rank)
+            source_by_id.setdefault(hit.source.id, hit.source)
+    # `sorted` is stable: equal sums stay in the order in which they were found.
+    return tuple(source_by_id[id] for id in sorted(scores, key=lambda id: -scores[id])[:k])
 
 
 def page(source: Source) -> str:

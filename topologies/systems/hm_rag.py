@@ -37,27 +37,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
-from actors.messages import (
-    Field,
-    FieldKind,
-    Hit,
-    InputLine,
-    Kind,
-    Message,
-    Modality,
-    Question,
-    Role,
-    Source,
-    Task,
-    Triple,
-)
+from actors.messages import Field, FieldKind, Hit, Kind, Message, Modality, Question, Role, Source, Task, Triple
 from topologies.answers import ballot, text_form
 from topologies.defences.majority import vote
 from topologies.library import PICTURES, query_of
 from topologies.method import Method, MethodContext, system
 from topologies.systems.helpers import together
 from topologies.systems.hm_rag_agreement import THRESHOLD, least_agreement
-from topologies.systems.session import Session, System, about, in_order, sources
+from topologies.systems.session import Session, System, about, in_order, input_lines, sources
 
 CAPTIONS = "captions"  # a second search of the vector agent
 VECTOR, GRAPH, WEB = BASES = ("vector", "graph", "web")
@@ -240,7 +227,7 @@ class HmRag(System):
         """Asks for S_v, S_g and S_w, of the agents that gave the answers; or takes an answer that it lacks."""
         # Without evidence, so that a summary adds nothing to the answer.
         texts = [str(message.answer) for message in answers]
-        tasks = [Task(SUMMARISE, SUMMARY, (InputLine(FieldKind.ANSWER, text, 1),)) for text in texts]
+        tasks = [Task(SUMMARISE, SUMMARY, input_lines(FieldKind.ANSWER, [text], numbered=True)) for text in texts]
         turns = zip(answers, tasks, strict=True)
         summaries = await gather(
             *(session.ask(message.agent, evidence=(), task=task, heard=(message,)) for message, task in turns)

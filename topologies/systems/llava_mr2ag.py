@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from actors.messages import Field, FieldKind, Hit, Message, Source, Task, Value
 from topologies.library import query_of
 from topologies.method import system
-from topologies.systems.helpers import page, pictures_among, query_pictures, sections, together
+from topologies.systems.helpers import page, pictures_among, sections, together
 from topologies.systems.session import Session, System
 from topologies.topology import SINGLE_AGENT
 
@@ -53,7 +53,7 @@ class LlavaMr2ag(System):
         # Only a plain "no" goes without retrieval; an unreadable reply does not.
         if needed.values(FieldKind.RETRIEVE) == ("no",):
             return await session.ask(SINGLE_AGENT, evidence=own)
-        pictures = await query_pictures(session, own, self.top_k.pictures, self.top_k.radius)
+        pictures = await session.pictures(own, self.top_k.pictures, self.top_k.radius)
         hits = await self._passages(session, own)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts: list[Message] = await asyncio.gather(

@@ -42,7 +42,7 @@ from topologies.answers import wording
 from topologies.method import system
 from topologies.systems.helpers import numbered, pictures_among
 from topologies.systems.mh_mmkg_paths import GraphPath, Order, PathSearch, same
-from topologies.systems.session import Session, System, about, candidates, given
+from topologies.systems.session import Session, System, about, input_lines
 
 PERCEIVER = Role(
     "perceiver", Modality.BOTH, "You put into words what pictures show, for colleagues who cannot see them."
@@ -180,7 +180,7 @@ class _Search:
         topics = self.topics or await self._nearest(directed)
         if not topics:
             return ()
-        task = Task(PICK, (PICKED,), candidates(topics))
+        task = Task(PICK, (PICKED,), input_lines(FieldKind.CANDIDATE, topics, numbered=True))
         picked = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
         if not (chosen := numbered(picked, PICKED.name, topics)):
             return ()
@@ -241,8 +241,9 @@ class _Search:
     async def _expanded(self, path: GraphPath, ahead: Sequence[Triple], advice: str) -> tuple[Triple, ...]:
         if not ahead:
             return ()
-        found = given(FieldKind.FOUND, self._findings(path))
-        task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), (*found, *candidates([stated(edge) for edge in ahead])))
+        found = input_lines(FieldKind.FOUND, self._findings(path))
+        edges = input_lines(FieldKind.CANDIDATE, map(stated, ahead), numbered=True)
+        task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), (*found, *edges))
         chosen = await self.session.ask(EXPANDER.name, question=self.question, task=task, heard=self.heard)
         return numbered(chosen, USEFUL.name, ahead)
 
@@ -285,7 +286,7 @@ class _Search:
         shown = (*self.question.evidence, *pictures)
         instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
         fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
-        task = Task(instruction, fields, given(FieldKind.FOUND, self._findings(path)))
+        task = Task(instruction, fields, input_lines(FieldKind.FOUND, self._findings(path)))
         return await self.session.ask(
             VALIDATOR.name, question=self.question, evidence=shown, task=task, heard=self.heard
         )

@@ -38,27 +38,13 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from actors.messages import (
-    Field,
-    FieldKind,
-    Hit,
-    InputLine,
-    Kind,
-    Message,
-    Modality,
-    Question,
-    Role,
-    SearchMode,
-    Source,
-    Status,
-    Task,
-    Value,
-)
+from actors.messages import Field, FieldKind, InputLine, Message, Modality, Question, Role, Source, Status, Task, Value
 from topologies.answers import wording
 from topologies.library import PICTURES
 from topologies.method import MethodContext, system
+from topologies.systems.helpers import fused, pictures_among
 from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed, root
-from topologies.systems.session import Session, System, about, given, sources
+from topologies.systems.session import Session, System, about, input_lines, sources
 
 PLANNER = Role(
     "graph_planner",
@@ -142,7 +128,6 @@ ENOUGH = Field(FieldKind.ENOUGH, "whether the question can be answered", ("yes",
 SEEK = Field(FieldKind.QUERY, "what to look for next", optional=True)
 
 MOST_NODES = 10  # of a plan
-FUSION_RANKS = 60.0  # the usual constant of reciprocal rank fusion (Cormack et al. 2009)
 UNREAD = 2  # planning steps in a row that cannot be read, each asked for twice, end the planning
 
 
@@ -164,7 +149,7 @@ class Mmapg(System):
 
     async def _by_plan(self, session: Session, bare: Question) -> Message:
         overall = await session.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
-        guide = given(FieldKind.SUB_QUESTION, overall.values(SUB_QUESTION.name))
+        guide = input_lines(FieldKind.SUB_QUESTION, overall.values(SUB_QUESTION.name))
         graph = [root(bare.text)]
         outcomes: dict[int, list[Message]] = {}
         unread = 0
@@ -281,18 +266,15 @@ class Mmapg(System):
         phrases = tuple(dict.fromkeys((*keywords, *titles)))
         # All searches are called for in a fixed order here, and awaited together below.
         in_texts = [session.search(text, self.top_k.texts, radius=self.top_k.radius, of=decomposed) for text in phrases]
-
-        def among_pictures(text: str, mode: SearchMode) -> Awaitable[tuple[Hit, ...]]:
-            k, radius = self.top_k.pictures, self.top_k.radius
-            return session.search(text, k, kinds=PICTURES, mode=mode, radius=radius, of=decomposed)
-
-        in_pictures = [among_pictures(text, "text") for text in phrases]
+        k, radius = self.top_k.pictures, self.top_k.radius
+        among_pictures = partial(session.search, k=k, kinds=PICTURES, radius=radius, of=decomposed)
+        in_pictures = [among_pictures(text, mode="text") for text in phrases]
         if looked_at:
             shown = descriptions if titles or descriptions else (instruction,)
-            in_pictures += [among_pictures(text, "vector") for text in shown]
+            in_pictures += [among_pictures(text, mode="vector") for text in shown]
         edges = session.graph(keywords, self.top_k.texts, of=decomposed)
         texts, pictures, triples = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
-        candidates = [*_fused(texts, self.top_k.texts), *_fused(pictures, self.top_k.pictures)]
+        candidates = [*fused(texts, self.top_k.texts), *fused(pictures, self.top_k.pictures)]
         return candidates, tuple(f"{edge.head} | {edge.relation} | {edge.tail}" for edge in triples)
 
     async def _examined(
@@ -304,18 +286,18 @@ class Mmapg(System):
         decomposed: Message,
     ) -> list[tuple[Message, tuple[InputLine, ...]]]:
         """Has candidates examined; returns the examinations of relevant ones, each with its report."""
-        put = given(FieldKind.SUB_QUESTION, decomposed.values(ASK.name))
+        put = input_lines(FieldKind.SUB_QUESTION, decomposed.values(ASK.name))
         of_picture = Task(ASK_PICTURE if put else EXAMINE_PICTURE, (RELEVANT, DESCRIPTION), put)
 
         def examination(source: Source) -> Awaitable[Message]:
-            if source.kind is Kind.IMAGE:
+            if pictures_among((source,)):
                 return session.ask(PICTURE_EXAMINER.name, question=request, evidence=(source,), task=of_picture)
             task, heard = Task(EXAMINE, (RELEVANT, EXTRACT)), [decomposed]
             return session.ask(TEXT_EXAMINER.name, question=request, evidence=(source,), task=task, heard=heard)
 
         under_way = [examination(source) for source in candidates]
         if triples:
-            task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), given(FieldKind.TRIPLE, triples))
+            task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), input_lines(FieldKind.TRIPLE, triples))
             under_way.append(session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[decomposed]))
         examined = await asyncio.gather(*under_way)
         relevant: list[tuple[Message, tuple[InputLine, ...]]] = []
@@ -325,10 +307,12 @@ class Mmapg(System):
                 if place < len(candidates):
                     source, said = candidates[place], (*message.values(EXTRACT.name), *message.values(DESCRIPTION.name))
                     report = " ".join(said) or source.text
-                    lines = given(FieldKind.FOUND, [report if source.title in report else f"{source.title}: {report}"])
+                    lines = input_lines(
+                        FieldKind.FOUND, [report if source.title in report else f"{source.title}: {report}"]
+                    )
                 else:
                     # A "yes" that lists no triples keeps them all.
-                    lines = given(FieldKind.TRIPLE, message.values(TRIPLE.name) or triples)
+                    lines = input_lines(FieldKind.TRIPLE, message.values(TRIPLE.name) or triples)
                 relevant.append((message, lines))
         return relevant
 
@@ -340,18 +324,6 @@ def _loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
 
 def _repeats(question: Question, instruction: str) -> bool:
     return wording(question.text) in wording(instruction)
-
-
-def _fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
-    """Takes the k best of several searches, by the sum of their reciprocal ranks."""
-    scores: dict[str, float] = {}
-    source_by_id: dict[str, Source] = {}
-    for hits in rankings:
-        for rank, hit in enumerate(hits):
-            scores[hit.source.id] = scores.get(hit.source.id, 0.0) + 1 / (FUSION_RANKS + rank)
-            source_by_id.setdefault(hit.source.id, hit.source)
-    # `sorted` is stable: equal sums stay in the order in which they were found.
-    return tuple(source_by_id[id] for id in sorted(scores, key=lambda id: -scores[id])[:k])
 
 
 METHODS = (

@@ -27,7 +27,7 @@ from actors.messages import (
     Turn,
     derive_seed,
 )
-from topologies.library import PICTURES, TEXTS, Library
+from topologies.library import PICTURES, TEXTS, Library, query_of
 from topologies.method import MethodContext
 from topologies.topology import Ask, discussion_id
 
@@ -133,6 +133,11 @@ class Session:
         among = (None if docs is None else frozenset(docs), None if pages is None else frozenset(pages))
         search = self._library.search(self.question, Search(query, k, frozenset(kinds), mode, radius, *among))
         return self._noted(search, _source_id, base, words, of)
+
+    async def pictures(self, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
+        """Returns the pictures among the question's own sources, or else (MultimodalQA) the k best for its words."""
+        shown = tuple(source for source in own if source.kind is Kind.IMAGE)
+        return shown or sources(await self.search(query_of(self.question), k, kinds=PICTURES, radius=radius))
 
     def alike(self, pictures: Sequence[Source], k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
         """Searches the k pictures most like each of some pictures; best first, each once with its best score."""
@@ -255,14 +260,9 @@ def in_order(question: Question, order: Sequence[Source]) -> Question:
     return replace(question, order=tuple(source.id for source in order))
 
 
-def given(kind: FieldKind, texts: Iterable[str]) -> tuple[InputLine, ...]:
-    """Writes texts as the given lines of one kind."""
-    return tuple(InputLine(kind, text) for text in texts)
-
-
-def candidates(lines: Sequence[str]) -> tuple[InputLine, ...]:
-    """Lists candidates of a task, numbered from 1."""
-    return tuple(InputLine(FieldKind.CANDIDATE, line, number) for number, line in enumerate(lines, 1))
+def input_lines(kind: FieldKind, texts: Iterable[str], numbered: bool = False) -> tuple[InputLine, ...]:
+    """Writes texts as input lines of one kind, numbered from 1 or without numbers."""
+    return tuple(InputLine(kind, text, number if numbered else None) for number, text in enumerate(texts, 1))
 
 
 def sources(hits: Sequence[Hit]) -> tuple[Source, ...]:

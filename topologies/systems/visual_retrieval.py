@@ -49,16 +49,7 @@ from collections.abc import Sequence
 from actors.messages import Field, FieldKind, Hit, Message, Source, Task, Value
 from topologies.library import query_of
 from topologies.method import system
-from topologies.systems.helpers import (
-    NO_PASSAGE,
-    found_by_picture,
-    numbered,
-    page,
-    pictures_among,
-    query_pictures,
-    sections,
-    together,
-)
+from topologies.systems.helpers import NO_PASSAGE, found_by_picture, numbered, page, pictures_among, sections, together
 from topologies.systems.session import Session, System, sources
 from topologies.topology import SINGLE_AGENT
 
@@ -90,7 +81,7 @@ class WikiLlava(System):
 
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
-        pictures = await query_pictures(session, own, self.top_k.pictures, self.top_k.radius)
+        pictures = await session.pictures(own, self.top_k.pictures, self.top_k.radius)
         near = await asyncio.gather(*(session.search(picture, LOOKED_AT, mode="vector") for picture in pictures))
         # The first documents of every picture, each once.
         ranked = [list(dict.fromkeys(page(hit.source) for hit in hits)) for hits in near]

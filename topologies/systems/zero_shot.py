@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.messages import Field, FieldKind, InputLine, Message, Status, Task, Value
+from actors.messages import Field, FieldKind, Message, Status, Task, Value
 from topologies.answers import ballot
 from topologies.method import MethodContext, system
 from topologies.systems.helpers import ANSWER, SOLO, STEPS, in_view, pictures_among
-from topologies.systems.session import Session, System, given
+from topologies.systems.session import Session, System, input_lines
 
 DIRECT = Task("Answer the question, without any explanation.", (ANSWER,))
 STEP_BY_STEP = Task(
@@ -79,7 +79,7 @@ class CCoT(System):
             graph = await session.ask(SOLO.name, question=shown, task=Task(SCENE_GRAPH, (EDGE,)))
             triples = graph.values(EDGE.name)
         # As lines of the task instead of a message: there is no other agent to weigh.
-        task = Task(WITH_GRAPH, (ANSWER,), given(FieldKind.TRIPLE, triples)) if triples else DIRECT
+        task = Task(WITH_GRAPH, (ANSWER,), input_lines(FieldKind.TRIPLE, triples)) if triples else DIRECT
         return await session.ask(SOLO.name, question=shown, task=task)
 
 
@@ -92,7 +92,8 @@ class SelfCorrection(System):
         for _ in range(REVISIONS):
             if answer.status is not Status.OK:
                 break
-            task = Task(CRITIQUE, (FAULTS, HOLDS), (InputLine(FieldKind.ANSWER, answer.answer or "unknown", 1),))
+            own = input_lines(FieldKind.ANSWER, [answer.answer or "unknown"], numbered=True)
+            task = Task(CRITIQUE, (FAULTS, HOLDS), own)
             critique = await session.ask(SOLO.name, question=shown, task=task, remembers=True)
             # A critique that failed found no fault either.
             if critique.values(FieldKind.SUPPORTED) != ("no",):
