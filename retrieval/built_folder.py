@@ -103,7 +103,7 @@ def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
 
 @contextmanager
 def reading(target: Path) -> Iterator[None]:
-    """Turns LanceDB's errors while reading a finished folder into a StoreError for a damaged folder."""
+    """Turns LanceDB's errors while reading a finished folder into a StoreError."""
     try:
         yield
     except (OSError, RuntimeError) as error:

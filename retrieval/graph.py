@@ -83,11 +83,7 @@ class KnowledgeGraph:
         return [_triple(row) for row in self._rows(_all_of(touching, _where(space)))]
 
     def entity(self, name: str, space: SearchSpace = EVERYTHING, near: str = "") -> list[Source]:
-        """Returns the sources of an entity: passages and rows with its name as title, then its pictures.
-
-        Args:
-            near: words; the sources with the nearest vectors come first.
-        """
+        """Returns texts and rows with an entity's name as title, then its pictures; those nearest to `near` first."""
         with reading(self._folder):
             rows = all_rows(self._entities, ["sources"], f"id = {quoted([entity_key(name)])}")
         ids = [id for row in rows for id in row["sources"]]
@@ -151,14 +147,9 @@ def _all_of(*conditions: str) -> str:
 
 
 def _where(space: SearchSpace) -> str:
-    parts = []
-    if space.pool is not None:
-        # A data set's triples without a source belong to no document.
-        parts.append(f"doc IN ({quoted(['', *space.pool])})")
-    if space.withheld:
-        withheld = quoted(space.withheld)
-        parts.append(f"source NOT IN ({withheld}) AND doc NOT IN ({withheld})")
-    return _all_of(*parts)
+    # A data set's triples without a source belong to no document.
+    pool = None if space.pool is None else ["", *space.pool]
+    return _all_of(*SearchSpace(pool, space.withheld).where("source"))
 
 
 def _touching(keys: Collection[str]) -> str:

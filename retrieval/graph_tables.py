@@ -90,7 +90,7 @@ def _from_corpus(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class _GraphBatches:
-    """The graph as Arrow batches: first all triples, then the entities in them."""
+    """Yields the graph as Arrow batches: first all triples, then the entities in them."""
 
     def __init__(self, store: Store, given: Callable[[], Iterable[Triple]] | None, extraction: Extraction) -> None:
         self._store = store
@@ -124,9 +124,9 @@ class _GraphBatches:
         keys = iter(sorted(self._names))
         while chunk := list(islice(keys, ROWS)):
             names = [self._names[key] for key in chunk]
-            sources = [sorted(self._titled.get(key, ())) for key in chunk]
+            sources = pa.array([sorted(self._titled.get(key, ())) for key in chunk], pa.list_(_STRING))
             texts = [pa.array(column, _STRING) for column in (chunk, names, names)]
-            columns = [*texts, pa.array(sources, pa.list_(_STRING)), _vectors(self._store.encoder, names)]
+            columns = [*texts, sources, _vectors(self._store.encoder, names)]
             yield pa.record_batch(columns, schema=self.schema(_ENTITY, with_sources=True))
 
     def _edges(self) -> Iterator[tuple[Triple, str]]:

@@ -26,8 +26,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels
 class Ocr:
     """Reads pictures with RapidOCR (`pip install '.[ocr]'`), whose package contains its models.
 
-    `folder` has a text file for every picture, named after the picture's content and the engine's version, so that no
-    run reads a picture twice.
+    `folder` has a text file for every picture, by its content and the engine's version: no run reads a picture twice.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from actors.messages import TABLE_OF_PAGE, Hit, Kind, Search, SearchMode, Source
+from actors.messages import TABLE_OF_PAGE, Hit, Search, SearchMode, Source
 from retrieval.built_folder import all_rows, reading
 from retrieval.embed import PICTURE_VECTOR, Encoder, Encoders, Vectors, well_formed, words_of
 from retrieval.index import BATCH_ROWS, COLUMNS, Corpus, open_index, source_of
@@ -33,6 +33,12 @@ class SearchSpace:
 
     pool: Collection[str] | None = None
     withheld: Collection[str] = ()
+
+    def where(self, source: str = "id") -> list[str]:
+        """Makes conditions in SQL; `source` is the column with ids of sources."""
+        pool = [] if self.pool is None else [f"doc IN ({quoted(self.pool)})"]
+        withheld = quoted(self.withheld)
+        return [*pool, f"{source} NOT IN ({withheld}) AND doc NOT IN ({withheld})"] if withheld else pool
 
 
 EVERYTHING = SearchSpace()
@@ -93,7 +99,9 @@ class Store:
         nowhere = any(part is not None and not part for part in (space.pool, search.docs, search.pages))
         if not askable or not len(self) or nowhere:
             return []
-        where = _where(search.kinds, space)
+        where = space.where()
+        if search.kinds is not None:  # SQL has no empty IN ()
+            where.append(f"kind IN ({quoted(kind.value for kind in search.kinds)})" if search.kinds else "false")
         if search.docs is not None:
             where.append(f"doc IN ({quoted(search.docs)})")
         if search.pages is not None:  # as in `actors.messages.page_of`
@@ -136,7 +144,7 @@ class Store:
         """
         if not ids or (space.pool is not None and not space.pool):
             return []
-        return self._all(" AND ".join([f"id IN ({quoted(ids)})", *_where(None, space)]))
+        return self._all(" AND ".join([f"id IN ({quoted(ids)})", *space.where()]))
 
     def everything(self) -> Iterator[Source]:
         """Iterates over the indexed corpus, reading a batch at a time."""
@@ -164,16 +172,3 @@ class Store:
         with reading(self.folder):
             rows = all_rows(self._table, COLUMNS, where)
         return sorted(map(source_of, rows), key=attrgetter("id"))
-
-
-def _where(kinds: Collection[Kind] | None, space: SearchSpace) -> list[str]:
-    """The conditions of a search in SQL."""
-    parts = []
-    if space.pool is not None:
-        parts.append(f"doc IN ({quoted(space.pool)})")
-    if kinds is not None:  # SQL has no empty IN ()
-        parts.append(f"kind IN ({quoted(kind.value for kind in kinds)})" if kinds else "false")
-    if space.withheld:
-        withheld = quoted(space.withheld)
-        parts.append(f"id NOT IN ({withheld}) AND doc NOT IN ({withheld})")
-    return parts

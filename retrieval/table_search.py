@@ -19,6 +19,7 @@ DIGITS = 6  # of a score: the last bits of vector operations differ between mach
 Row = dict[str, Any]
 Ranked = tuple[Row, float]
 Query = Callable[[], Vectors]  # encodes the query once
+Measure = Callable[[Row], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,8 @@ class TableSearch:
 
         return self._best(search, k, lambda row: 1 - distance(row), distance)
 
-    def _best(
-        self,
-        search: Callable[[int], Any],
-        k: int,
-        score: Callable[[Row], float],
-        distance: Callable[[Row], float],
-    ) -> list[Ranked]:
-        """The k best within the radius."""
+    def _best(self, search: Callable[[int], Any], k: int, score: Measure, distance: Measure) -> list[Ranked]:
+        """Returns the k best within the radius."""
         # A few more than k usually include all ties with the k-th.
         limit = k + 8
         while True:

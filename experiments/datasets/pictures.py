@@ -13,10 +13,7 @@ from actors.pictures import opened
 
 
 def check_image(path: Path, *, decode: bool = True) -> None:
-    """Decodes a picture once; a JPEG at an eighth of its size. Without `decode` reads its header only.
-
-    Raises UserError for a picture that is damaged, too large or of another format.
-    """
+    """Decodes a picture, or reads its header only. Raises UserError as `opened` raises OSError."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about metadata, which is not read

@@ -39,11 +39,11 @@ class Evidence:
         self._kept: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
 
     def over(self, store: Store) -> Evidence:
-        """The same searches of another store."""
+        """Makes the same searches of another store."""
         return Evidence(store, self._settings, self._pictures_for)
 
     async def question(self, item: Item) -> Question:
-        """The question with its evidence, best first, and without its label."""
+        """Returns the question with its evidence, best first, and without its label."""
         id = item.question.id
         evidence = self._kept.get(id)
         if evidence is None:
@@ -55,11 +55,11 @@ class Evidence:
         return replace(item.question, evidence=evidence, own=item.own)
 
     async def own(self, item: Item) -> tuple[Source, ...]:
-        """The sources that are part of the question."""
+        """Returns the sources that are part of the question."""
         return tuple(await asyncio.to_thread(self.store.documents, item.own)) if item.own else ()
 
     def retrieve(self, item: Item) -> tuple[Source, ...]:
-        """The evidence of an agent that does not search: the best passages and rows, then the best pictures.
+        """Retrieves the best passages and rows, then the best pictures, for agents that do not search.
 
         Sources that are part of the question are always among them. Raises UserError where nothing is found although
         the question has a pool.
@@ -88,15 +88,12 @@ class Evidence:
         return evidence
 
     def spaces(self, item: Item) -> list[SearchSpace]:
-        """The parts of the corpus that `retrieval.scope` names: the question's pool, everything, or both in turn."""
+        """Lists the searched parts of the corpus, by `retrieval.scope`: the question's pool, everything, or both."""
         pool, corpus = SearchSpace(item.pool, item.withheld), SearchSpace(None, item.withheld)
         return {"corpus": [corpus], "both": [pool, corpus]}.get(self._settings.scope, [pool])
 
     def search(self, item: Item, search: Search) -> tuple[Hit, ...]:
-        """The k best sources for any query, in the spaces of this question.
-
-        Where the pool comes before the corpus, scores are comparable within each of the two only.
-        """
+        """Finds the k best sources for a query, in the spaces of a question, whose scores cannot be compared."""
         if not search.k:  # the store refuses 0, with which settings leave out a kind
             return ()
         return first(
@@ -104,7 +101,7 @@ class Evidence:
         )
 
     def instead_of_web(self, item: Item, query: str, k: int) -> tuple[Hit, ...]:
-        """Where `retrieval.web=corpus`, the k best texts outside the question's pool; otherwise nothing."""
+        """Finds the k best texts outside the question's pool, where `retrieval.web=corpus`; else nothing."""
         if self._settings.web != "corpus" or not k:
             return ()
         elsewhere = SearchSpace(None, (*item.withheld, *item.pool))
@@ -114,7 +111,7 @@ class Evidence:
 def first(
     k: int, spaces: Iterable[SearchSpace], search: Callable[[SearchSpace], Iterable[T]], id_of: Callable[[T], str]
 ) -> tuple[T, ...]:
-    """The first k different results of a search in one space after the other, until there are k."""
+    """Searches one space after the other until there are k different results."""
     results: dict[str, T] = {}
     for space in spaces:
         if len(results) < k:

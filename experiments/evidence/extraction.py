@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -36,7 +37,6 @@ from actors.messages import (
     Value,
     derive_seed,
 )
-from actors.reader.english import sentences
 from experiments.records import jsonl
 from retrieval.graph_tables import Extraction
 from topologies.topology import Ask, discussion_id
@@ -73,6 +73,10 @@ CAPTION = Task(
     "with it, where one is given and the picture bears it out.",
     (Field(FieldKind.DESCRIPTION, "what there is to see"),),
 )
+
+# After a full stop and closing marks, before a character that may begin a sentence.
+_END = re.compile(r"(?<=[.!?])[\"”'’)\]]*\s+(?=[\"“‘(\[]?[A-Z0-9À-ÖØ-Þ])")
+_ABBREVIATED = re.compile(r"\b[A-Z][a-z]{0,2}\.$")  # an initial, or a title such as `Dr.`
 
 
 @dataclass(eq=False)
@@ -157,8 +161,10 @@ def parts_of(text: str, most_words: int) -> list[str]:
     """Divides a long text after sentences; a sentence that is too long, as in scans, between words."""
     if len(text.split()) <= most_words:
         return [text]
+    ends = [end.end() for end in _END.finditer(text) if not _ABBREVIATED.search(text[: end.start()][-8:])]
     parts: list[list[str]] = []
-    for words in map(str.split, sentences(text)):
+    for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
+        words = text[start:end].split()
         for piece in (words[at : at + most_words] for at in range(0, len(words), most_words)):
             if parts and len(parts[-1]) + len(piece) <= most_words:
                 parts[-1] += piece

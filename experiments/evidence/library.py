@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 from actors.errors import UserError, WebError
 from actors.messages import Hit, Question, Search, Source, Triple
@@ -25,16 +25,9 @@ RECORDING = "web.jsonl"
 SERPER_URL = "https://google.serper.dev/search"
 
 
-@runtime_checkable
-class HasTriples(Protocol):
-    """A data set with its own knowledge graph; its entities are its sources, by their titles."""
-
-    def triples(self) -> Iterator[Triple]: ...
-
-
 def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
-    """A reader of the data set's own triples; None where it has none, and they are extracted from its sources."""
-    return dataset.triples if isinstance(dataset, HasTriples) else None
+    """Finds the `triples` of a data set with a knowledge graph, whose entities are its sources, by their titles."""
+    return getattr(dataset, "triples", None)
 
 
 class LabelledLibrary:
@@ -75,11 +68,10 @@ class LabelledLibrary:
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
     ) -> tuple[Triple, ...]:
-        def search() -> tuple[Triple, ...]:
-            graph, spaces = self._opened(), self._spaces(question)
-            return first(k, spaces, lambda space: graph.search(words, k, level=level, space=space), attrgetter("id"))
+        def search(space: SearchSpace) -> list[Triple]:
+            return self._opened().search(words, k, level=level, space=space)
 
-        return await asyncio.to_thread(search)
+        return await asyncio.to_thread(first, k, self._spaces(question), search, attrgetter("id"))
 
     async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
         # The last space is the widest. All results are asked for, so the pool need not be searched first.
@@ -88,19 +80,17 @@ class LabelledLibrary:
     async def entity(
         self, question: Question, name: str, k: int | None = None, *, near: str = ""
     ) -> tuple[Source, ...]:
-        def search() -> tuple[Source, ...]:
-            graph, spaces = self._opened(), self._spaces(question)
-            if k is None:
-                return tuple(graph.entity(name, spaces[-1]))
-            return first(k, spaces, lambda space: graph.entity(name, space, near), attrgetter("id"))
-
-        return await asyncio.to_thread(search)
+        spaces = self._spaces(question)
+        if k is None:
+            return await asyncio.to_thread(lambda: tuple(self._opened().entity(name, spaces[-1])))
+        return await asyncio.to_thread(
+            first, k, spaces, lambda space: self._opened().entity(name, space, near), attrgetter("id")
+        )
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
-        """The k best results of the web, or of the corpus in its place.
+        """Searches the web, or the corpus in its place.
 
-        Raises UserError where the web cannot be searched: results must not depend on the state of a network, so the run
-        ends and can be resumed.
+        Raises UserError where the web cannot be searched: results must not depend on the state of a network.
         """
         if self._web is None:
             return await asyncio.to_thread(self._evidence.instead_of_web, self._items[question.id], query, k)
@@ -119,7 +109,7 @@ class LabelledLibrary:
         return self._evidence.spaces(self._items[question.id])
 
     def _opened(self) -> KnowledgeGraph:
-        """The graph, built the first time that it is searched."""
+        """Opens the graph, and builds it at the first search."""
         with self._lock:  # searches run in threads, and building takes seconds to minutes
             if self._graph is None:
                 self._graph = KnowledgeGraph.open(self._evidence.store, self._triples, self._stated)
@@ -140,7 +130,7 @@ def check_web(retrieval: RetrievalSettings, replayed: bool = False) -> None:
 
 
 def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None = None) -> Web | None:
-    """The web that a run searches; None where there is none, or the corpus in its place.
+    """Opens the web that a run searches; None where it searches none, or the corpus.
 
     Results are kept in the run's folder, so that a resumed or replayed run gets the same. Earlier recordings (of this
     run, in `retrieval.web_file`, or in the run `replayed`) come first. A replay searches nothing live.
@@ -149,12 +139,11 @@ def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None =
     """
     if retrieval.web not in ("serper", "recorded"):
         return None
-    recording = folder / RECORDING
+    recording, live = folder / RECORDING, None
     before = Path(retrieval.web_file) if retrieval.web == "recorded" and retrieval.web_file else None
     if replayed is not None:  # its recording has all that its turns received, whatever the settings name
         before = replayed / RECORDING
-    live = None
-    if retrieval.web == "serper" and replayed is None:
+    elif retrieval.web == "serper":
         live = Serper(SERPER_URL, os.environ.get(SERPER_KEY, ""), SERPER_KEY)
     try:
         # A resumed run continues its own recording, which begins with the earlier one.
