@@ -76,10 +76,14 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """Everything that the world's texts are made of; `person` are the facts about people."""
+    """Everything that the world's texts are made of; `person` are the facts about people, `parts` those of names."""
 
     person: tuple[Relation, ...]
     domains: tuple[Domain, ...]
+    parts: dict[str, tuple[tuple[str, ...], ...]]
+    habits: tuple[str, ...]
+    slogans: tuple[str, ...]
+    places: tuple[str, ...]
 
 
 @cache

@@ -9,7 +9,7 @@ from random import Random
 
 from PIL import Image, ImageDraw, ImageFont
 
-from experiments.datasets.sample.shapes import SHAPES, Pen
+from experiments.datasets.sample.shapes import draw_shape
 
 SIZE = 224  # pixels
 COLOURS = {
@@ -92,7 +92,8 @@ def draw(scene: Scene) -> bytes:
     for place, group in enumerate(things):
         x, y = left + cell * (place % columns), top + cell * (place // columns)
         # A margin of 8% on each side keeps neighbours apart.
-        SHAPES[group.kind](Pen(canvas, x + cell * 0.08, y + cell * 0.08, cell * 0.84, COLOURS[group.colour], ground))
+        box = x + cell * 0.08, y + cell * 0.08, cell * 0.84
+        draw_shape(group.kind, canvas, *box, COLOURS[group.colour], ground)
     if scene.words:
         # Pillow's own font, because those of machines differ.
         font = ImageFont.load_default(size=24)

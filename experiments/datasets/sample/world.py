@@ -13,36 +13,6 @@ from experiments.datasets.sample.domains import Domain, Relation, templates
 from experiments.datasets.sample.scene import COLOURS, GROUNDS, Scene, Things
 from experiments.datasets.sample.shapes import SHAPES
 
-# One choice is drawn from each list of a part. Any change to a list changes what every seed gives: raise
-# `release.VERSION` with it.
-_ONSET = "B Br C D Dr F G Gr H J K L M N P R S St T Tr V W Y".split()
-_VOWEL = "a e i o u".split()
-_MIDDLE = "d k l ll m n nn r rr s t v".split()
-_PLACE = "mere wick stead moor ford haven thorpe".split()
-_PARTS = {
-    "given": (_ONSET, _VOWEL, _MIDDLE, "a an ar el en ia in is o us".split()),
-    "surname": (_ONSET, _VOWEL, "ck ld nn rn sk st tt x nd lm".split(), "|er|ow|ley|by|en".split("|")),
-    "w": (_ONSET, _VOWEL, _MIDDLE, "ack am el em et ick is ock on or und ash".split()),
-    "stem": (_ONSET, _VOWEL, "l ll n r rn rl s sk ld nd".split()),
-    "rank": ("Captain Doctor Inspector Judge Nurse Professor Sergeant Widow".split(),),
-    "first": (
-        "Amber Ashen Broken Copper Crimson Distant Empty Frozen Glass Golden Hollow Iron Lost Marble Midnight Night "
-        "Pale Paper Quiet Rusty Salt Silent Silver Stone Velvet Wandering Winter Wooden".split(),
-    ),
-    "second": (
-        "Apron Bridge Corridor Engine Gale Garden Gate Harbour Harvest Hour Lantern Ledger Letter Mirror Orchard "
-        "Passage Promise Quarry Season Staircase Tower Valley Voyage Window".split(),
-    ),
-    "tune": ("Ballads Choruses Echoes Hymns Lullabies Marches Nocturnes Refrains Serenades Shanties Verses".split(),),
-    "side": ("Athletic Rangers Rovers Rowers United Wanderers".split(),),
-    "feast": ("Carnival Fair Feast Jubilee Pageant Parade Revel Vigil".split(),),
-    "museum": ("Archive Collection Gallery House Museum Rooms".split(),),
-}
-_HABITS = "a patient teacher;a keen gardener;a former sailor;a poor sleeper;a collector of stamps;a good cook".split(
-    ";"
-)
-_SLOGANS = "ANEW BOLD EVER FAR HOME KIND LOUD NEAR ONCE PURE SAFE TRUE WIDE WILD".split()
-
 
 @dataclass(frozen=True, slots=True)
 class WorldPassage:
@@ -119,12 +89,12 @@ class Names:
         if kind == "person":
             return f"{self._part('given')} {self._family()}"
         if kind == "town":
-            return self._part("stem") + rng.choice(_PLACE)
+            return self._part("stem") + rng.choice(templates().places)
         if kind == "n":
             return str(rng.randint(12, 99))
         if kind == "c":
             return "".join(rng.sample("BCDFGHKLMNPRSTVWZ", 3))
-        return "".join(rng.choice(choices) for choices in _PARTS[kind])
+        return "".join(rng.choice(choices) for choices in templates().parts[kind])
 
     def _family(self) -> str:
         """A surname, one in five drawn before: people with one surname are easily confused."""
@@ -223,7 +193,7 @@ def _scenes(size: int, rng: Random) -> list[Scene]:
         if row in colours:
             groups.insert(rng.randint(0, len(groups)), Things(rng.randint(1, 5), colours[row], motif))
         # Other names, because words may come again and must use up no name of the world.
-        words = f"{rng.choice(_SLOGANS)} {Names(rng).fill('{w}').upper()}" if rng.random() < 0.7 else ""
+        words = f"{rng.choice(templates().slogans)} {Names(rng).fill('{w}').upper()}" if rng.random() < 0.7 else ""
         scenes.append(Scene(tuple(groups), words, rng.choice(list(GROUNDS))))
     return scenes
 
@@ -250,7 +220,7 @@ def _person(name: str, rng: Random, names: Names, seed: int) -> WorldPassage:
     if rng.random() < 0.4:
         statements.append(f"A cousin of {name} is {names.fresh('{person}')}.")
     rng.shuffle(statements)
-    text = _paragraph([f"{name} is {rng.choice(_HABITS)}.", *statements])
+    text = _paragraph([f"{name} is {rng.choice(templates().habits)}.", *statements])
     return WorldPassage(identity(seed, "text", name), name, text, facts)
 
 
