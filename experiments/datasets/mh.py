@@ -164,10 +164,14 @@ class Mh(Benchmark):
             frames = self._frames(question.image, "questions_mh", question.file)
         return pictures_of(f"{id}:picture", BATTLE, question.perception, frames)
 
+    def names(self, part: str) -> tuple[str, ...]:
+        # The authors' description calls a sheet Relation.xlsx, their code Relations.xlsx.
+        return tuple(dict.fromkeys((part, part.replace("Relation.xlsx", "Relations.xlsx"))))
+
     def check_files(self) -> None:
         super().check_files()
-        sheets = [(node(monster), edges(monster)) for monster in self._folders]
-        self.folder.require(names for pair in sheets for names in pair)
+        sheets = (f"mmkg/{monster}/{sheet}" for monster in self._folders for sheet in ("Node.xlsx", "Relation.xlsx"))
+        self.folder.require(map(self.names, sheets))
 
     @cached_property
     def _questions(self) -> dict[str, MhQuestion]:
@@ -203,7 +207,7 @@ class Mh(Benchmark):
         """
         entities: dict[str, tuple[Source, ...]] = {}
         for monster in self._folders:
-            for where, row in read_sheet(self.folder.find(*node(monster)), NODE, by_name=False):
+            for where, row in read_sheet(self.path(f"mmkg/{monster}/Node.xlsx"), NODE, by_name=False):
                 name = entity_name(row.name, monster, self._monsters)
                 # Another monster's sheet may only mention it, with empty columns.
                 if not entities.get(name):
@@ -217,7 +221,7 @@ class Mh(Benchmark):
     def _triples(self) -> dict[str, Triple]:
         triples = {}
         for monster in self._folders:
-            for _, row in read_sheet(self.folder.find(*edges(monster)), EDGE, by_name=False):
+            for _, row in read_sheet(self.path(f"mmkg/{monster}/Relation.xlsx"), EDGE, by_name=False):
                 head, tail = (entity_name(end, monster, self._monsters) for end in (row.head, row.tail))
                 relation = f"{row.relation} (if {row.condition})" if row.condition else row.relation
                 # Several monsters' sheets may state one edge, which counts once by its text.
@@ -239,15 +243,6 @@ class Mh(Benchmark):
             return tuple(map(str, files))
         file = self.folder.file(*folder, name)
         return (str(file),) if file else ()
-
-
-def node(monster: str) -> tuple[str, ...]:
-    return (f"mmkg/{monster}/Node.xlsx",)
-
-
-def edges(monster: str) -> tuple[str, ...]:
-    # The authors' description calls the sheet Relation.xlsx, their code Relations.xlsx.
-    return f"mmkg/{monster}/Relation.xlsx", f"mmkg/{monster}/Relations.xlsx"
 
 
 def entity_name(name: str, monster: str, monsters: Container[str]) -> str:
