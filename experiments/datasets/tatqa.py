@@ -5,6 +5,7 @@ A number in an answer has a scale, such as `12.6 million` or `4.1%`: the officia
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ from experiments.datasets.reading import each, once, placed, read_elements
 from experiments.datasets.report_tables import row_sources
 from experiments.metrics.tatqa_metric import official_score
 from topologies.amounts import Reading, scaled
+
+log = logging.getLogger(__name__)
 
 COMPUTED = ("arithmetic", "count")  # types whose answers are compared as numbers
 
@@ -89,6 +92,11 @@ class TatQa(Benchmark):
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
         self.metric = "EM" if self.settings.metric == "official" else "EM (containment)"
+
+    def check_files(self) -> None:
+        super().check_files()
+        if (file := self.path("dev")).stem.endswith("_part"):
+            log.warning("tatqa: %s is a part of the dev file", file)
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         reports = each(read_elements(self.path(name), REPORT, "report"), report_items)

@@ -38,7 +38,8 @@ def draw_shape(
                 u, v, w, h = numbers
                 canvas.rectangle(at(u, v, u + w, v + h), fill=fill)
             case "pie":
-                canvas.pieslice(at(*numbers[:4]), *numbers[4:], fill=fill)
+                *box, start, end = numbers
+                canvas.pieslice(at(*box), start, end, fill=fill)
             case "line":
                 canvas.line(at(*numbers[1:]), fill=fill, width=width, joint="curve")
             case "ring":
