@@ -19,7 +19,7 @@ from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Text
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
-from experiments.datasets.reading import each, once, placed, read_table
+from experiments.datasets.reading import each, filled, once, placed, read_table
 
 # In order of preference: posts with agreed labels first.
 LAYOUTS = (
@@ -142,7 +142,8 @@ class CrisisMmd(Benchmark):
                 return post
 
             # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
-            self._read[split] = list(each(read_table(self.path(split), POST, quoted=False), checked))
+            path = self.path(split)
+            self._read[split] = list(filled(path, each(read_table(path, POST, quoted=False), checked)))
         return self._read[split]
 
 

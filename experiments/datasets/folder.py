@@ -8,7 +8,6 @@ of the machine gets into a prompt. Links that stay inside are followed; those th
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -19,9 +18,6 @@ from actors.errors import UserError
 NAME = 255  # bytes of a file's name, as file systems have it
 DEPTH = 32  # folders inside each other (2 in MH's release)
 FRAMES = 100_000  # files of one picture (hundreds, of MH's films)
-
-# Most names in a release, of tens of thousands: they need no further check.
-_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,120}(\.[A-Za-z0-9]{1,10})?")
 
 
 class Folder:
@@ -109,8 +105,6 @@ class Folder:
     def _below(self, names: tuple[str, ...]) -> str:
         """The path of names from a record, each of which may be several folders deep."""
         for name in names:
-            if _PLAIN.fullmatch(name):
-                continue
             if not name.isprintable():
                 raise UserError(f"{name!r} in {self.root} is not a name that a file should have: give it another")
             if os.path.isabs(name) or ".." in Path(name).parts:

@@ -19,7 +19,7 @@ from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DatasetKind
-from experiments.datasets.reading import each, once, placed, read_lines, row_cells
+from experiments.datasets.reading import each, filled, once, placed, read_lines, row_cells
 
 MANY = 5  # supporting documents; questions with more have one tag
 
@@ -121,7 +121,8 @@ class Mmqa(Benchmark):
     def sources(self) -> Iterator[Source]:
         seen: set[str] = set()
         for part, schema in DOCUMENTS.items():
-            for where, record in read_lines(self.path(part), schema):
+            path = self.path(part)
+            for where, record in filled(path, read_lines(path, schema)):
                 with placed(where):
                     once(record.id, seen)
                     made = self._sources_of(record)

@@ -26,7 +26,7 @@ from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.clues import Asker
 from experiments.datasets.sample.questions import TYPES, Draft
 from experiments.datasets.sample.scene import Scene, draw
-from experiments.datasets.sample.world import Shelf, WorldEntity, WorldPassage, identity, shelves
+from experiments.datasets.sample.world import Shelf, identity, shelves
 
 TEXTS_PER_QUESTION = 10
 IMAGES_PER_QUESTION = 14
@@ -107,9 +107,12 @@ def build(seed: int, train: int, dev: int) -> Release:
     all_shelves = [shelf for own, _ in sets.values() for shelf in own]
     entities = [entity for shelf in all_shelves for entity in shelf.entities]
     files = {f"MMQA_{split}": records for split, (_, records) in sets.items()}
-    files["MMQA_texts"] = [_text(passage) for shelf in all_shelves for passage in shelf.passages]
-    files["MMQA_tables"] = [_table(shelf) for shelf in all_shelves]
-    files["MMQA_images"] = [_image(entity) for entity in entities]
+    passages = [passage for shelf in all_shelves for passage in shelf.passages]
+    files["MMQA_texts"] = [_document(passage.title, passage.id, text=passage.text) for passage in passages]
+    files["MMQA_tables"] = [_document(shelf.owner, shelf.table_id, table=_table(shelf)) for shelf in all_shelves]
+    files["MMQA_images"] = [
+        _document(e.title, e.image_id, path=f"{e.image_id}.png", description=e.description) for e in entities
+    ]
     return Release(files, {entity.image_id: entity.scene for entity in entities})
 
 
@@ -221,18 +224,8 @@ def _url(title: str) -> str:
     return "https://sample.invalid/wiki/" + title.replace(" ", "_")
 
 
-def _text(passage: WorldPassage) -> Record:
-    return {"title": passage.title, "url": _url(passage.title), "id": passage.id, "text": passage.text}
-
-
-def _image(entity: WorldEntity) -> Record:
-    return {
-        "title": entity.title,
-        "url": _url(entity.title),
-        "id": entity.image_id,
-        "path": f"{entity.image_id}.png",
-        "description": entity.description,
-    }
+def _document(title: str, id: str, **content: Any) -> Record:
+    return {"title": title, "url": _url(title), "id": id, **content}
 
 
 def _table(shelf: Shelf) -> Record:
@@ -242,8 +235,7 @@ def _table(shelf: Shelf) -> Record:
         cells = [(entity.cells[name], [link] if name == shelf.domain.header else []) for name in shelf.header]
         rows.append([{"text": text, "links": links} for text, links in cells])
     header = [{"column_name": name, "metadata": _about_column(shelf, name)} for name in shelf.header]
-    table = {"table_rows": rows, "table_name": shelf.domain.table, "header": header}
-    return {"title": shelf.owner, "url": _url(shelf.owner), "id": shelf.table_id, "table": table}
+    return {"table_rows": rows, "table_name": shelf.domain.table, "header": header}
 
 
 def _about_column(shelf: Shelf, name: str) -> Record:

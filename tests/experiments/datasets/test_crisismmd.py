@@ -113,7 +113,7 @@ def test_the_merged_humanitarian_task_has_five_classes(tmp_path: Path, label: st
         (post("5_0", "great"), "line 2: .*unknown label 'great' of task informative"),
         ("hurricane_irma\t5\t5_0\tshort", "line 2: 4 values under 9 columns"),
         ("\n".join([post("5_0", "informative")] * 2), "line 3: image_id 5_0 is there twice"),
-        ("", "has no rows"),
+        ("", "is empty"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, line: str, message: str) -> None:
