@@ -12,6 +12,7 @@ from actors.errors import UserError
 from actors.lookup import names_code
 from actors.settings import setting
 from experiments.datasets.item import Dataset, HasFiles, Item
+from experiments.datasets.reading import once, placed
 
 
 @dataclass
@@ -134,13 +135,8 @@ def check_questions(dataset: Dataset, name: str, *, trains: bool) -> None:
 def _checked_ids(items: Iterable[Item], name: str, split: str) -> set[str]:
     ids: set[str] = set()
     for item in items:
-        id = item.question.id
-        where = f"{name}: {split} question {id}"
-        if id in ids:
-            raise UserError(f"{where} is there twice: remove one, or give it another id")
-        if not item.question.text.strip():
-            raise UserError(f"{where} has no text: remove it")
-        if not item.gold or not all(gold.strip() for gold in item.gold):
-            raise UserError(f"{where} has an empty gold answer: put one in, or remove the question")
-        ids.add(id)
+        with placed(f"{name}: {split}"):
+            once(item.question.id, ids, "question")
+            if not item.question.text.strip() or not item.gold or not all(gold.strip() for gold in item.gold):
+                raise UserError(f"question {item.question.id} has no text, or an empty gold answer: remove it")
     return ids

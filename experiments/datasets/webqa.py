@@ -19,7 +19,7 @@ from pydantic import Field, Strict, TypeAdapter
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
-from experiments.datasets.fields import MB, ROW, Id, Label, Many, NonBlank, Text
+from experiments.datasets.fields import MB, ROW, Id, Label, Many, NonBlank, Text, validated
 from experiments.datasets.item import Item, Score
 from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.pictures import write_picture
@@ -29,6 +29,8 @@ from experiments.metrics.keyword_overlap import CATEGORIES, lemmatiser, overlap
 QUESTIONS, PICTURES, OFFSETS = "WebQA_train_val.json", "imgs.tsv", "imgs.lineidx"
 NO_KEYWORDS = ("", "TBD")  # the release's placeholders for keywords that it does not give
 LINES = 10_000_000  # a picture's line is the rest of its id by this
+
+Place = Annotated[int, Field(ge=0, lt=2**63)]  # in a file, in bytes
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ class WebQaSnippet:
 class WebQaPicture:
     """Its id is a number, from which its place in imgs.tsv and the name of its file are made."""
 
-    image_id: Annotated[int, Strict(), Field(ge=0, lt=2**63)]
+    image_id: Annotated[Place, Strict()]
     title: Text
     caption: Text
 
@@ -71,6 +73,7 @@ class WebQaQuestion:
 
 
 QUESTION = TypeAdapter(WebQaQuestion)
+STARTS = TypeAdapter(Many[Place])
 
 
 class WebQa(Benchmark):
@@ -88,6 +91,8 @@ class WebQa(Benchmark):
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
+        if self.folder.file(PICTURES):
+            self.parts = (QUESTIONS, PICTURES, OFFSETS)
         self._lemmatise = lemmatiser()
         self.metric = "QA-Acc" if self._lemmatise else "QA-Acc (no lemmas)"
         without = "" if self._lemmatise else ", and words are compared without lemmas: en_core_web_sm is missing"
@@ -143,7 +148,7 @@ class WebQa(Benchmark):
 
     def _encoded(self, id: str, starts: Sequence[int]) -> str:
         line = int(id) % LINES
-        path = self.folder.find(PICTURES)
+        path = self.path(PICTURES)
         if line >= len(starts):
             raise UserError(f"{path} has {len(starts)} pictures and none with the id {id}: copy it from {self.release}")
         with reading(path), path.open("rb") as lines:
@@ -158,20 +163,11 @@ class WebQa(Benchmark):
     @cached_property
     def _starts(self) -> tuple[int, ...] | None:
         """The start of each line of imgs.tsv, in bytes; None without the file."""
-        if self.folder.file(PICTURES) is None:
-            log.warning("webqa: %s has no imgs.tsv, so that pictures are described by title and caption", self.folder)
+        if PICTURES not in self.parts:
             return None
-        path = self.folder.find(OFFSETS)
+        path = self.path(OFFSETS)
         content = read_bytes(path, 64 * MB)  # 5 MB in the release
-        try:
-            starts = tuple(map(int, content.split()))
-        except ValueError as error:
-            raise UserError(
-                f"{path} is not a list of whole numbers ({error}): copy it again from {self.release}"
-            ) from error
-        if any(not 0 <= start < 2**63 for start in starts):
-            raise UserError(f"{path} has a number that is no place in a file: copy it again from {self.release}")
-        return starts
+        return validated(STARTS, content.decode(errors="replace").split(), str(path))
 
 
 def item_of(record: WebQaQuestion) -> Item:

@@ -269,7 +269,7 @@ def test_a_picture_of_a_format_that_starts_programs_is_not_opened(tmp_path: Path
         ),
         ("scienceqa", "problems.json", '"2"', '"1"', "problem 1 is there twice"),
         ("webqa", "WebQA_train_val.json", "30000000", '"../../x"', "img_posFacts.0.image_id: expected"),
-        ("webqa", "imgs.lineidx", "0", "-5", "a number that is no place in a file"),
+        ("webqa", "imgs.lineidx", "0", "-5", "0: expected greater than or equal to 0"),
     ],
 )
 def test_a_field_of_another_kind_is_named_with_what_was_expected(
