@@ -117,7 +117,8 @@ class TatQa(Benchmark):
         computed = item.tags["answer_type"] in COMPUTED
         gold, scale = without_scale(item.gold, item.tags["scale"])
         if self.settings.metric == "official":
-            return Score(*official_score(answer, gold, scale, computed=computed) if answer else (0.0, 0.0))
+            em, f1 = official_score(answer, gold, scale, computed=computed) if answer else (0.0, 0.0)
+            return Score(em, f1, em)
         # As text, 12.34 would miss the gold 12.3, and "12 or 13" would contain the gold 12.
         if answer is not None and computed and is_number(gold[0]):
             equal = float(same_number(answer, gold[0]))

@@ -108,15 +108,9 @@ def _bag(text: str, category: str, lemmatise: Lemmatise | None) -> Counter[str]:
 
 
 def _digits(text: str) -> str:
-    return " ".join(_digit(word) for word in text.split())
-
-
-def _digit(word: str) -> str:
-    if word in NUMBER_WORDS:
-        return str(NUMBER_WORDS[word])
     # Through `int`, so that 007 and 7 are the same number.
-    number = _whole(word) if word.isdigit() else None
-    return word if number is None else str(number)
+    numbers = {word: _whole(word) for word in text.split() if word.isdigit()} | NUMBER_WORDS
+    return " ".join(word if (number := numbers.get(word)) is None else str(number) for word in text.split())
 
 
 def _whole(word: str) -> int | None:

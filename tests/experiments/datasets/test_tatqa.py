@@ -142,7 +142,7 @@ def test_the_official_metric_wants_sign_scale_and_all_of_a_list(root: Path) -> N
     for item in dataset.evaluate():
         answers = expected[item.question.id]
         assert {answer: dataset.score(item, answer).utility for answer in answers} == answers
-        assert dataset.score(item, None) == Score(0.0, 0.0)
+        assert dataset.score(item, None) == Score(0.0, 0.0, 0.0)
         assert dataset.score(replace(item, gold=("4 billion",)), "4 billion").utility == 1, "an attack's target"
     assert dataset.score(item, "Sensors").f1 == 0.33
     assert item.question.compared == "amounts"
