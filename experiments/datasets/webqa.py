@@ -85,7 +85,7 @@ class WebQa(Benchmark):
 
     name = "webqa"
     release = "the downloads that github.com/WebQnA/WebQA links"
-    parts = (QUESTIONS,)
+    parts: tuple[str, ...] = (QUESTIONS,)
     evaluated = "val"
     pictures = "checked"
 
