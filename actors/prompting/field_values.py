@@ -140,6 +140,8 @@ def _of_lines(
 ) -> Values | FieldFault | None:
     if field.many:
         return read_list(field, lines, several)
+    if len(field.asks) > 24 and " ".join(lines[:2]).casefold().strip("<[ ").startswith(field.asks.casefold()):
+        return None  # the form's own description, repeated
     if field.value is Value.ANSWER:
         return read_answer(field, answer_text(lines, closed)[0], choices)
     if field.kind is FieldKind.REASONING:

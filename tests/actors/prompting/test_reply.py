@@ -331,6 +331,11 @@ def test_a_text_of_an_object_that_was_cut_off_is_no_answer_and_no_list() -> None
     assert read(thought, '{"thought":"Who built it? The pla', cut_off=True).values == ()
 
 
+def test_a_form_s_own_description_is_no_value() -> None:
+    draft = Field(FieldKind.ANSWER, "the draft, in as few words as possible", value=Value.ANSWER)
+    assert read(Form((draft,)), "Answer: The draft, in as few words as possible, or unknown").values == ()
+
+
 def test_lone_surrogates_can_be_stored() -> None:
     reply = parse_reply("Reasoning: \ud800\nAnswer: x\udfff\nConfidence: 1")
     assert reply == ParsedReply("\ufffd", "x\ufffd", 1.0)
