@@ -35,7 +35,7 @@ ANSWER_LINE = re.compile(
     re.IGNORECASE,
 )
 _QUESTION = re.compile(r".*[?？][\s*_`\"'”]*+")
-_CALL = re.compile(r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:[|:：–—]|->|→|\s-\s|\((?=.*\)$))\s*(.+?)\s*\)?", re.DOTALL)
+_CALL = re.compile(r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:[|:：–—]|->|→|\s-\s|(\()(?=.*\)$))\s*(.+)", re.DOTALL)
 _LABEL = re.compile(r"(?:[*_]{0,2}triplet?s?(?:\s\d{1,2})?[*_]{0,2}\s?[:：]\s*)", re.IGNORECASE)
 _CITED = re.compile(
     r"\s*(?:\s[#←]\s.*|//\s.*|\s?[(\[](?:from|source|see|implied|inferred|as|based|stated|per|according|not|picture|passage|"
@@ -201,7 +201,7 @@ def _call(field: Field, item: Any) -> str | FieldFault:
         if PLACEHOLDER.fullmatch(plain):
             return ""
         if match := _CALL.fullmatch(plain):
-            tool, words = match[1], match[2]
+            tool, words = match[1], match[3].removesuffix(")" if match[2] else "")
     tool, words = tools.get(tool.strip(" `\"'*_").casefold(), ""), unwrapped(one_line(words))
     if not tool or not words or PLACEHOLDER.fullmatch(words):
         return FieldFault(field, f"{quoted(item)} is not `{', '.join(tools.values())} | what to look for`")
