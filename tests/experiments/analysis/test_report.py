@@ -206,8 +206,9 @@ def test_no_message_is_in_the_page_unescaped(tmp_path: Path) -> None:
     assert all(link.startswith("#") for link in read.links)
     assert read.scripts == 1
     [entry] = read.entries("m3prune")
-    assert entry["text"] == entry["answer"] == attack
-    assert {turn["content"] for turn in read.trace(entry)["turns"]} == {attack}
+    # Half of a surrogate pair is no character.
+    assert entry["text"] == entry["answer"] == attack.replace("\ud800", "?")
+    assert {turn["content"] for turn in read.trace(entry)["turns"]} == {attack.replace("\ud800", "?")}
     assert plain in read.text
 
 
