@@ -133,10 +133,9 @@ class Head:
         """Ends it, and with `forget` deletes its logs. Kills what does not end in time."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with suppress(BrokenPipeError):  # it has died
+        with suppress(BrokenPipeError), self._process.stdin:  # it has died, or had only an address to try
             if forget:
                 self._tell("forget")
-            self._process.stdin.close()
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
