@@ -25,9 +25,8 @@ from actors.backends.openai_probes import (
     drops_text,
     follows_schemas,
     returns_likelihoods,
-    tiny_pictures,
 )
-from actors.backends.openai_reply import PROMPT_REFUSED, EndpointFault, Why, counted, read_reply
+from actors.backends.openai_reply import PROMPT_REFUSED, TOO_LARGE, EndpointFault, Why, counted, read_reply
 from actors.backends.rate_limit import RateLimit
 from actors.backends.redaction import Redaction
 from actors.errors import ModelError, ModelGone
@@ -158,12 +157,14 @@ class OpenAIModel:
             )
         )
 
-    async def _find_pictures(self, most: int) -> None:
+    async def _find_pictures(self, most: int, least: int = 0) -> None:
+        """Lowers the pictures of a request to as many as the endpoint takes, if these are `least` or more."""
+
         async def fitted(request: Request) -> Outcome:
             return await self._fitted(request, (SYSTEM_WITH_PICTURES,))
 
         taken, reason = await count_pictures(fitted, self._ready, most)
-        if reason:
+        if reason and taken >= least:
             self._layout = replace(self._layout, most_pictures=taken)
             setting = f"retrieval.pictures={taken}" if taken else "abilities.pictures=false"
             self._adapted[setting] = reason
@@ -264,10 +265,12 @@ class OpenAIModel:
         if layout.most_pictures is not None:
             pictures = min(pictures, layout.most_pictures)
         if pictures and fault.why is Why.REFUSED and layout == self._layout:
-            with tiny_pictures(pictures) as some:
-                together = await self._fitted(replace(ready, images=some), (SYSTEM_WITH_PICTURES,))
-            if pictures > 1 and isinstance(together, EndpointFault) and together.why is Why.REFUSED:
-                await self._find_pictures(pictures)
+            alone = await self._fitted(replace(ready, images=request.images), (SYSTEM_WITH_PICTURES,))
+            if isinstance(alone, EndpointFault) and alone.why is Why.REFUSED:
+                # The turn's failure: at the start the endpoint took pictures, and takes the next turn's.
+                await self._find_pictures(pictures, least=1)
+                if layout == self._layout and not sized and fault.status != TOO_LARGE:
+                    return self._failed(request, fault)
         if layout != self._layout:
             LOG.warning("the endpoint now refuses what it took: %s", "; ".join(map(": ".join, self._adapted.items())))
             return None

@@ -20,7 +20,8 @@ REPLY_CHARACTERS = 1_000_000  # longer replies are cut off, as if the model had 
 MOST_TOKENS = 10**9  # a larger number is no count of tokens
 LEAST_TOKENS = 16  # a smaller number in a message is no size of a prompt
 PASSING = (408, 425, 429)  # and every 5xx
-PROMPT_REFUSED = (400, 413, 422)
+TOO_LARGE = 413
+PROMPT_REFUSED = (400, TOO_LARGE, 422)
 NO_CREDIT, FILTERED, TOO_MANY = "insufficient_quota", "content_filter", "rate_limit_exceeded"
 CONTENT_FILTER = "content filter"
 NUMBER = re.compile(r"(?<![\d.,-])\d{1,3}(?:,\d{3})+(?!\d)|(?<![\d.-])\d+")
@@ -92,7 +93,7 @@ def read_reply(
     reason = f"HTTP {status}: {text}{_remedy(status, headers)}"
     if FILTERED in codes:
         return Completion(request.id, "", stop="error", error=f"{CONTENT_FILTER}: {reason}")
-    if status == 413 and TOO_MANY in codes:  # Groq's, for an account's tokens per minute: no prompt is cut for it
+    if status == TOO_LARGE and TOO_MANY in codes:  # Groq's, for an account's tokens per minute: no prompt is cut for it
         return Completion(request.id, "", stop="error", error=reason)
     if NO_CREDIT in codes or status in (401, 402):
         return EndpointFault(Why.CLOSED, reason, status)

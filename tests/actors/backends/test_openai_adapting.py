@@ -19,6 +19,7 @@ from actors.backends.openai_model import OpenAIModel
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelGone
 from actors.messages import Kind, Request, Source
+from actors.pictures import data_url
 from tests.support.endpoint import Asked, Server, Told, completion
 
 OUTSIDE = Path("../shared/data/outside/endpoint_bodies.jsonl")
@@ -193,6 +194,35 @@ async def test_pictures_beyond_an_endpoints_limit_are_told_in_words(
     assert able.most_pictures == (most if at_start else None)
     assert pictures(server.asked[-1].json()) == most
     assert "flag 4" in str(server.asked[-1].json())
+
+
+@pytest.mark.parametrize("shown", [1, 3])
+@pytest.mark.parametrize("refused", ["this one", "all"])
+async def test_a_picture_that_is_refused_in_the_middle_of_a_run_is_one_turns_failure(
+    refused: str, shown: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    urls, begun = {}, []
+    for colour in ("red", "blue"):
+        Image.new("RGB", (8, 8), colour).save(tmp_path / f"{colour}.png")
+        urls[colour] = data_url(str(tmp_path / f"{colour}.png"))
+
+    def turn(colour: str) -> Request:
+        path = str(tmp_path / f"{colour}.png")
+        return replace(REQUEST, images=tuple(Source(f"{n}", f"{n}", Kind.IMAGE, "", "", path) for n in range(shown)))
+
+    def refuses(sent: dict[str, Any]) -> bool:
+        return bool(begun) and (urls["red"] in str(sent) if refused == "this one" else pictures(sent) > 0)
+
+    row = body("Could not process image")
+    async with endpoint(row, refuses, Usual(pictures=3)) as (model, server):
+        begun.append(True)
+        reply = await model.complete(turn("red"))
+        if refused == "all":
+            begun.clear()  # the endpoint was mended
+        assert (await model.complete(turn("blue"))).text == "yes"
+    assert (reply.stop, reply.error) == ("error", "HTTP 400: Could not process image")
+    assert pictures(server.asked[-1].json()) == shown
+    assert not caplog.text
 
 
 @pytest.mark.parametrize("row", [*rows("LM Studio without /v1"), body("Not Found", 404), body("x", 405)])
