@@ -25,12 +25,13 @@ class Asked:
 
 @dataclass
 class Told:
-    """One response; `kept` is the share of its body that is sent before the connection is cut."""
+    """One response: `kept` is the share of its body that is sent before the connection is cut."""
 
     content: bytes | str | dict[str, Any] | list[Any]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     kept: float = 1.0
+    reason: str = "x"
 
 
 Handler = Callable[[Asked], Awaitable[Told]]
@@ -91,7 +92,7 @@ class Server:
         content = content.encode() if isinstance(content, str) else content
         reply_headers = {"content-type": "application/json", "connection": "close", "content-length": len(content)}
         reply_headers |= response.headers
-        writer.write(f"HTTP/1.1 {response.status} x\r\n".encode())
+        writer.write(f"HTTP/1.1 {response.status} {response.reason}\r\n".encode())
         writer.write("".join(f"{name}: {value}\r\n" for name, value in reply_headers.items()).encode() + b"\r\n")
         # The header announces the whole length, so a shorter body looks like a cut connection.
         writer.write(content[: int(len(content) * response.kept)])

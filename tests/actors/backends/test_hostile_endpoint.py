@@ -7,7 +7,9 @@ import contextlib
 import dataclasses
 import gzip
 import json
+import logging
 import re
+import traceback
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,21 @@ SPLIT = {
 async def test_a_key_that_marks_split_is_in_no_reply(split: str) -> None:
     async with endpoint(Told(completion(f"Answer: {split}"))) as model:
         assert (await model.complete(REQUEST)).text == "[key]"
+
+
+@pytest.mark.parametrize("status", [200, 301, 400, 401, 503])
+@pytest.mark.parametrize("before", ["", "\0"], ids=["a reason phrase", "no reason phrase"])
+async def test_a_key_in_a_reason_phrase_is_in_no_log_and_no_error(
+    before: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with endpoint(Told(completion(), status, reason=f"{before}bad key {KEY}")) as model:
+        try:
+            left = repr(await model.complete(REQUEST))
+        except ModelGone as error:
+            left = "".join(traceback.format_exception(error))
+    assert KEY not in left
+    assert KEY not in caplog.text
 
 
 async def test_no_cut_leaves_a_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

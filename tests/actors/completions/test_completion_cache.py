@@ -38,12 +38,13 @@ KEY = bytes(16)
 class Echo:
     """Answers with the request's own part and counts; waits while `gate` is closed and fails `failures` times."""
 
-    def __init__(self, stop: str = "stop", failures: int = 0) -> None:
+    def __init__(self, stop: str = "stop", failures: int = 0, text: str | None = None) -> None:
         self.requests: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self._stop = stop
         self._failures = failures
+        self._text = text
 
     async def complete(self, request: Request) -> Completion:
         self.requests.append(request.id)
@@ -51,7 +52,7 @@ class Echo:
         if self._failures:
             self._failures -= 1
             raise ModelError("the replica died")
-        text = f"{request.own} {request.seed}"
+        text = f"{request.own} {request.seed}" if self._text is None else self._text
         return Completion(request.id, text, 10, 5, cached_tokens=8, stop=self._stop, limit_tokens=9)
 
 
@@ -156,9 +157,9 @@ async def test_tokens_count_in_what_memory_holds(folder: str) -> None:
     assert asked == ["a", "b", "a"]
 
 
-@pytest.mark.parametrize("stop", ["too_long", "error"])
-async def test_what_is_no_answer_is_not_kept(reuse: Reuse, stop: str) -> None:
-    model = Echo(stop)
+@pytest.mark.parametrize(("stop", "text"), [("too_long", "a"), ("error", "a"), ("stop", ""), ("length", " \n")])
+async def test_what_is_no_answer_is_not_kept_and_asked_for_again(reuse: Reuse, stop: str, text: str) -> None:
+    model = Echo(stop, text=text)
     cached = CachedModel(model, reuse)
     for id in "ab":
         assert not (await cached.complete(ask(id))).reused
