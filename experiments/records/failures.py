@@ -35,7 +35,7 @@ class FailureSettings:
     def line(self) -> str:
         """The rule in words."""
         return (
-            f"stops when {self.most:,} of the last {self.window:,} turns of the run, a method or an agent have failed "
+            f"stops when {self.most:,} of its last {self.window:,} turns, or a method's or an agent's, have failed "
             "(failures.share, failures.window)"
         )
 
