@@ -14,7 +14,8 @@ from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import answer_text, read_answer
 from actors.prompting.form import PROSE, FieldFault, RawField, Twice, Values, quoted
 from actors.prompting.json_reply import decode, literal
-from actors.prompting.list_values import is_unstated, none, read_items, read_list
+from actors.prompting.list_values import none, read_items, read_list
+from actors.prompting.not_known import is_unstated
 from actors.prompting.reply_text import (
     CHATTER,
     MARKS_ALONE,

@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import FieldFault, Values, quoted
-from actors.prompting.not_known import is_unknown
+from actors.prompting.not_known import is_unstated
 from actors.prompting.reply_text import (
     BULLET,
     CHATTER,
@@ -63,11 +63,6 @@ Parts = tuple[str, str, str]
 def none(field: Field) -> Values | FieldFault:
     """Reads a field that is stated to be empty."""
     return () if field.optional else FieldFault(field, "it is empty")
-
-
-def is_unstated(text: str) -> bool:
-    """True for a few words in place of a text that there is none: `Not described`."""
-    return len(text.split()) <= 3 and is_unknown(text)
 
 
 def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | FieldFault | None:

@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 MOST_WORDS = 40  # of a statement; a longer text is an answer
+_WORDS_IN_PLACE = 3  # at most, of a statement in place of a text
 
 # Latin words without accents. `ne`, `non` and the like negate in several languages.
 _NEGATION = re.compile(
@@ -95,3 +96,10 @@ def is_unknown(answer: str) -> bool:
     others = [word for word in written if not any(kind.fullmatch(word.casefold()) for kind in kinds)]
     is_title = bool(others) and all(word[0].isupper() for word in written if len(word) > 3)
     return bool(stated) and not is_title
+
+
+def is_unstated(text: str) -> bool:
+    """True for a few words in place of a free text: `Unknown`, `Not described`. `No source` is a text, about the
+    evidence."""
+    words = re.findall(r"\w+", text.casefold())
+    return len(words) <= _WORDS_IN_PLACE and is_unknown(text) and not any(map(_EVIDENCE.fullmatch, words))
