@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from experiments.records.tracking import WandbSettings
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.method import DefenceSettings, SystemSettings
 
+Leaf = tuple[str, Any]  # a setting's dotted key and its value
 MOST_SEED = 2**63 - 1
 # Conditions of groups: jobs with discussions, and those of whole teams.
 DISCUSSES = "job!=recall|planted"
@@ -119,6 +120,15 @@ def uses_ray(config: Config) -> bool:
     discusses = config.job not in ("recall", "planted") and not config.dry_run
     # The trials of a sweep are Ray's processes, wherever their agents are.
     return discusses and (config.runtime == "ray" or is_sweep(config))
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:
+    """Every setting of a tree by its dotted key."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def of_any_role(key: str) -> str:

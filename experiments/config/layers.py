@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import asdict, replace
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from omegaconf import OmegaConf
 
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
@@ -12,7 +15,8 @@ from actors.reader.reader import ReaderSettings
 from actors.settings import check_bounds, shown
 from experiments.config.config import Config
 from experiments.config.study_settings import OF_JOBS
-from experiments.config.values import Declared, check_literal, laid_over, typed_value
+from experiments.config.values import Declared, typed_value
+from experiments.config.yaml_tree import check_literal
 
 PREFIXES = ("text_", "visual_")  # before the names of a team's roles
 Group = TypeVar("Group")
@@ -25,10 +29,7 @@ def typed(layers: Sequence[Mapping[str, Any]], base: Config | None = None) -> Co
         UserError: an unknown key (with the nearest right one), or a value that is not allowed.
     """
     job = next((str(layer["job"]) for layer in reversed(layers) if "job" in layer), "")
-    config = OF_JOBS.get(job, Config)() if base is None else base
-    for layer in layers:
-        check_literal(layer)
-        config = laid_over(config, typed_value(layer, Declared(type(config), {})))
+    config = _merged(OF_JOBS.get(job, Config) if base is None else type(base), layers, base)
     check_bounds(config)
     for role, settings in config.roles.items():
         # With a dot in it, its settings would be taken for those of another key.
@@ -81,6 +82,21 @@ def model_over(model: ModelSettings, changes: Mapping[str, Any], key: str) -> Mo
 
 def overridden(settings: Group, changes: Mapping[str, Any], key: str) -> Group:
     """A group of settings with changes; `key` is the dotted name of the changes. Raises UserError as `typed` does."""
-    changed = laid_over(settings, typed_value(changes, Declared(type(settings), {}), key))
+    changed = _merged(type(settings), [changes], settings, key)
     check_bounds(changed, f"{key}.")
     return changed
+
+
+def _merged(kind: type[Group], layers: Sequence[Mapping[str, Any]], base: Group | None, key: str = "") -> Group:
+    """A group of settings with layers over it, or over its defaults: groups and dicts are merged, lists replaced."""
+    trees = [_defaults(cast(Any, kind)), *([asdict(cast(Any, base))] if base is not None else [])]
+    for layer in layers:
+        check_literal(layer, key)
+        trees.append(typed_value(layer, Declared(kind, {}), key))
+    return cast(Group, OmegaConf.to_object(OmegaConf.merge(*trees)))
+
+
+@cache
+def _defaults(group: type) -> Any:
+    # Made once: it takes longer than all the rest.
+    return OmegaConf.structured(group)

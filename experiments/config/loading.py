@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.settings import shown
-from experiments.config.config import RUNTIME_KEYS, Config, may_change
+from experiments.config.config import RUNTIME_KEYS, Config, flat, may_change
 from experiments.config.layers import typed
-from experiments.config.references import at_home, check_named_again, check_outside, check_secrets, flat
+from experiments.config.references import at_home, check_named_again, check_outside, check_secrets
 from experiments.config.role_files import read_roles
 from experiments.config.saved import read
-from experiments.config.values import holds_one, holds_text, is_key, paths
-from experiments.config.yaml_tree import Plain, read_yaml, yaml_tree
+from experiments.config.values import holds_one, holds_text, is_key, nested, paths
+from experiments.config.yaml_tree import Plain, check_literal, held, read_yaml, yaml_tree
 from experiments.records.recorder import RunFolder
 from topologies.catalogue import EXPERIMENTS, OURS
 
@@ -157,22 +159,15 @@ def _tree(key: str, text: str) -> Tree:
             raise UserError(f"the value of {key} cannot be read: {error}") from error
         if re.search(r"\s#", text) and not quoted and not stripped.startswith(("[", "{")):
             raise UserError(f"{key}: what follows ` #` is a comment in YAML; put the value into quotation marks")
-    *groups, name = key.split(".")
-    tree = {name: value}
-    for group in reversed(groups):
-        tree = {group: tree}
-    return tree
+    return {key: value}
 
 
 def _with_roles(tree: Mapping[str, Any]) -> Tree:
     """The tree with the roles of its file of roles, where it names one, below its own settings of roles."""
-    roles = tree.get("roles", {})
-    file = tree.get("roles.file", roles.get("file") if isinstance(roles, dict) else None)
-    if file is None:
-        return dict(tree)
-    rest = {key: value for key, value in tree.items() if key not in ("roles", "roles.file")}
-    own = {role: settings for role, settings in roles.items() if role != "file"}
-    from_file = read_roles(str(file))
-    for role, settings in own.items():
-        from_file[role] = {**from_file.get(role, {}), **settings} if isinstance(settings, dict) else settings
-    return {**rest, "roles": from_file}
+    check_literal(tree)
+    layer = nested(tree.items())
+    roles = layer.get("roles")
+    if not isinstance(roles, dict) or roles.get("file") is None:
+        return layer
+    from_file = held(read_roles(str(roles.pop("file"))))
+    return {**layer, "roles": OmegaConf.to_container(OmegaConf.merge(from_file, roles))}

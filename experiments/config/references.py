@@ -21,14 +21,12 @@ from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError
 from actors.settings import OUTSIDE, OVER
 from actors.visible import visible
-from experiments.config.config import Config
+from experiments.config.config import Config, Leaf, flat
 from experiments.config.values import check_key, declared
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
 
 _AXES, _POINTS = "sweep.axes.", "sweep.points"
-
-Leaf = tuple[str, Any]
 
 
 def resumption(config: Config, folder: Path) -> str:
@@ -44,8 +42,8 @@ def resumption_line(config: Config, folder: Path) -> str:
 def overrides_again(config: Config) -> list[str]:
     """The `key=value` of everything that a configuration names outside of its folder, ready for a shell."""
     keys = dict.fromkeys(named_as for named_as, _, _ in _outside(config))
-    tree = asdict(config)
-    return [shlex.quote(f"{key}={_written(_value(tree, key))}") for key in keys]
+    values = dict(flat(asdict(config)))
+    return [shlex.quote(f"{key}={_written(values[key])}") for key in keys]
 
 
 def at_home(config: Config, folder: Path) -> None:
@@ -111,15 +109,6 @@ def leaves(config: Config) -> Iterator[tuple[str, str, Any]]:
             yield from ((key, key, part) for part in (value if isinstance(value, list) else [value]))
 
 
-def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:
-    """Every setting by its dotted key."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
 def _parts(key: str, value: Any) -> Iterator[Leaf]:
     """A trial's value as its settings: it may be a list, a group or, as on the command line, a group's kind."""
     check_key(key, "sweep")
@@ -138,18 +127,6 @@ def _parts(key: str, value: Any) -> Iterator[Leaf]:
 
 def _hashable(value: Any) -> Any:
     return json.dumps(value, sort_keys=True, default=str)
-
-
-def _value(tree: Any, key: str) -> Any:
-    """The value under a dotted key, parts of which may have dots themselves."""
-    if key in tree:
-        return tree[key]
-    names = key.split(".")
-    for n in range(len(names) - 1, 0, -1):
-        group = tree.get(".".join(names[:n]))
-        if isinstance(group, Mapping):
-            return _value(group, ".".join(names[n:]))
-    raise KeyError(key)
 
 
 def _written(value: Any) -> str:

@@ -6,10 +6,13 @@ keys that came later (`since=` of `actors.settings.setting`) and may hold keys o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import MISSING, asdict, is_dataclass
 from pathlib import Path
 from typing import Any
+
+from omegaconf import OmegaConf
 
 from actors.errors import UserError
 from actors.settings import BEFORE, SINCE
@@ -17,7 +20,7 @@ from experiments.config.config import Config
 from experiments.config.layers import typed
 from experiments.config.study_settings import OF_JOBS
 from experiments.config.values import fields_of
-from experiments.config.yaml_tree import read_yaml, untyped, yaml_text
+from experiments.config.yaml_tree import held, read_yaml, untyped
 from experiments.records.run_files import write_atomically
 from experiments.records.start import project_version
 
@@ -28,7 +31,9 @@ REMOVED: dict[str, tuple[str, Any]] = {}
 
 def save(config: Config, path: Path) -> None:
     """Writes a whole configuration, defaults included."""
-    write_atomically(path, yaml_text({"version": project_version(), **asdict(config)}).encode())
+    # JSON has the values of choices, where OmegaConf would write their names in Python.
+    tree = json.loads(json.dumps({"version": project_version(), **asdict(config)}))
+    write_atomically(path, OmegaConf.to_yaml(held(tree)).encode())
 
 
 def read(path: Path) -> Config:
@@ -39,7 +44,7 @@ def read(path: Path) -> Config:
     """
     version = f"{UNNAMED} or earlier"
     try:
-        tree = read_yaml(path)
+        tree = read_yaml(path, saved=True)
         if not isinstance(tree, dict):
             raise UserError("it has no keys and values")
         written = str(tree.pop("version", UNNAMED))

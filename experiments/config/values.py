@@ -1,4 +1,4 @@
-"""Gives the values of a tree the types of their settings, and lays them over a group of settings.
+"""Gives the values of a tree the types of their settings.
 
 A tree comes from YAML or from Python. Its unquoted values are text (`yaml_tree.Plain`) until the setting is known.
 """
@@ -8,28 +8,29 @@ from __future__ import annotations
 import os
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.settings import OVER, shown
-from experiments.config.config import Config, of_any_role
+from experiments.config.config import Config, Leaf, flat, of_any_role
 from experiments.config.study_settings import OF_JOBS
-from experiments.config.yaml_tree import Plain, untyped
-
-Group = TypeVar("Group")
+from experiments.config.yaml_tree import Plain, held, untyped
 
 KEY_CHARACTERS = 300
 NULL = ("", "~", "null")
-_KEY = re.compile(r"[^\s.\[\]{}=]+(\.[^\s.\[\]{}=]+)*")
+_KEY = re.compile(r"[^\s.\[\]{}=\\]+(\.[^\s.\[\]{}=\\]+)*")
 _WHOLE = re.compile(r"[+-]?(0|[1-9][\d_]{0,40})")
 _LEADING_ZERO = re.compile(r"[+-]?0\d")  # 010 is 8 to some readers, and 10 to others
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and line ends
 _SWEPT = ("sweep.axes", "sweep.points")  # values of other settings
 
 
@@ -79,24 +80,21 @@ def check_key(text: str, where: str) -> None:
         raise UserError(f"{where}: {shown(text)} is no key; write dotted keys, such as model.name")
 
 
-def check_literal(tree: Any, key: str = "") -> None:
-    """Raises UserError for control characters, and for `${...}`, in which people would expect something filled in."""
-    if isinstance(tree, Mapping):
-        for name, value in tree.items():
-            own = f"{key}.{name}" if key else str(name)
-            check_literal(str(name), own)
-            check_literal(value, own)
-    elif isinstance(tree, list):
-        for value in tree:
-            check_literal(value, key)
-    elif isinstance(tree, str) and _CONTROL.search(tree):
-        raise UserError(f"{key[:80]}: control characters, or bytes that are no UTF-8; write plain text")
-    elif isinstance(tree, str) and "${" in tree:
-        # The text itself is not shown.
-        raise UserError(
-            f"{key}: ${{...}} is not filled in; write the value itself, and a key into the environment variable that "
-            "key_env names"
-        )
+def nested(parts: Iterable[Leaf], key: str = "") -> dict[str, Any]:
+    """The tree of values by dotted key, below the setting `key`. Raises UserError for a key that is there twice."""
+    settings = [(str(name), value) for name, value in parts]
+    if not any("." in name for name, _ in settings):
+        return dict(settings)
+    tree = held({})
+    for name, value in settings:
+        check_key(name, key or "configuration")
+        with suppress(OmegaConfBaseException, ValueError):  # below a value that is no group; counted as lost
+            OmegaConf.update(tree, name, value)
+    whole = cast(dict[str, Any], OmegaConf.to_container(tree))
+    if len(list(flat(whole))) < len([leaf for name, value in settings for leaf in flat({name: value})]):
+        dotted = ", ".join(f"{key}.{name}" if key else name for name, _ in settings if "." in name)
+        raise UserError(f"{dotted}: a key is there twice; write it once")
+    return whole
 
 
 def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
@@ -110,7 +108,7 @@ def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
     if optional and is_null:
         return None
     if key in _SWEPT:
-        value = _swept(_deeply_nested(value), Declared(Config, {}))
+        value = _swept(nested(flat(value), key) if isinstance(value, Mapping) else value, Declared(Config, {}))
     if is_dataclass(kind):
         settings = fields_of(cast(type, kind))
         # `model=vllm` is short for `model.kind=vllm`.
@@ -118,7 +116,7 @@ def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
         value = {"kind": value} if short else value
         _expect(isinstance(value, Mapping), key, "keys and values, such as {a: 1}", value)
         typed = {}
-        for name, part in _nested(value, key).items():
+        for name, part in nested(value.items(), key).items():
             own = f"{key}.{name}" if key else name
             if name not in settings:
                 raise UserError(_unknown_key(own, [f"{key}.{n}" if key else n for n in settings]))
@@ -127,7 +125,7 @@ def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
     if get_origin(kind) is dict:
         _expect(isinstance(value, Mapping), key, "keys and values, such as {a: 1}", value)
         below = get_args(kind)[1]
-        parts = value if below is Any else _nested(value, key)
+        parts = value if below is Any else nested(value.items(), key)
         return {name: typed_value(part, Declared(below, {}), f"{key}.{name}") for name, part in parts.items()}
     if get_origin(kind) is list:
         _expect(isinstance(value, list), key, "a list, such as [a,b]", value)
@@ -137,55 +135,6 @@ def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
         return untyped(value)
     _expect(value is not None and not isinstance(value, (Mapping, list)), key, "one value", value)
     return _single(value, kind, key)
-
-
-def laid_over(settings: Group, changes: Mapping[str, Any]) -> Group:
-    """A group with changes as `typed_value` returns them; groups and dicts are merged, lists replaced."""
-    merged = {}
-    for name, value in changes.items():
-        before, kind = getattr(settings, name), fields_of(cast(type, type(settings)))[name].kind
-        below = get_args(kind)[-1] if get_args(kind) else None
-        if is_dataclass(before):
-            value = laid_over(before, value)
-        elif isinstance(before, dict) and is_dataclass(below):
-            made = cast(Callable[[], Any], below)
-            value = before | {role: laid_over(before.get(role) or made(), own) for role, own in value.items()}
-        elif isinstance(before, dict):
-            value = _merged(before, value)
-        elif isinstance(value, list) and is_dataclass(below):
-            made = cast(Callable[[], Any], below)
-            value = [laid_over(made(), part) for part in value]
-        merged[name] = value
-    return cast(Group, replace(cast(Any, settings), **merged))
-
-
-def _merged(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-    both = dict(before)
-    for name, part in value.items():
-        old = both.get(name)
-        both[name] = _merged(old, part) if isinstance(old, dict) and isinstance(part, dict) else part
-    return both
-
-
-def _nested(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The tree with dotted keys as groups in each other."""
-    nested: dict[str, Any] = {}
-    for name, value in tree.items():
-        first, dot, rest = str(name).partition(".")
-        value = {rest: value} if dot else value
-        if first in nested:
-            both = (nested[first], value)
-            if not all(isinstance(one, Mapping) for one in both) or both[0].keys() & both[1].keys():
-                raise UserError(f"{key}.{name}: the key is there twice; write it once".removeprefix("."))
-            value = {**both[0], **both[1]}
-        nested[first] = value
-    return nested
-
-
-def _deeply_nested(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    return {name: _deeply_nested(part) for name, part in _nested(value, "sweep.axes").items()}
 
 
 def _swept(value: Any, setting: Declared | None) -> Any:
@@ -236,7 +185,7 @@ def _single(value: Any, kind: Any, key: str) -> Any:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is str:
         _expect(isinstance(value, str), key, "text", value)
-        return os.path.expanduser(value) if isinstance(value, Plain) and value[:1] == "~" else str(value)
+        return os.path.expanduser(value) if type(value) is Plain and value[:1] == "~" else str(value)
     if get_origin(kind) is Literal:
         _expect(text in get_args(kind), key, f"one of {', '.join(get_args(kind))}", value)
         return text

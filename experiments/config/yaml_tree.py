@@ -1,32 +1,68 @@
-"""Reads YAML without interpreting its values, and writes configurations.
+"""Reads YAML without interpreting its values, and holds them in OmegaConf.
 
-YAML 1.1 takes `no` for false, `1.10` for 1.1 and `12:30` for 750. Here an unquoted value stays text, a `Plain`, until
-the setting that holds it gives it a type (`values.py`).
+YAML 1.1 and `OmegaConf.load` take `no` for false, `1.10` for 1.1 and `12:30` for 750. Here an unquoted value stays
+text, a `Plain`, until the setting that holds it gives it a type (`values.py`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from enum import StrEnum
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from omegaconf import DictConfig, OmegaConf
 
 from actors.errors import UserError
 
 DEPTH = 40  # of groups and lists in each other
-CHARACTERS = 2_000_000  # sweeps with many points have the longest files
+# Sweeps with many points have the longest files. OmegaConf takes 60 us for each part of a text.
+CHARACTERS, PARTS = 2_000_000, 100_000
 # Plain values of settings of any type: the numbers of JSON, which have no leading zeros.
-NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and line ends
+_MISSING = re.compile(r"\\*\?\?\?")  # to OmegaConf
 
 
 class Plain(str):
     """Unquoted value of a YAML text."""
 
 
-def read_yaml(path: Path) -> Any:
+class Saved(Plain):
+    """Unquoted value of a saved configuration, in which `~` is no home folder."""
+
+
+class _Loader(yaml.CSafeLoader):
+    """Takes every value for text."""
+
+    plain: type[str] = Plain
+
+
+class _SavedLoader(_Loader):
+    plain = Saved
+
+
+def _text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    return node.value if node.style else loader.plain(node.value)
+
+
+def _group(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    group = loader.construct_mapping(node, deep=True)
+    if len(group) < len(node.value):
+        keys = [key.value for key, _ in node.value]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise UserError(f"duplicate key {twice[:80]}")
+    return {str(key): value for key, value in group.items()}
+
+
+_Loader.yaml_implicit_resolvers = {}
+_Loader.add_constructor("tag:yaml.org,2002:str", _text)
+_Loader.add_constructor("tag:yaml.org,2002:map", _group)
+
+
+def read_yaml(path: Path, saved: bool = False) -> Any:
     """Reads a file. Raises UserError as `yaml_tree` does, and for a file that cannot be read."""
     try:
         with path.open(encoding="utf-8") as file:
@@ -35,17 +71,29 @@ def read_yaml(path: Path) -> Any:
         raise UserError(" ".join(str(error).split())) from error
     if len(text) > CHARACTERS:
         raise UserError(f"it has more than {CHARACTERS:,} characters")
-    return yaml_tree(text)
+    return yaml_tree(text, _SavedLoader if saved else _Loader)
 
 
-def yaml_tree(text: str) -> Any:
+def yaml_tree(text: str, loader: type[_Loader] = _Loader) -> Any:
     """The dicts, lists and texts of one YAML document; None for an empty one.
 
     Raises:
         UserError: the text is no YAML, has a key twice, tags, aliases, or lists in lists without end.
     """
+    depth = 0
     try:
-        return _tree(yaml.parse(text, Loader=yaml.CSafeLoader))
+        # Before anything is made of the text: a short one can nest lists more deeply than the interpreter's stack.
+        for number, event in enumerate(yaml.parse(text, Loader=loader)):
+            if number > PARTS:
+                raise UserError(f"it has more than {PARTS:,} keys, values, lists and groups")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth >= DEPTH:
+                raise UserError(f"lists or groups in each other, {DEPTH} deep: write plain values")
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                raise UserError("YAML aliases (& and *) are not read; write the value itself")
+            if tag := getattr(event, "tag", None):
+                raise UserError(f"YAML tags such as {tag[:40]} are not read; write plain values")
+        return yaml.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise UserError(f"{line}{error.problem or error.context}") from error
@@ -53,72 +101,46 @@ def yaml_tree(text: str) -> Any:
         raise UserError("control characters, or bytes that are no UTF-8; write plain text") from error
 
 
-def _tree(events: Iterable[Any]) -> Any:
-    # From events, without recursion: a short text can nest lists more deeply than the interpreter's stack.
-    document: list[Any] = []
-    opened: list[tuple[bool, list[Any]]] = [(False, document)]  # whether it is a group; then keys and values in turn
-    for event in events:
-        if isinstance(event, yaml.CollectionEndEvent):
-            is_group, parts = opened.pop()
-            opened[-1][1].append(_group(parts) if is_group else parts)
-            continue
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise UserError("YAML aliases (& and *) are not read; write the value itself")
-        if getattr(event, "tag", None):
-            raise UserError(f"YAML tags such as {event.tag[:40]} are not read; write plain values")
-        if isinstance(event, yaml.CollectionStartEvent):
-            opened.append((isinstance(event, yaml.MappingStartEvent), []))
-        elif isinstance(event, yaml.ScalarEvent):
-            opened[-1][1].append(event.value if event.style else Plain(event.value))
-        if len(opened) > DEPTH:
-            raise UserError(f"lists or groups in each other, {DEPTH} deep: write plain values")
-    if len(document) > 1:
-        raise UserError("it has several YAML documents; expected one")
-    return document[0] if document else None
-
-
-def _group(parts: list[Any]) -> dict[str, Any]:
-    group: dict[str, Any] = {}
-    for key, value in zip(parts[::2], parts[1::2], strict=True):
-        if not isinstance(key, str):
-            raise UserError("a group or a list is no key; write keys as text")
-        if key in group:
-            raise UserError(f"duplicate key {key[:80]}")
-        group[str(key)] = value
-    return group
-
-
 def untyped(value: Any) -> Any:
     """The value of a setting that may be of any type: null, true, false and JSON's numbers, else text."""
     if isinstance(value, dict):
-        return {name: untyped(part) for name, part in value.items()}
+        return {str(name): untyped(part) for name, part in value.items()}
     if isinstance(value, list):
         return [untyped(part) for part in value]
     if not isinstance(value, Plain):
         return value
-    if value.lower() in ("", "~", "null"):
-        return None
-    if value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    if found := NUMBER.fullmatch(value):
+    if value in (lower := value.lower(), value.title(), value.upper()) and lower in _WORDS:
+        return _WORDS[lower]
+    if found := _NUMBER.fullmatch(value):
         number = float(value) if found[2] or found[3] or len(value) > 300 else int(value)
         # A number that no float holds stays text.
         return str(value) if number in (float("inf"), float("-inf")) else number
     return str(value)
 
 
-class _Dumper(yaml.CSafeDumper):
-    """Quotes every text that `untyped` or another reader of YAML would take for something else."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-_Dumper.add_implicit_resolver("!number", NUMBER, list("-0123456789"))
-_Dumper.add_implicit_resolver("!home", re.compile(r"~.*"), ["~"])
-_Dumper.add_multi_representer(StrEnum, lambda dumper, value: dumper.represent_str(value.value))
+def held(tree: Mapping[str, Any]) -> DictConfig:
+    """The tree in OmegaConf, which holds `Plain` values, too. Raises UserError as `check_literal` does."""
+    check_literal(tree)
+    return OmegaConf.create(dict(tree), flags={"allow_objects": True})
 
 
-def yaml_text(tree: Any) -> str:
-    """The YAML text of a tree, keys in their order."""
-    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+def check_literal(tree: Any, key: str = "") -> None:
+    """Raises UserError for text that OmegaConf would fill in or take for a missing value, and control characters."""
+    if isinstance(tree, Mapping):
+        for name, value in tree.items():
+            own = f"{key}.{name}" if key else str(name)
+            check_literal(str(name), own)
+            check_literal(value, own)
+    elif isinstance(tree, list):
+        for value in tree:
+            check_literal(value, key)
+    elif isinstance(tree, str) and _CONTROL.search(tree):
+        raise UserError(f"{key[:80]}: control characters, or bytes that are no UTF-8; write plain text")
+    elif isinstance(tree, str) and _MISSING.fullmatch(tree):
+        raise UserError(f"{key[:80]}=???: write the value")
+    elif isinstance(tree, str) and "${" in tree:
+        # The text itself is not shown.
+        raise UserError(
+            f"{key}: ${{...}} is not filled in; write the value itself, and a key into the environment variable that "
+            "key_env names"
+        )

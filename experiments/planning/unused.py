@@ -13,10 +13,9 @@ from typing import Any
 from actors.errors import UserError
 from actors.lookup import installed, is_reference, near_miss
 from actors.settings import WHEN
-from experiments.config.config import Config
+from experiments.config.config import Config, flat
 from experiments.config.layers import PREFIXES, judge_model, model_of_role
 from experiments.config.loading import Overrides
-from experiments.config.references import flat
 from experiments.config.setting_groups import TopologySettings
 from experiments.planning.plan import Plan
 from topologies.catalogue import find_methods

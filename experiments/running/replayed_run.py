@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.errors import UserError
-from experiments.config.config import HOW_IT_RUNS, Config, among
-from experiments.config.references import check_outside, flat
+from experiments.config.config import HOW_IT_RUNS, Config, among, flat
+from experiments.config.references import check_outside
 from experiments.config.saved import read as read_config
 from experiments.config.setting_groups import RoleSettings
 from experiments.datasets.benchmark import choose

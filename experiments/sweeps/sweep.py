@@ -25,7 +25,7 @@ from actors.errors import ClusterError, ModelGone, StoreError, UserError
 from actors.runtime.runtime import Runtime
 from actors.visible import visible
 from experiments.config import loading, references
-from experiments.config.config import Config, may_change
+from experiments.config.config import Config, flat, may_change
 from experiments.config.saved import read, save
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
@@ -128,7 +128,7 @@ def finished_trials(folder: Path, trials: Sequence[Trial]) -> set[str]:
 
 def _check_same(saved: Config, trial: Trial) -> None:
     """Raises UserError where a trial's saved configuration is not the one that its sweep gives it."""
-    before, now = (dict(references.flat(asdict(config))) for config in (saved, trial.config))
+    before, now = (dict(flat(asdict(config))) for config in (saved, trial.config))
     if changed := sorted(key for key in {*before, *now} if before.get(key) != now.get(key) and not may_change(key)):
         raise UserError(
             f"trial {trial.name}: its config.yaml has another {', '.join(changed[:3])} than its sweep gives it; "

@@ -17,9 +17,8 @@ from actors.messages import derive_seed
 from actors.settings import shown
 from actors.visible import visible
 from experiments.analysis.result_table import plain, short_keys
-from experiments.config.config import MOST_SEED, Config
+from experiments.config.config import MOST_SEED, Config, flat
 from experiments.config.loading import Overrides, varying
-from experiments.config.references import flat
 from experiments.config.setting_groups import MOST_TRIALS, SweepSettings
 from experiments.config.values import check_key
 from experiments.jobs import plan_of

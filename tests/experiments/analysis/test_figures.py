@@ -19,8 +19,8 @@ from experiments.analysis.figures.style import PAGE, SMALL, save
 from experiments.analysis.figures.systems import DEBATE, by_paths, changes, condensation, path_arms
 from experiments.analysis.scores import by_method
 from experiments.analysis.summary import Metrics, summarise
+from experiments.config.config import flat
 from experiments.config.loading import load
-from experiments.config.references import flat
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.trials import RESULTS, TRIALS, TrialResult

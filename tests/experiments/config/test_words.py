@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from actors.errors import UserError
 from experiments.config.loading import load
@@ -64,7 +66,16 @@ def test_a_value_is_what_was_written(word: str, expected: object) -> None:
 @pytest.mark.parametrize(
     "word",
     [
-        *("seed=010", "data.limit=1:30", "data.limit=10 #20", "seed=???", "seed=0x10", "data.limit=1.0", "figures=2"),
+        *(
+            "seed=010",
+            "data.limit=1:30",
+            "data.limit=10 #20",
+            "seed=???",
+            "roles.text_critic.instruction=???",
+            "seed=0x10",
+            "data.limit=1.0",
+            "figures=2",
+        ),
         *("methods=!!omap [a: single]", "learner.epsilon=010.5", "roles.a/b.agent=x", "roles.text_.agent=x"),
     ],
 )
@@ -84,6 +95,35 @@ def test_text_of_a_preset_keeps_its_characters(inside: str, tmp_path: Path) -> N
     assert (config.wandb.project, config.model.name) == ("no", "1.10")
     save(config, tmp_path / "config.yaml")
     assert read(tmp_path / "config.yaml") == config
+
+
+def test_a_saved_configuration_holds_the_same_for_omegaconf_itself(tmp_path: Path) -> None:
+    extra = 'model.extra={"a": "1_000", "b": "tRue", "c": "12:30", "d": "1e5", "e": 1e-7, "f": "", "g": "no", "y": "="}'
+    words = ["output=2024_10_01", "model.name=1.10", 'model.dtype="~/x"', "learner.noise=squared", extra]
+    config = load([BASE, *words])
+    save(config, tmp_path / "config.yaml")
+    assert read(tmp_path / "config.yaml") == config
+    saved = OmegaConf.to_container(OmegaConf.load(tmp_path / "config.yaml"))
+    assert isinstance(saved, dict)
+    assert saved.pop("version")
+    assert saved == asdict(config)
+
+
+@pytest.mark.parametrize(
+    "lines", ["model: vllm\nmodel.name: x", "topology: {rounds: 3}\ntopology.rounds: 4", "methods: [a]\nmethods.0: b"]
+)
+def test_a_dotted_key_of_a_preset_takes_the_place_of_nothing(lines: str, tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(lines)
+    with pytest.raises(UserError, match=r"\w\.\w+: a key is there twice"):
+        load([f"experiment={preset}"])
+
+
+def test_a_preset_of_more_values_than_a_sweep_needs_is_refused_at_once(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(f"methods: [{'a,' * 150_000}]")
+    with pytest.raises(UserError, match="cannot be read as a preset: it has more than"):
+        load([f"experiment={preset}"])
 
 
 @pytest.mark.skipif(not OUTSIDE.is_file(), reason="no inputs from outside here")
