@@ -84,6 +84,12 @@ def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> E
     return Edges(spatial, np.column_stack(np.divmod(temporal, max(agents, 1))))
 
 
+def candidates_along(graph: Edges[Ints]) -> Edges[Ints]:
+    """Candidate edges along a graph: each spatial edge in either direction, and its temporal ones."""
+    both_ways = np.concatenate([graph.spatial, graph.spatial[:, ::-1]])
+    return Edges(np.unique(both_ways, axis=0), np.unique(graph.temporal, axis=0))
+
+
 def acyclic(present: Bools, scores: Floats) -> Bools:
     """Adds the present edges in descending score unless they close a cycle, bool [sender, receiver].
 
@@ -103,43 +109,6 @@ def acyclic(present: Bools, scores: Floats) -> Bools:
             # All that reached the sender now also reach what the receiver does: no search for a path is needed.
             reaches[np.flatnonzero(reaches[:, sender])] |= reaches[receiver]
     return kept
-
-
-def acyclic_pairs(pairs: Ints, scores: Floats, agents: int) -> Ints:
-    """`acyclic` for listed edges [edges, 2] with scores [edges]; returns the places of taken edges, ascending.
-
-    An order that all taken edges follow is repaired where a new edge runs against it (Pearce and Kelly 2006), so that
-    only agents between its ends are searched for a cycle.
-    """
-    place = list(range(agents))
-    hears: list[list[int]] = [[] for _ in range(agents)]
-    heard_by: list[list[int]] = [[] for _ in range(agents)]
-    kept = []
-    for number in np.argsort(-scores, kind="stable").tolist():
-        sender, receiver = pairs[number].tolist()
-        if place[sender] >= place[receiver]:
-            least, most = place[receiver], place[sender]
-            after = _reached(receiver, heard_by, place, least, most)
-            if sender in after:
-                continue  # the edge would close a cycle
-            before = _reached(sender, hears, place, least, most)
-            moved = [*sorted(before, key=place.__getitem__), *sorted(after, key=place.__getitem__)]
-            for agent, free in zip(moved, sorted(place[agent] for agent in moved), strict=True):
-                place[agent] = free
-        hears[receiver].append(sender)
-        heard_by[sender].append(receiver)
-        kept.append(number)
-    return np.array(sorted(kept), dtype=np.int64)
-
-
-def _reached(start: int, onwards: Sequence[Sequence[int]], place: Sequence[int], least: int, most: int) -> set[int]:
-    """Agents reached by paths, among the agents between two places of the order."""
-    seen, waiting = {start}, [start]
-    while waiting:
-        new = [agent for agent in onwards[waiting.pop()] if agent not in seen and least <= place[agent] <= most]
-        seen.update(new)
-        waiting += new
-    return seen
 
 
 def speaking_order(spatial: Bools) -> Ints:

@@ -44,8 +44,6 @@ class Wirings:
     chances: by kind of edge that was drawn, the probability of each one that could be, [rounds or 1, sender, receiver];
         empty for wirings that are not drawn.
     speaks: bool [k, rounds, n], the agents that take part in each round (all if None); others have no edges in it.
-    draws: int [k, rounds], the first sample that shares a sample's draws of edges of (and into) a round; None where
-        every sample was drawn by itself.
     """
 
     spatial: Bools
@@ -56,13 +54,12 @@ class Wirings:
     decision_allowed: Bools
     chances: Mapping[str, Floats] = field(default_factory=dict)
     speaks: Bools | None = None
-    draws: Ints | None = None
 
 
-def drawn(wirings: Wirings | ListedWirings) -> dict[str, tuple[Bools, Bools]]:
-    """Returns edges that could be drawn and drawn ones, by kind: [k, rounds, edges], or pairs of a matrix."""
+def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:
+    """Returns edges that could be drawn and drawn ones, by kind: [k, rounds, sender, receiver]."""
     # The decision agent is one receiver of all, in its only round.
-    column = (slice(None), None, slice(None), *([None] if isinstance(wirings, Wirings) else []))
+    column = np.s_[:, None, :, None]
     return {
         "spatial": (wirings.allowed.spatial, wirings.spatial),
         # Nothing leads into the first round, so there was nothing to draw.
@@ -86,38 +83,6 @@ def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
         matrix = (agents, 1 if kind == "decision" else agents)
         if chance.ndim != 3 or chance.shape[1:] != matrix:
             raise ValueError(f"wirings.chances[{kind}] has shape {chance.shape}, expected (1 or rounds, *{matrix})")
-
-
-@dataclass(frozen=True)
-class ListedWirings:
-    """Wirings of `k` discussions along candidate edges: `Wirings` without matrices of all pairs.
-
-    pairs: int [edges, 2] of each kind. spatial, temporal: edges taken, bool [k, rounds, edges]; allowed: edges that
-        could have been drawn. decision, decision_allowed: bool [k, agents].
-    """
-
-    pairs: Edges[Ints]
-    spatial: Bools
-    temporal: Bools
-    allowed: Edges[Bools]
-    decision: Bools
-    decision_allowed: Bools
-
-    def split(self, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
-        """Splits the batch into wirings, with the probabilities [edges] of their reading weights."""
-        wirings = []
-        for k, decision in enumerate(self.decision):
-            taken = [np.nonzero(kind[k]) for kind in (self.spatial, self.temporal)]
-            could = [np.nonzero(kind[k]) for kind in self.allowed]
-            rows = [
-                np.column_stack([rounds, pairs[edges]])
-                for (rounds, edges), pairs in zip((*taken, *could), (*self.pairs, *self.pairs), strict=True)
-            ]
-            p = [
-                None if of is None else of[at] for of, (_, at) in zip(probabilities or (None, None), taken, strict=True)
-            ]
-            wirings.append(Wiring(self.spatial.shape[1], rows[0], rows[1], decision, p[0], p[1], rows[2], rows[3]))
-        return wirings
 
 
 @dataclass(frozen=True, slots=True)

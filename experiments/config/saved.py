@@ -26,7 +26,7 @@ from experiments.records.start import project_version
 
 UNNAMED = "0.2.0"  # the last version that did not name itself in its configurations
 # Keys of earlier versions, by dotted name: the version that has none of them any more, and their default before it.
-REMOVED: dict[str, tuple[str, Any]] = {}
+REMOVED: dict[str, tuple[str, Any]] = {"learner.beginnings": ("0.3.0", None)}
 
 
 def save(config: Config, path: Path) -> None:

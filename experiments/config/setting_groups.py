@@ -125,10 +125,9 @@ class TopologySettings:
     and shortens prompts. The decision agent and a single agent read everything; systems show their agents what their
     papers say."""
     candidates: Graph = Graph.COMPLETE
-    """Graph whose edges, in either direction, the policy-gradient methods choose among."""
+    """Graph whose edges, in either direction, learners choose among."""
     tied: bool = False
-    """Policy-gradient methods learn one probability for each pair of roles, shared by all instances. With this or with
-    sparse candidates they learn from utility alone, because the terms of rank, noise and alignment need all pairs."""
+    """Policy-gradient methods learn one probability for each pair of roles, shared by all instances."""
     inference: Inference = Inference.THRESHOLD
     """Wiring of a learned graph at evaluation: `threshold` (one deterministic wiring) or `sampled`."""
 

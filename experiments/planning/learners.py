@@ -8,8 +8,9 @@ from dataclasses import replace
 from actors.errors import UserError
 from actors.messages import Role
 from experiments.config.config import Config
+from topologies import graphs
+from topologies.graphs import candidates_along
 from topologies.learning.learner_settings import Graph
-from topologies.learning.making import candidates_along, graph_of
 from topologies.learning.spec import DENSE, LearnerSpec
 from topologies.learning.variants import VARIANTS, Estimator, LearnedMethod, Variant
 from topologies.method import Method
@@ -61,7 +62,10 @@ def _spec(config: Config, method: str, team: Sequence[Role]) -> LearnerSpec:
         if not variant.estimator.is_gradient:
             raise UserError(f"ablation=no_alignment: {method} has no alignment term; leave it out of methods")
         variant = replace(variant, terms=variant.terms - {"alignment"})
-    sparse = topology.tied or topology.candidates != Graph.COMPLETE
+    chosen = None
+    if topology.candidates != Graph.COMPLETE:
+        drawn = {"seed": config.seed} if topology.candidates in (Graph.REGULAR, Graph.SMALL_WORLD) else {}
+        chosen = candidates_along(getattr(graphs, topology.candidates)(len(team), **drawn))
     return LearnerSpec(
         modalities=[role.modality for role in team],
         rounds=topology.rounds,
@@ -69,6 +73,6 @@ def _spec(config: Config, method: str, team: Sequence[Role]) -> LearnerSpec:
         variant=variant,
         settings=config.learner,
         pruning=config.pruning,
-        candidates=candidates_along(graph_of(topology.candidates, len(team), config.seed)) if sparse else None,
+        candidates=chosen,
         roles=[role.played for role in team] if topology.tied else None,
     )

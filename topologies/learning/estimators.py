@@ -17,6 +17,7 @@ from topologies.learning.objective import Terms, credited_slope, leave_one_out, 
 from topologies.learning.randomised import Effects, drawn_tensors
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
+from topologies.learning.ties import Ties
 from topologies.learning.variants import Estimator
 from topologies.wiring import KINDS, Wirings
 
@@ -24,8 +25,8 @@ from topologies.wiring import KINDS, Wirings
 class Reinforce:
     """Gradient ascent on the objective (Eqs. 7, 8, 11): the paper's estimator."""
 
-    def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
-        self.spec, self.settings, self.edges = spec, spec.settings, edges
+    def __init__(self, spec: LearnerSpec, edges: EdgeState, ties: Ties) -> None:
+        self.spec, self.settings, self.edges, self.ties = spec, spec.settings, edges, ties
         # Sums of the stage's gradients and of their squares, by kind, for early stopping.
         self.climbed: dict[str, Tensor] = {}
         self.begin()
@@ -46,7 +47,7 @@ class Reinforce:
         turn_scores: [k, rounds, agents]; utility: [k]; group: int [k], the question of each sample.
         """
         terms, others = self._terms(stage)
-        expected = self._expected(wirings, self.credit(wirings, utility, group))
+        expected = self._expected(wirings, self.credit(utility, group))
         trained = {kind: stage.start[kind] & self.edges.mask[kind] for kind in KINDS}
         gradient = {kind: (expected[kind] + others[kind]) * trained[kind] for kind in KINDS}
         for kind in KINDS:
@@ -71,8 +72,8 @@ class Reinforce:
                 zeros = torch.zeros_like(theta, dtype=torch.float64)
                 self.climbed |= {f"total.{kind}": zeros, f"squares.{kind}": zeros.clone()}
 
-    def credit(self, wirings: Wirings, utility: Tensor, group: Tensor) -> Tensor:
-        """Weights of each wiring's log-probability, [k]; [k, rounds] where its rounds have different baselines."""
+    def credit(self, utility: Tensor, group: Tensor) -> Tensor:
+        """Weight of each wiring's log-probability, [k]."""
         return utility
 
     def _terms(self, stage: Stage) -> tuple[Terms, dict[str, Tensor]]:
@@ -87,21 +88,11 @@ class Reinforce:
 
     def _expected(self, wirings: Wirings, credit: Tensor) -> dict[str, Tensor]:
         """Returns the gradient of expected utility by kind (Eq. 8), over all edges, frozen ones included."""
-        return {
-            kind: self._slope(kind, allowed, taken, credit) for kind, (allowed, taken) in drawn_tensors(wirings).items()
-        }
-
-    def _slope(self, kind: str, allowed: Tensor, taken: Tensor, credit: Tensor) -> Tensor:
-        theta = self.edges.logits[kind]
-        if credit.dim() == 1:
-            return credited_slope(theta, allowed, taken, credit)
-        # Temporal edges have no first round, and edges to the decision agent have the last one alone.
-        last, slope = credit[:, credit.shape[1] - allowed.shape[1] :], torch.zeros_like(theta)
-        for t in range(allowed.shape[1]):
-            place = slice(t, t + 1) if len(theta) > 1 else slice(0, 1)
-            of_round = allowed[:, t : t + 1], taken[:, t : t + 1]
-            slope[place] += credited_slope(theta[place], *of_round, last[:, t])
-        return slope
+        slopes = {}
+        for kind, (allowed, taken) in drawn_tensors(wirings).items():
+            theta = self.ties.spread(kind, self.edges.logits[kind])
+            slopes[kind] = self.ties.gathered(kind, credited_slope(theta, allowed, taken, credit))
+        return slopes
 
     def harmful(self, stage: Stage) -> dict[str, Tensor]:
         """Edges that are certain to harm by now, bool [sender, receiver] by kind; with gradients there are none."""
@@ -127,12 +118,8 @@ class Reinforce:
 class Rloo(Reinforce):
     """Eq. 8 with a leave-one-out baseline: a utility that all samples of a question share moves no logit."""
 
-    def credit(self, wirings: Wirings, utility: Tensor, group: Tensor) -> Tensor:
-        if wirings.draws is None:
-            return leave_one_out(utility, group)
-        # A draw is compared with samples that do not have the same draw.
-        rounds = torch.tensor(wirings.draws).T
-        return torch.stack([leave_one_out(utility, group, of_round) for of_round in rounds], dim=1)
+    def credit(self, utility: Tensor, group: Tensor) -> Tensor:
+        return leave_one_out(utility, group)
 
 
 ESTIMATORS: dict[Estimator, type[Reinforce] | type[Effects]] = {

@@ -8,16 +8,14 @@ from typing import Any
 from actors.messages import Question, Trace, derive_seed
 from topologies.learning.learner_settings import Inference
 from topologies.topology import Ask, Wired
-from topologies.wiring import Edges, Floats, ListedWirings, Wiring, Wirings
+from topologies.wiring import Edges, Floats, Wiring, Wirings
 
 TRAINING = "train."
 """Prefix of a method's name in its training discussions."""
 
 
-def split(wirings: Wirings | ListedWirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
+def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
     """Splits a batch into wirings, one for each discussion, with the probabilities of their reading weights."""
-    if isinstance(wirings, ListedWirings):
-        return wirings.split(probabilities)
     return [
         Wiring.of_matrices(
             wirings.spatial[k],

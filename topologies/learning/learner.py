@@ -25,13 +25,13 @@ from topologies.graphs import acyclic, as_wirings
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
-from topologies.learning.estimators import ESTIMATORS, Reinforce
+from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.pruning_rules import RULES
-from topologies.learning.randomised import Effects
-from topologies.learning.sampling import CommonDraws, sample_wirings
+from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport
 from topologies.learning.stages import Stage, stages_of
+from topologies.learning.ties import Ties
 from topologies.wiring import Bools, Edges, Floats, Wirings, check_shapes
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
@@ -50,16 +50,17 @@ class Learner:
         """Makes a learner that has learned nothing yet. Raises UserError on bad settings.
 
         modalities: "text" or "visual" for every agent, in the agents' order.
-        options: other fields of `LearnerSpec`: rounds, seed, variant, settings, pruning.
+        options: other fields of `LearnerSpec`: rounds, seed, variant, settings, pruning, candidates, roles.
         """
         self.spec = spec = LearnerSpec(tuple(modalities), **options)
         spec.check()
         self.rounds, self.seed, self.agents, self.stages = spec.rounds, spec.seed, len(spec.modalities), spec.stages
         self.pruning = spec.pruning
         self.stage, self.step, self._over = 1, 0, False
-        self._stages = self._stages_of()
+        self._ties = Ties.of(spec)
+        self._stages = stages_of(spec, self._ties)
         self._edges = EdgeState(self._stages[1].start, spec.rounds if spec.variant.per_round else None)
-        self._estimator = self._estimate()
+        self._estimator = ESTIMATORS[spec.variant.estimator](spec, self._edges, self._ties)
         self._rule = RULES[spec.variant.rule](spec.pruning, self._edges)
 
     @property
@@ -72,17 +73,23 @@ class Learner:
 
         They are for so many `questions`, as many consecutive ones for each. The same stage, step and `draw` give the
         same wirings, also after `load`. `ahead` asks for wirings of a later step, so many steps after the next one.
-        Raises ValueError when k is below 1 or `ahead` above `lookahead()`.
+        Raises ValueError when k is below 1, questions have different numbers, or `ahead` is above `lookahead()`.
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
+        if k % questions:
+            raise ValueError(f"{k} wirings cannot be drawn for {questions} questions alike")
         if self.step >= self.pruning.steps and self.stage < self.stages:
             self.next_stage()
         if not 0 <= ahead <= self.lookahead():
             raise ValueError(f"ahead must be from 0 to {self.lookahead()} here, got {ahead}")
-        settings = self.spec.settings
-        common = CommonDraws.of(k, self.rounds, questions, settings.shared_orders, settings.beginnings)
-        return self._sample(k, self._estimator.chances(self._stage), self._generator("wirings", draw, ahead), common)
+        chances = {kind: self._ties.spread(kind, p) for kind, p in self._estimator.chances(self._stage).items()}
+        mask = {kind: self._ties.left(kind, mask) for kind, mask in self._edges.mask.items()}
+        speaks, own, each = self._speaks(ended=False), torch.arange(k), k // questions
+        # With `shared_orders`, a question's samples all take its first one's.
+        orders = own - own % each if self.spec.settings.shared_orders else None
+        readers, generator = self._readers(speaks)[:, None], self._generator("wirings", draw, ahead)
+        return sample_wirings(k, self.rounds, mask, chances, readers, generator, speaks, orders)
 
     def lookahead(self) -> int:
         """Number of steps beyond the next one that can be sampled already, so that their discussions can start."""
@@ -102,7 +109,7 @@ class Learner:
         Raises ValueError on a wrong shape, a value that is not finite, and with `rloo` a question with one sample.
         """
         k = len(wirings.spatial)
-        self._check_wirings(wirings)
+        check_shapes(wirings, self.rounds, self.agents)
         utility = torch.from_numpy(_finite("utilities", utilities, (k,))).float()
         scores = torch.from_numpy(_finite("turn_scores", turn_scores, (k, self.rounds, self.agents)))
         question = np.zeros(k) if groups is None else np.asarray(groups)
@@ -140,7 +147,7 @@ class Learner:
         generator, wrong, whole = self._generator("settling"), 0.0, 0.0
         for block in self._stage.blocks:
             cut = self._rule.end_cut(self._stage, block)
-            parts = (self._edges.left(block.kind), self._edges.logits[block.kind], *ends[block.kind])
+            parts = (self._edges.mask[block.kind], self._edges.logits[block.kind], *ends[block.kind])
             # Each round's matrix, or the one that all share.
             for present, *values in zip(*map(block.of, parts), strict=True):
                 logits, *forecast = (value[present] for value in values)
@@ -171,15 +178,16 @@ class Learner:
         """Numbers of present edges of every matrix so far, by "sender>receiver kind", and ", round t" where rounds have
         masks of their own."""
         blocks = {block.name: block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks}
-        counts = {name: block.of(self._edges.left(block.kind)).sum((1, 2)) for name, block in blocks.items()}
+        left = {kind: mask * self._ties.count(kind) for kind, mask in self._edges.mask.items()}
+        counts = {name: block.of(left[block.kind]).sum((1, 2)) for name, block in blocks.items()}
         if not self._edges.by_round:
             return {name: int(count.sum()) for name, count in counts.items()}
         # Temporal edges are named by the round that they lead into, and none leads into the first.
         first = {name: 1 + (block.kind == "temporal") for name, block in blocks.items()}
         return {
-            f"{name}, round {number}": int(left)
+            f"{name}, round {number}": edges
             for name, count in counts.items()
-            for number, left in enumerate(count.tolist(), start=first[name])
+            for number, edges in enumerate(count.tolist(), start=first[name])
         }
 
     def probabilities(self, round: int | None = None) -> Edges[Floats]:
@@ -202,7 +210,7 @@ class Learner:
         """Probability that the decision agent reads each agent, float [agents]; 0 or 1 unless it is learned."""
         read = self._readers(self._speaks(ended=False)).double()
         if "decision" in self._stage.drawn:
-            read = read * self._by_agent(self._edges.probability("decision"))
+            read = read * self._ties.spread("decision", self._edges.probability("decision")).view(self.agents)
         return read.numpy()
 
     def evidence(self) -> float | None:
@@ -228,7 +236,8 @@ class Learner:
         A pruned edge ranks below the present ones of its matrix, and the lower the earlier it was pruned. Among edges
         pruned together, and with `effects` among all, the smaller p ranks lower.
         """
-        return Edges(self._edges.score("spatial"), self._edges.score("temporal"))
+        scores = {kind: self._ties.spread(kind, self._edges.score(kind)) for kind in Edges._fields}
+        return Edges(*(each.where(self._ties.edges[kind], -torch.inf).numpy() for kind, each in scores.items()))
 
     def inference(self) -> Edges[Bools]:
         """Returns the edges to answer with, bool [sender, receiver] (section 8's threshold wiring; deterministic).
@@ -238,9 +247,9 @@ class Learner:
         rounds have masks of their own.
         """
         kept = {kind: left.numpy() for kind, left in self._left().items()}
-        if not self._edges.by_round:
-            return Edges(acyclic(kept["spatial"], self.probabilities().spatial), kept["temporal"])
         p = self.reading().spatial
+        if not self._edges.by_round:
+            return Edges(acyclic(kept["spatial"][0], p), kept["temporal"][0])
         spatial = np.stack([acyclic(*each) for each in zip(kept["spatial"], p, strict=True)])
         temporal = np.zeros_like(spatial)
         temporal[1:] = kept["temporal"]
@@ -249,7 +258,7 @@ class Learner:
     def inference_wirings(self, k: int = 1) -> Wirings:
         """`inference()` as `k` equal wirings; a learned decision column reads all agents that pruning left in it."""
         speaks = self._speaks(ended=True)
-        readers = self._readers(speaks, self._left() if "decision" in self._stage.drawn else None).numpy()
+        readers = self._readers(speaks, self._left()).numpy()
         return as_wirings(self.inference(), self.rounds, k, readers, None if speaks is None else speaks.numpy())
 
     def state(self) -> dict[str, np.ndarray]:
@@ -289,23 +298,6 @@ class Learner:
     def _stage(self) -> Stage:
         return self._stages[self.stage]
 
-    def _stages_of(self) -> dict[int, Stage]:
-        visual = torch.tensor([str(modality) == "visual" for modality in self.spec.modalities])
-        return stages_of(self.spec, visual)
-
-    def _estimate(self) -> Reinforce | Effects:
-        return ESTIMATORS[self.spec.variant.estimator](self.spec, self._edges)
-
-    def _sample(
-        self, k: int, chances: Mapping[str, Tensor], generator: Generator, common: CommonDraws | None
-    ) -> Wirings:
-        speaks, mask = self._speaks(ended=False), self._edges.mask
-        readers = self._readers(speaks)[:, None]
-        return sample_wirings(k, self.rounds, mask, chances, readers, generator, speaks, common)
-
-    def _check_wirings(self, wirings: Wirings) -> None:
-        check_shapes(wirings, self.rounds, self.agents)
-
     def _generator(self, purpose: str, draw: int = 0, ahead: int = 0) -> Generator:
         return Generator().manual_seed(derive_seed(self.seed, purpose, self.stage, self.step + ahead, draw))
 
@@ -315,7 +307,9 @@ class Learner:
 
     def _present(self, values: Mapping[str, Tensor], round: int | None = None) -> Edges[Floats]:
         """Values [rounds or 1, sender, receiver] where edges are left, else 0, as float64 arrays [sender, receiver]."""
-        return Edges(*(self._edges.present(kind, values[kind], round).double().numpy() for kind in Edges._fields))
+        of_kind = {kind: self._edges.present(kind, values[kind], round).double() for kind in Edges._fields}
+        edges = {kind: self._ties.spread(kind, each) * self._ties.edges[kind] for kind, each in of_kind.items()}
+        return Edges(edges["spatial"].numpy(), edges["temporal"].numpy())
 
     def _reading(self, values: Mapping[str, Tensor]) -> Edges[Floats]:
         if not self._edges.by_round:
@@ -329,10 +323,9 @@ class Learner:
         return None if silent is None else ~silent.expand(self.rounds, self.agents)
 
     def _left(self) -> dict[str, Tensor]:
-        """Edges that would be left if learning ended here, by kind."""
-        if not self._knows():
-            return {kind: mask.clone() for kind, mask in self._edges.mask.items()}
-        return self._rule.left(self._stage, True, self._generator)
+        """Edges that would be left if learning ended here, bool [rounds or 1, sender, receiver] by kind."""
+        left = self._rule.left(self._stage, True, self._generator) if self._knows() else self._edges.mask
+        return {kind: self._ties.left(kind, mask) for kind, mask in left.items()}
 
     def _cut(self) -> None:
         if self._knows():
@@ -349,12 +342,9 @@ class Learner:
         """
         present = torch.ones(self.agents, dtype=torch.bool) if speaks is None else speaks[-1]
         if "decision" in self._stage.drawn:
-            return self._by_agent((self._edges.mask if left is None else left)["decision"]) & present
+            of_agents = self._ties.left("decision", self._edges.mask["decision"]) if left is None else left["decision"]
+            return of_agents.view(self.agents) & present
         return present
-
-    def _by_agent(self, decision: Tensor) -> Tensor:
-        """Values of the edges to the decision agent, [agents]."""
-        return decision.view(self.agents)
 
 
 def _finite(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

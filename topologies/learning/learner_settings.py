@@ -82,9 +82,6 @@ class LearnerSettings:
     """Agents that the decision agent reads: `all`, or `learned` edges (null: the method's own choice)."""
     shared_orders: bool = False
     """Lets all samples of a question speak in one order, so that more turns are equal and computed once."""
-    # The edges of a beginning are judged by comparing beginnings, so that fewer of them say less.
-    beginnings: int | None = setting(None, at_least=2, at_most=10_000)
-    """Number of different beginnings (all rounds but the last) among a question's samples (null: one each)."""
     early_stop: float | None = setting(None, at_least=0, at_most=1)
     """Ends a stage at an interim analysis that misjudges at most this share of what edges are worth (null: never)."""
 

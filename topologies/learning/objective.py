@@ -54,55 +54,37 @@ def terms_of(
     )
 
 
-def leave_one_out(values: Tensor, groups: Tensor, draws: Tensor | None = None) -> Tensor:
+def leave_one_out(values: Tensor, groups: Tensor) -> Tensor:
     """Each sample's values minus the mean of the others' of its group (question), [k, ...].
 
     values: [k, ...], such as utilities [k] or turn scores [k, rounds, agents]; groups: int [k].
-    draws: int [k], equal where samples share the draws in question; the others are then samples with other draws.
     The mean does not depend on the sample's own wiring, so an estimate keeps its expectation (subtracting the mean of
     all K would shrink it by (K - 1) / K). Raises ValueError when a group has nothing to compare.
     """
-    others = _others(groups, draws)
+    apart, others = _compared(values, groups)
     if bool((others < 1).any()):
         raise ValueError("a baseline needs at least two samples of each question: raise training.samples")
-    return _apart_from_others(values, groups, draws, others)
+    return apart
 
 
-def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float, draws: Tensor | None = None) -> Tensor:
+def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float) -> Tensor:
     """`leave_one_out`, but the only sample of a question is compared with all other samples, earlier ones too.
 
     seen: the sum of values over `count` earlier samples, of one sample's shape. The very first sample gets 0.
     """
     all_others = (seen + values.sum(0) - values) / max(count + len(values) - 1, 1)
     alone = (values - all_others) * (count + len(values) > 1)
-    others = _others(groups, draws)
-    compared = (others > 0).view(-1, *[1] * (values.dim() - 1))
-    return _apart_from_others(values, groups, draws, others).where(compared, alone)
+    apart, others = _compared(values, groups)
+    return apart.where(others > 0, alone)
 
 
-def _others(groups: Tensor, draws: Tensor | None) -> Tensor:
-    """Returns the number of samples that each one is compared with, int [k]."""
-    sizes = [torch.bincount(group)[group] for group in map(_numbered, [groups] if draws is None else [groups, draws])]
-    others: Tensor = sizes[0] - (sizes[1] if draws is not None else 1)
-    return others
-
-
-def _apart_from_others(values: Tensor, groups: Tensor, draws: Tensor | None, others: Tensor) -> Tensor:
-    number = others.to(values.dtype).view(-1, *[1] * (values.dim() - 1))
-    if draws is not None:
-        return values - (_totals(values, groups) - _totals(values, draws)) / number.clamp(min=1)
-    return ((number + 1) * values - _totals(values, groups)) / number.clamp(min=1)
-
-
-def _totals(values: Tensor, groups: Tensor) -> Tensor:
-    """Returns the sum of values over the group of each sample, [k, ...]."""
-    group = _numbered(groups)
-    return values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add(0, group, values)[group]
-
-
-def _numbered(groups: Tensor) -> Tensor:
-    group: Tensor = torch.unique(groups, return_inverse=True)[1]
-    return group
+def _compared(values: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Values [k, ...] minus the mean of the others' of the group, and the number of these others, int [k, 1, ...]."""
+    group = torch.unique(groups, return_inverse=True)[1]
+    totals = values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add(0, group, values)[group]
+    others = (torch.bincount(group)[group] - 1).view(-1, *[1] * (values.dim() - 1))
+    number = others.to(values.dtype)
+    return ((number + 1) * values - totals) / number.clamp(min=1), others
 
 
 def nuclear_norm(matrix: Tensor) -> Tensor:

@@ -53,19 +53,13 @@ class PruningRule:
         kept = {kind: mask.clone() for kind, mask in self.edges.mask.items()}
         for block in stage.blocks:
             p, present = block.of(self.edges.probability(block.kind)), block.of(self.edges.mask[block.kind])
-            start, share = self.start(stage, block), self.share(stage, block)
-            if not self.edges.by_round:
-                left = self.left_of(block, p, present, room_for(share, start), final, random)
-                kept[block.kind][block.cells] = left
-            else:
-                rooms = [room_for(share, of_round) for of_round in start]
-                each = zip(p, present, rooms, strict=True)
-                rounds = [self.left_of(block, *of_round, final, random) for of_round in each]
-                kept[block.kind][(..., *block.cells)] = torch.stack(rounds)
+            rooms = [room_for(self.share(stage, block), of_round) for of_round in self.start(stage, block)]
+            rounds = [self.left_of(block, *each, final, random) for each in zip(p, present, rooms, strict=True)]
+            kept[block.kind][(..., *block.cells)] = torch.stack(rounds)
         return kept
 
     def start(self, stage: Stage, block: Block) -> Tensor:
-        """Edges of a matrix before the stage pruned any, bool, of the matrix's shape in the masks."""
+        """Edges of a matrix before the stage pruned any, bool [rounds or 1, sender, receiver]."""
         return block.of(stage.start[block.kind].expand(self.edges.mask[block.kind].shape))
 
     def share(self, stage: Stage, block: Block) -> float:
@@ -75,7 +69,7 @@ class PruningRule:
     def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
         """Present edges of one matrix that a cut leaves, `room` at most in the end.
 
-        p: float, present and result: bool, of one shape.
+        p: float, present and result: bool, [sender, receiver].
         """
         return present
 
@@ -84,9 +78,7 @@ class PruningRule:
 
     def end_cut(self, stage: Stage, block: Block) -> EndCut:
         """Returns the cut of a matrix at the end of a stage, as though no later stage learned its edges again."""
-        start = self.start(stage, block)
-        of_one_round = start[-1] if self.edges.by_round else start
-        return EndCut(room_for(self.share(stage, block), of_one_round), self.by_sign)
+        return EndCut(room_for(self.share(stage, block), self.start(stage, block)[-1]), self.by_sign)
 
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
         """Agents that take no part, bool [rounds or 1, agents]; None where all do. `ended`: if the stage ended now."""
@@ -130,7 +122,7 @@ class Progressive(PruningRule):
         generator = random("pruning")
         for block, room, present in zip(stage.blocks, rooms, presents, strict=True):
             kept = self.edges.mask[block.kind].clone()
-            kept[block.cells] = largest(block.of(self.edges.probability(block.kind)), present, room, generator)
+            kept[(..., *block.cells)] = largest(block.of(self.edges.probability(block.kind)), present, room, generator)
             self.edges.keep(block.kind, kept, tick)
 
 
@@ -238,16 +230,15 @@ def room_for(share: float, start: Tensor) -> int:
 def without(agents: Tensor, edges: Tensor, kind: str) -> Tensor:
     """Edges of one kind, without edges from or to agents that are out of a round.
 
-    agents: bool [rounds or 1, agents]; edges and result: bool [sender, receiver] or one such matrix for each round (of
-    temporal edges, for each but the first: into it from the round before).
+    agents: bool [rounds or 1, agents]; edges and result: bool [rounds or 1, sender, receiver] (of temporal edges, one
+    matrix for each round but the first: into it from the round before).
     """
     if kind == "decision":
         return edges  # the decision agent reads agents that take part, whether their edges are learned or not
     senders = receivers = agents
     if kind == "temporal" and len(agents) > 1:
         senders, receivers = agents[:-1], agents[1:]
-    left = edges & ~(senders[:, :, None] | receivers[:, None, :])
-    return left.view(edges.shape)
+    return edges & ~(senders[:, :, None] | receivers[:, None, :])
 
 
 def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tensor:

@@ -24,6 +24,7 @@ from topologies.learning.effects import (
 from topologies.learning.objective import Terms, credited, terms_of
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
+from topologies.learning.ties import Ties
 from topologies.wiring import KINDS, Wirings, drawn
 
 MOST = 8.0  # logits stay within this: p is .9997 there
@@ -49,7 +50,7 @@ class Effects:
     scores: [rounds, agents], of agents' own answers; utility: [1], of final answers; samples: [1], their number.
     """
 
-    def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
+    def __init__(self, spec: LearnerSpec, edges: EdgeState, ties: Ties) -> None:
         self.spec, self.settings, self.rounds, self.edges = spec, spec.settings, spec.rounds, edges
         self.visual = torch.tensor([str(modality) == "visual" for modality in spec.modalities])
         shapes = {"scores": torch.Size([self.rounds, len(self.visual)]), "link": torch.Size([3])}
@@ -86,24 +87,14 @@ class Effects:
         terms = terms_of(stage, self.edges.mask, self.edges.logits, self.settings)
         utility, count = utility.double(), float(self.sums["samples"])
         own, final = turn_scores.double(), utility[:, None, None]
-        lead = None
-        if wirings.draws is None:
-            own = credited(own, group, self.sums["scores"], count)
-            final = credited(final, group, self.sums["utility"], count)
-        else:
-            draws = torch.tensor(wirings.draws)
-            own = _credited_by_round(own, group, self.sums["scores"], count, draws)
-            final = _credited_by_round(
-                final.expand(-1, self.rounds, 1), group, self.sums["utility"].expand(self.rounds, 1), count, draws
-            )
-            lead = draws == torch.arange(len(draws))[:, None]
-        credits = {"spatial": own, "temporal": own[:, 1:], "decision": final[:, -1:]}
+        own = credited(own, group, self.sums["scores"], count)
+        final = credited(final, group, self.sums["utility"], count)
+        # Temporal edges have no first round, and edges to the decision agent have one alone.
+        credits = {"spatial": own, "temporal": own[:, 1:], "decision": final}
         edges = drawn_tensors(wirings)
         for kind, probability in wirings.chances.items():
-            # Temporal edges have no first round, and edges to the decision agent have the last one alone.
-            of_answer = final if lead is None else final[:, self.rounds - credits[kind].shape[1] :]
-            of_kind = {OWN: credits[kind], FINAL: of_answer.expand_as(credits[kind])}
-            self._add(kind, *edges[kind], torch.tensor(probability), of_kind, lead)
+            of_kind = {OWN: credits[kind], FINAL: final.expand_as(credits[kind])}
+            self._add(kind, *edges[kind], torch.tensor(probability), of_kind)
         last, of_answer = own[:, -1], final[:, -1].expand_as(own[:, -1])
         self.sums["link"] += torch.stack([(last * of_answer).sum(), (last**2).sum(), (of_answer**2).sum()])
         self.sums["scores"] += turn_scores.sum(0)
@@ -114,30 +105,15 @@ class Effects:
         return self._update(stage), terms
 
     def _add(
-        self,
-        kind: str,
-        allowed: Tensor,
-        taken: Tensor,
-        probability: Tensor,
-        credits: Mapping[str, Tensor],
-        lead: Tensor | None,
+        self, kind: str, allowed: Tensor, taken: Tensor, probability: Tensor, credits: Mapping[str, Tensor]
     ) -> None:
-        """Adds the draws of one kind of edge to the sums.
-
-        `lead`: bool [k, rounds], the first of all samples that share draws (None: none do); its credit is their mean. A
-        shared draw counts once, or its chance would seem smaller than it is.
-        """
-        if lead is not None:
-            lead = lead[:, lead.shape[1] - allowed.shape[1] :, None]
-            allowed = allowed & lead[..., None]
-            credits = {name: credit * lead for name, credit in credits.items()}
+        """Adds the draws of one kind of edge to the sums."""
         unforeseen = surprise(taken, allowed, probability)
         for name, credit in credits.items():
             self._sum(f"{name}.{kind}", credited_sum(unforeseen, credit))
             self._sum(f"bound.{name}.{kind}", credited_sum(allowed, 0.25 * credit**2))
-            squared = float((credit**2).sum())
-            number = float(credit.numel() if lead is None else lead.expand_as(credit).sum())
-            self.sums[f"spread.{name}.{kind}"] += torch.tensor([squared, number], dtype=torch.float64)
+            of_credits = [float((credit**2).sum()), float(credit.numel())]
+            self.sums[f"spread.{name}.{kind}"] += torch.tensor(of_credits, dtype=torch.float64)
         self._sum(f"squares.{kind}", (unforeseen**2).sum(0))
 
     def _sum(self, name: str, moment: Tensor) -> None:
@@ -160,11 +136,12 @@ class Effects:
         In `error_rate` of all learners at most, any edge or sender without effect is among them.
         """
         rate = self.settings.error_rate / (2 * len(CREDITS))  # half for edges, half for senders
-        mask, logits = self.edges.mask, self.edges.logits
+        logits = self.edges.logits
+        mask = {kind: left.any(0) for kind, left in self.edges.mask.items()}
         number = {kind: start * len(logits[kind]) for kind, start in stage.start.items()}
         of_senders = torch.stack([count.sum(1) for count in number.values()]).sum(0)
         # An edge that harms by one credit may help by the one that counts.
-        doubtful = {kind: self.edges.probability(kind) < 0.5 for kind in mask}
+        doubtful = {kind: (self.edges.probability(kind) < 0.5).all(0) for kind in mask}
         worse = torch.stack([(logits[kind].mean(0) * mask[kind]).sum(1) for kind in mask]).sum(0) < 0
         gone = {kind: torch.zeros_like(left) for kind, left in mask.items()}
         for credit in CREDITS:
@@ -252,19 +229,6 @@ def _senders(sums: Mapping[str, Sums]) -> Sums:
     """All edges of a sender together [senders]."""
     each = [kind.over(0, 2) for kind in sums.values()]
     return Sums(*(torch.stack(parts).sum(0) for parts in zip(*each, strict=True)))
-
-
-def _credited_by_round(values: Tensor, group: Tensor, seen: Tensor, count: float, draws: Tensor) -> Tensor:
-    """`credited` of each round against samples with other draws of it, and the mean over samples with the same.
-
-    values: [k, rounds, n]; seen: [rounds, n]; draws: int [k, rounds], the first sample with the same draws.
-    """
-    rounds = []
-    for t, of_round in enumerate(draws.T):
-        credit = credited(values[:, t], group, seen[t], count, of_round)
-        total = torch.zeros_like(credit).index_add(0, of_round, credit)
-        rounds.append((total / torch.bincount(of_round, minlength=len(total)).clamp(min=1)[:, None])[of_round])
-    return torch.stack(rounds, dim=1)
 
 
 def drawn_tensors(wirings: Wirings) -> dict[str, tuple[Tensor, Tensor]]:

@@ -3,44 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
 
 from topologies.wiring import Edges, Wirings
-
-
-@dataclass(frozen=True)
-class CommonDraws:
-    """Draws that the samples of one question share, so that equal turns are answered once.
-
-    Every sample is drawn as it would be alone; only what it shares with others differs. An estimate keeps its
-    expectation where a sample is compared with none that shares the draws in question (`Wirings.draws`).
-
-    orders, draws: int [k, rounds], the sample whose speaking order, and whose draws of edges, each one takes.
-    """
-
-    orders: Tensor
-    draws: Tensor
-
-    @classmethod
-    def of(cls, k: int, rounds: int, questions: int, orders: bool, beginnings: int | None) -> CommonDraws | None:
-        """Common draws of `k` samples, consecutive ones of each question; None where nothing is shared.
-
-        orders: the samples of a question speak in one order; beginnings: the number of their different beginnings, each
-        of all rounds but the last (None: one each). Raises ValueError where questions have different numbers.
-        """
-        if k % questions:
-            raise ValueError(f"{k} wirings cannot be drawn for {questions} questions alike")
-        if not orders and beginnings is None:
-            return None
-        own, per = torch.arange(k), k // questions
-        first = own - own % per
-        draws = own[:, None].repeat(1, rounds)
-        if beginnings is not None:
-            draws[:, :-1] = (first + own % per % beginnings)[:, None]
-        return cls(first[:, None].expand(k, rounds) if orders else draws, draws)
 
 
 def sample_wirings(
@@ -51,7 +18,7 @@ def sample_wirings(
     readers: Tensor,
     generator: Generator,
     speaks: Tensor | None = None,
-    common: CommonDraws | None = None,
+    orders: Tensor | None = None,
 ) -> Wirings:
     """Draws `k` wirings.
 
@@ -61,19 +28,18 @@ def sample_wirings(
     readers: bool [agents, 1], the agents that the decision agent may read; it reads all of them unless `chances` has
         probabilities [1, agents, 1] for `decision`.
     speaks: bool [rounds, agents], the agents that take part.
+    orders: int [k], the sample whose speaking orders each one takes (None: its own).
     """
     agents = len(readers)
     # The order of these draws is part of what a seed means.
     order = sample_permutations(k, rounds, agents, generator)
-    if common is not None:
-        order = order[common.orders, torch.arange(rounds)]
-    draws = None if common is None else common.draws
+    if orders is not None:
+        order = order[orders]
     spatial_allowed = allowed_spatial(mask["spatial"], order)
     temporal_allowed = allowed_temporal(mask["temporal"], k, rounds)
-    spatial = sample_edges(chances["spatial"], spatial_allowed, generator, draws)
+    spatial = sample_edges(chances["spatial"], spatial_allowed, generator)
     temporal = torch.zeros_like(temporal_allowed)
-    later = None if draws is None else draws[:, 1:]
-    temporal[:, 1:] = sample_edges(chances["temporal"], temporal_allowed[:, 1:], generator, later)
+    temporal[:, 1:] = sample_edges(chances["temporal"], temporal_allowed[:, 1:], generator)
     readable = readers.expand(k, 1, agents, 1)
     read = sample_edges(chances["decision"], readable, generator) if "decision" in chances else readable
     return Wirings(
@@ -86,8 +52,6 @@ def sample_wirings(
         decision_allowed=readable[:, 0, :, 0].numpy().copy(),
         chances={kind: p.double().numpy() for kind, p in chances.items()},
         speaks=None if speaks is None else speaks.expand(k, rounds, agents).numpy().copy(),
-        # Where samples share orders alone, an estimator need not know.
-        draws=None if draws is None or bool((draws == torch.arange(k)[:, None]).all()) else draws.numpy(),
     )
 
 
@@ -114,14 +78,11 @@ def allowed_temporal(mask: Tensor, k: int, rounds: int) -> Tensor:
     return allowed
 
 
-def sample_edges(probability: Tensor, allowed: Tensor, generator: Generator, draws: Tensor | None = None) -> Tensor:
+def sample_edges(probability: Tensor, allowed: Tensor, generator: Generator) -> Tensor:
     """Draws each allowed edge as Bernoulli(probability) (Algorithm 1, DAGSampling).
 
-    probability: [rounds or 1, sender, receiver]; allowed, result: bool [k, rounds, sender, receiver]. draws: int
-    [k, rounds], the sample whose draws each one takes (None: its own).
+    probability: [rounds or 1, sender, receiver]; allowed, result: bool [k, rounds, sender, receiver].
     """
     # One number for every edge, allowed or not: a mask does not shift the draws that follow.
     noise = torch.rand(allowed.shape, generator=generator)
-    if draws is not None:
-        noise = noise[draws, torch.arange(draws.shape[1])]
     return (noise < probability) & allowed

@@ -22,7 +22,7 @@ class LearnerSpec:
 
     modalities: "text" or "visual" for every agent, in the agents' order.
     candidates: pairs (sender, receiver) of each kind to choose among; None: all pairs of agents.
-    roles: of each agent, where candidate edges between the same two roles share a logit.
+    roles: of each agent, where all edges between the same two roles share a logit; None: no edges do.
     """
 
     modalities: Sequence[Modality | str]
@@ -66,15 +66,11 @@ class LearnerSpec:
         check_bounds(self.pruning, "pruning.")
         if self.settings.early_stop is not None and not self.pruning.interim:
             raise UserError("learner.early_stop needs interim analyses: raise pruning.interim above 0")
-        if self.candidates is not None:
-            self._check_sparse()
-
-    def _check_sparse(self) -> None:
-        needs = "needs all pairs of agents, and candidate edges or tied ones were asked for"
-        if not self.variant.estimator.is_gradient or self.variant.rule is Rule.AGENTS:
-            raise UserError(f"{self.variant.name} {needs}: choose m3prune, m3prune_rloo, agentprune or gptswarm")
-        if self.settings.beginnings is not None:
-            raise UserError(f"learner.beginnings={self.settings.beginnings} {needs}: leave it out")
+        if self.roles is not None and (not self.variant.estimator.is_gradient or self.variant.rule is Rule.AGENTS):
+            raise UserError(
+                f"{self.variant.name} learns each edge by itself, and tied ones were asked for: choose m3prune, "
+                "m3prune_rloo, agentprune or gptswarm"
+            )
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,15 @@ from torch import Tensor
 
 from topologies.learning.learner_settings import Decision
 from topologies.learning.spec import LearnerSpec
+from topologies.learning.ties import Ties
 from topologies.wiring import KINDS
 
 
 @dataclass(frozen=True)
 class Block:
-    """Edges that are learned and pruned on their own: a matrix in one kind's mask, or places in a list.
+    """Edges that are learned and pruned on their own: a matrix in one kind's mask.
 
-    cells: their index in the mask, behind any dimension of rounds.
+    cells: its index in the mask, behind any dimension of rounds.
     intra: whether they stay inside one modality.
     """
 
@@ -28,7 +29,7 @@ class Block:
     intra: bool = False
 
     def of(self, values: Tensor) -> Tensor:
-        """Cuts the block out of [..., sender, receiver], or of a list [..., logits]; it may share the memory."""
+        """Cuts the block out of [..., sender, receiver]; it may share the memory."""
         return values[(..., *self.cells)]
 
 
@@ -49,8 +50,8 @@ def _consecutive(indices: Tensor) -> slice | None:
 class Stage:
     """One stage of learning.
 
-    start: by kind, the edges that it learns, before any is pruned, bool [sender, receiver]; `decision` is the column
-        [agents, 1] of edges to the decision agent.
+    start: by kind, the edges that it learns, before any is pruned, bool [sender, receiver] (of agents, or of roles
+        whose edges share logits); `decision` is the column [sender, 1] of edges to the decision agent.
     blocks: their matrices.
     final: whether no later stage learns these edges again.
     """
@@ -66,51 +67,41 @@ class Stage:
         return KINDS if bool(self.start["decision"].any()) else KINDS[:2]
 
 
-def stages_of(spec: LearnerSpec, visual: Tensor) -> dict[int, Stage]:
-    """Stages of a learner among all pairs of agents, by number from 1; visual: bool [agents]."""
-    agents = torch.arange(len(visual))
-    groups = {"agents": agents} if spec.whole else {"text": agents[~visual], "visual": agents[visual]}
+def stages_of(spec: LearnerSpec, ties: Ties) -> dict[int, Stage]:
+    """Stages of a learner by number from 1: edges inside modalities, then between them; all in each unless a variant is
+    staged."""
+    exists = {kind: ties.count(kind) > 0 for kind in KINDS}
+    exists["temporal"] &= spec.rounds > 1 and spec.variant.temporal
+    exists["decision"] &= spec.decision is Decision.LEARNED
+    of_agents = torch.tensor([str(modality) == "visual" for modality in spec.modalities])
+    visual = ties.gathered("decision", of_agents[:, None].long())[:, 0] > 0
+    same = visual[:, None] == visual
+    starts = {
+        number: {
+            "spatial": exists["spatial"] & (same == (number == 1)),
+            "temporal": exists["temporal"] & (same == (number == 1)),
+            "decision": exists["decision"] & (number == spec.stages),
+        }
+        for number in range(1, spec.stages + 1)
+    }
+    if not spec.variant.staged:
+        together = {kind: torch.stack([start[kind] for start in starts.values()]).any(0) for kind in KINDS}
+        starts = dict.fromkeys(starts, together)
+    units = torch.arange(len(visual))
+    groups = {"agents": units} if spec.whole else {"text": units[~visual], "visual": units[visual]}
     blocks = [
         Block(f"{sender}>{receiver} {kind}", kind, cells_of(groups[sender], groups[receiver]), sender == receiver)
         for kind in KINDS[:2]
         for sender in groups
         for receiver in groups
     ]
-    blocks.append(Block("agents>decision", "decision", cells_of(agents, agents[:1])))
-    same = visual[:, None] == visual
-    ends = {"spatial": same, "temporal": same, "decision": torch.ones(len(agents), 1, dtype=torch.bool)}
-    return stages_from(spec, ends, blocks, others=~torch.eye(len(agents), dtype=torch.bool))
-
-
-def stages_from(
-    spec: LearnerSpec, same: Mapping[str, Tensor], blocks: Sequence[Block], others: Tensor | bool = True
-) -> dict[int, Stage]:
-    """Stages by number from 1: edges inside modalities, then between them; all in each unless a variant is staged.
-
-    same: by kind, whether both ends are of one modality, bool of the mask's shape.
-    blocks: all matrices; a stage has those with an edge to learn.
-    others: spatial edges that may exist, for no agent hears itself within a round.
-    """
-    staged, temporal = spec.variant.staged, spec.rounds > 1 and spec.variant.temporal
-    starts = {
-        number: {
-            "spatial": (same["spatial"] == (number == 1)) & others,
-            "temporal": (same["temporal"] == (number == 1)) & temporal,
-            "decision": torch.full_like(
-                same["decision"], spec.decision is Decision.LEARNED and number == spec.stages, dtype=torch.bool
-            ),
-        }
-        for number in range(1, spec.stages + 1)
-    }
-    if not staged:
-        together = {kind: torch.stack([start[kind] for start in starts.values()]).any(0) for kind in KINDS}
-        starts = dict.fromkeys(starts, together)
+    blocks.append(Block("agents>decision", "decision", cells_of(units, units[:1])))
     return {
         number: Stage(
             number,
             start,
             [block for block in blocks if bool(block.of(start[block.kind]).any())],
-            staged or number == spec.stages,
+            spec.variant.staged or number == spec.stages,
         )
         for number, start in starts.items()
     }

@@ -219,7 +219,7 @@ def test_equal_turns_are_paid_once_and_early_stopping_ends_the_cost_of_learning(
         found = explore(worlds(settings, 5)[0], config, TINY)
         return {outcome.learner: outcome for outcome in found if outcome.spent}
 
-    plain, common = measured(), measured(shared_orders=True, beginnings=2)
+    plain, common = measured(), measured(shared_orders=True)
     for name, outcome in plain.items():
         spent = list(outcome.spent.values())
         assert spent == sorted(set(spent))

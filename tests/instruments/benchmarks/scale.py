@@ -1,4 +1,4 @@
-"""What one more agent costs: a discussion along a sparse wiring and a step of learning, at 10 to 10,000 agents.
+"""What one more agent costs: a discussion along a sparse wiring at 10 to 10,000 agents, a step of learning up to 1,000.
 
     python -m tests.instruments.benchmarks.scale [--agents 10 100 1000 10000] [--figure scale.png]
 
@@ -37,9 +37,10 @@ from actors.runtime.cluster import Cluster
 from actors.runtime.team import Team
 from actors.settings import AgentSettings, RaySettings
 from topologies.baselines import constant_wiring
-from topologies.graphs import regular
-from topologies.learning.making import candidates_along
-from topologies.learning.sparse_learner import SparseLearner
+from topologies.graphs import candidates_along, regular
+from topologies.learning.learner import Learner
+from topologies.learning.spec import DENSE
+from topologies.learning.variants import M3PRUNE
 from topologies.topology import Wired, discussion_id
 
 ROLES = (*TEXTUAL[:2], *VISUAL[:2])
@@ -107,7 +108,7 @@ def learning(agents: int, k: int, steps: int) -> dict[str, float]:
     torch.set_num_threads(1)
     modalities = ["text" if role.modality == "text" else "visual" for role in team_of(agents)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    learner = SparseLearner(modalities, candidates=candidates_along(regular(agents)), rounds=ROUNDS)
+    learner = Learner(modalities, variant=M3PRUNE, candidates=candidates_along(regular(agents)), rounds=ROUNDS)
     scores, seconds = np.random.default_rng(0), []
     for _ in range(steps):
         begun = time.perf_counter()
@@ -122,8 +123,9 @@ def measure(sizes: Sequence[int], k: int, steps: int) -> dict[str, dict[str, dic
     spawn = multiprocessing.get_context("spawn")
     learned, held = {}, {}
     for agents in sorted(sizes):
-        with spawn.Pool(1) as alone:
-            learned[str(agents)] = alone.apply(learning, (agents, k, steps))
+        if agents <= DENSE:
+            with spawn.Pool(1) as alone:
+                learned[str(agents)] = alone.apply(learning, (agents, k, steps))
         with spawn.Pool(1) as alone:  # Ray's driver, whose memory counts, starts afresh too
             held[str(agents)] = alone.apply(through_actors, (agents,))
     return {"discussion": held, "learning": learned}
@@ -133,21 +135,14 @@ def print_table(measured: dict[str, dict[str, dict[str, float]]]) -> None:
     columns = ("ms a turn", "KB a turn", "s in all", "step ms", "us an agent", "KB an agent")
     print(f"{'agents':>8}" + "".join(f"{column:>13}" for column in columns))
     for agents, turn in measured["discussion"].items():
-        step = measured["learning"][agents]
-        cells = (
-            1e3 * turn["seconds_per_turn"],
-            turn["bytes_per_turn"] / 1024,
-            turn["seconds"],
-            1e3 * step["seconds"],
-            1e6 * step["seconds_per_agent"],
-            step["bytes_per_agent"] / 1024,
-        )
+        cells = [1e3 * turn["seconds_per_turn"], turn["bytes_per_turn"] / 1024, turn["seconds"]]
+        if step := measured["learning"].get(agents):
+            cells += [1e3 * step["seconds"], 1e6 * step["seconds_per_agent"], step["bytes_per_agent"] / 1024]
         print(f"{int(agents):>8,}" + "".join(f"{cell:>13.2f}" for cell in cells))
 
 
 def draw(measured: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
     """Cost and memory of one more agent as curves."""
-    sizes = [int(agents) for agents in measured["discussion"]]
     curves = {
         "time": ("milliseconds", 1e3, ("seconds_per_turn", "seconds_per_agent")),
         "memory": ("kilobytes", 1 / 1024, ("bytes_per_turn", "bytes_per_agent")),
@@ -157,7 +152,9 @@ def draw(measured: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
         for label, part, key in zip(
             ("discussion, per turn", "learning, per agent"), measured.values(), keys, strict=True
         ):
-            axes.loglog(sizes, [scale * each[key] for each in part.values()], marker="o", label=label)
+            axes.loglog(
+                [int(agents) for agents in part], [scale * each[key] for each in part.values()], marker="o", label=label
+            )
         axes.set(title=title, xlabel="agents", ylabel=unit)
         axes.legend(frameon=False)
     figure.savefig(path, dpi=150)

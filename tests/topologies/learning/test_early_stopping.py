@@ -9,12 +9,11 @@ import pytest
 import torch
 from torch import Generator
 
+from topologies.graphs import candidates_along, ring
 from topologies.learning.early_stopping import EndCut, end_of_climb, end_of_estimate, misjudged
 from topologies.learning.effects import Estimate
 from topologies.learning.learner import Learner
-from topologies.learning.learner_settings import Decision, Graph, LearnerSettings, PruningSettings
-from topologies.learning.making import candidates_along, graph_of
-from topologies.learning.sparse_learner import SparseLearner
+from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
 from topologies.learning.variants import AGENTDROPOUT, AGENTPRUNE, EFFECTS, GPTSWARM, M3PRUNE, RLOO, Variant
 
 TEAM = ["text"] * 3
@@ -156,10 +155,10 @@ def test_every_variant_can_stop_and_leaves_as_many_edges_as_whole_stages(variant
         assert left[0] == left[1]
 
 
-def test_a_sparse_learner_may_stop_too() -> None:
-    learner = SparseLearner(
+def test_a_learner_among_candidates_may_stop_too() -> None:
+    learner = Learner(
         MIXED,
-        candidates=candidates_along(graph_of(Graph.RING, 4, seed=0)),
+        candidates=candidates_along(ring(4)),
         variant=RLOO,
         settings=LearnerSettings(early_stop=1.0, shared_orders=True),
         pruning=PruningSettings(steps=4, interim=2, cuts=2, rate=0.4),

@@ -452,7 +452,6 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
         ([], {}, "no agents"),
         (TEAM, {"rounds": 0}, "rounds"),
         (TEAM, {"settings": LearnerSettings(learning_rate=0)}, "learner.learning_rate"),
-        (TEAM, {"settings": LearnerSettings(beginnings=1)}, "learner.beginnings"),
         (TEAM, {"settings": LearnerSettings(early_stop=2.0)}, "learner.early_stop"),
         (TEAM, {"settings": LearnerSettings(early_stop=0.1), "pruning": PruningSettings(interim=0)}, "pruning.interim"),
         (TEAM, {"pruning": PruningSettings(rate=1.0)}, "pruning.rate"),
