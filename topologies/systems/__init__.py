@@ -1,1 +1,1 @@
-"""Systems of other papers, each in a file of its name."""
+"""Systems of other papers; `tests/instruments/fidelity/steps/` compares each step with its authors' code."""

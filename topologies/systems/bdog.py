@@ -11,13 +11,6 @@ Decided here: an agent that works alone draws the first graph, as no agent has a
 changed), and the most rounds are 3 (three of the four main results are Table 3's after three rounds, one is that after
 two); the distance is in bdog_graph.py. The Size constraint is stated in the prompts and enforced.
 
-Different from the authors' code:
-- It holds two rounds and never ends early (`systems.rounds=2 systems.epsilon=null`), asks for three entities in the
-  first graph and sets no size later, and has no G*.
-- It reads no graph: every reply is pasted into the next prompt. Here graphs are parsed, as Eq. 6 needs them.
-- Graphs from a file (`systems.blueprints`) are found by the question's id and are whole; theirs by position, and cut.
-- An answer that cannot be read is wrong; theirs is matched by GPT-3.5 or drawn at random.
-
 Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, and ends no debate. If
 the last conclusion cannot be read, the one before it counts. Without the first graph the debate starts from none.
 

@@ -6,8 +6,7 @@
 3. An external answer, from that page.
 4. Both are reconciled: where they differ, the model decides which source to trust.
 
-The paper's four stages are four turns; the authors' code has one prompt of three steps, which chooses no page, and
-scores the whole reply. Theirs trains the choice and the reconciliation, ours prompts for them. Decided here:
+Decided here:
 - A page has its picture most like the question's and its `top_k.texts` passages nearest to the question.
 - Where no page is chosen, the first is taken.
 - A question without a picture has its words searched among passages and pictures, which are grouped by page.

@@ -7,12 +7,8 @@
 3. Integrate, in one turn that sees no picture either: all sub-questions with their answers, which may be wrong, lead to
    the reasons and the answer.
 
-The two duties are two roles, of which only one ever sees a picture. Different from the authors' code:
-- Sub-questions and answers come in pairs, so that neither list can outrun the other; one without an answer is uncertain
-  (theirs drops it).
-- The recogniser may answer that it does not know.
-- At most five sub-questions (theirs: any number); where none can be read, the question is its own sub-question.
-- Without a picture, uncertain ones stay uncertain (theirs opens a picture all the same).
+The two duties are two roles, of which only one ever sees a picture. There are at most five sub-questions; where none
+can be read, the question is its own sub-question. Without a picture, uncertain ones stay uncertain.
 
 Zero-shot: hint and picture of the question, nothing retrieved.
 """

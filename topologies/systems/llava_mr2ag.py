@@ -1,4 +1,4 @@
-"""LLaVA-mR2AG: retrieval reflection and relevance reflection (Zhang et al. 2024; M3Prune, section 8).
+"""LLaVA-mR2AG: retrieval reflection and relevance reflection (abstract of Zhang et al. 2024; M3Prune, section 8).
 
 1. Retrieval reflection: does the question need anything looked up? If not, it is answered from its own picture and
    hint.
@@ -8,9 +8,8 @@
 5. The answer with the largest product is given: retrieval score (the page's likeness) times confidence in relevance
    times confidence in the answer.
 
-Written from the paper's abstract and reviews of it, as no code of the authors was found. Theirs trains both reflections
-as tokens, ours prompts for them. Where the model reports token probabilities, those of its verdict and answer are the
-confidences, as in the original; elsewhere it states them, and a missing one counts as one half. Decided here:
+Where the model reports token probabilities, those of its verdict and answer are the confidences; elsewhere it states
+them, and a missing one counts as one half. Decided here:
 - Of all passages of the pages, the `top_k.texts` nearest to the question are judged, each in a turn. Where the pages
   have none, and for a question without a picture, they come from all pages, with their own similarity as score.
 - A question without a picture is answered with the pictures that its words find (not used to judge relevance).

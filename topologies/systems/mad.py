@@ -4,14 +4,8 @@ The affirmative side answers, and the negative side must answer otherwise; from 
 with the other, and gives its reasons and its answer. Both remember their own turns and all that they heard. After every
 round the moderator, who remembers the whole debate too, names the side that it prefers and the answer: a preference
 ends the debate with the moderator's answer. After three rounds without one, a judge who was not there reads the first
-answer of each side, lists the candidates, and decides.
-
-Different from the authors' code:
-- The debate ends by the moderator's preference, as in the paper and in all the debates that they published; their code
-  checks for an answer.
-- An unreadable reply does not end the run, and is no preference.
-- Where neither side states anything at first, the judge is not asked.
-- Replies keep to our forms instead of JSON, and hint, picture and choices are ours, as they debate texts.
+answer of each side, lists the candidates, and decides. An unreadable reply is no preference. Where neither side states
+anything at first, the judge is not asked.
 
 Zero-shot: hint and picture of the question, nothing retrieved.
 """

@@ -24,9 +24,6 @@ Decided here:
 - In a graph that was extracted from a corpus, edges are followed both ways.
 - When the topic agent fails there is no search; an expansion that fails adds nothing, a validation that fails goes on,
   and a description that fails is missing. The search's own limits are in mh_mmkg_paths.py.
-
-Not taken over from the authors' code: of several phases one goes on by an unseeded draw, a loop counts as a path that
-was found, a path is dropped whose verdict cannot be read, and descriptions of one question are read in the next.
 """
 
 from __future__ import annotations

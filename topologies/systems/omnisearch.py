@@ -3,16 +3,8 @@
 In each step the planner thinks, and either answers, or asks a sub-question and chooses where to look: in texts, among
 pictures, among pictures that look like the question's own, or on the web. Texts that are found are read by a solver,
 who answers the sub-question from them and from the question's picture; the planner reads only the solver's answer.
-Pictures that are found go to the planner itself. After five searches, or where it gives no answer, the
-planner is asked for one.
-
-Follows the authors' GPT version, except:
-- Its one search for texts, Google's, is two here: the corpus' texts and the web. A search by a picture stays within the
-  corpus.
-- Its limit of nine pictures, which their code counts over a whole run, is left out.
-- After the last search the planner is asked for an answer, where theirs returns its last reply. (Their code passes the
-  solver's reply on as a tuple that the API refuses, so that a search for texts never ends.)
-- A plan that cannot be read ends the search, and so does one without words to search for.
+Pictures that are found go to the planner itself. After five searches, or where it gives no answer, the planner is asked
+for one. A plan that cannot be read ends the search, and so does one without words to search for.
 """
 
 from __future__ import annotations

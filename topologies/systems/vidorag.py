@@ -12,18 +12,11 @@ Reasoning, in at most five rounds:
 3. A draft that rests on all that was read is the answer. Else, and when no candidate is left or the rounds are over,
    the synthesiser checks the draft against its sources and answers.
 
-Different from the authors' code:
-- It has no limit of rounds, and joins the pages into one picture, with words for their places that do not always fit;
-  here they are several pictures.
-- It fills the union of both rankings up to what fits into that picture and then cuts by page number; here the union is
-  all sources above the cut-offs. One encoder reads both modalities.
-- It leaves questions out of its score where no pick suffices and no page is left, or where replies cannot be read. Here
-  a seeker that fails, or picks none in the first round, has picked all candidates; one that picks none later ends the
-  search, and so does an inspector that fails.
-
-Decided here: without a draft, or where the inspector names no source for it, the synthesiser reads all sources left;
-where nothing is found, it answers at once. Scores are cosines, which separate the two groups (fused ranks do not); the
-question's own sources are always read. A source has one number for all agents, who hear each other's."""
+Decided here: a seeker that fails, or picks none in the first round, has picked all candidates; one that picks none
+later ends the search, and so does an inspector that fails. Without a draft, or where the inspector names no source for
+it, the synthesiser reads all sources left; where nothing is found, it answers at once. Scores are cosines, which
+separate the two groups (fused ranks do not); the question's own sources are always read. A source has one number for
+all agents, who hear each other's."""
 
 from __future__ import annotations
 

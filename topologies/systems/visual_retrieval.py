@@ -5,23 +5,20 @@ Wiki-LLaVA: hierarchical retrieval (Caffagni et al. 2024).
 2. Of each of these documents, the passages nearest to the question are read.
 3. The question is answered with these passages and the picture.
 
-Written from the paper and a review of it, as no code of the authors was found. Different from it: a picture is compared
-with passages and rows under their title, as there is no index of titles alone; the model is the run's (theirs is
-LLaVA-1.5, fine-tuned or not). Decided here: a picture names one document and `top_k.texts` passages of it are read;
-passages of one title are one document; a question without a picture is asked with pictures that its words find.
+Decided here: a picture is compared with passages and rows under their title; it names one document, of which
+`top_k.texts` passages are read; passages of one title are one document; a question without a picture is asked with
+pictures that its words find.
 
-RoRA-VLM: robust retrieval in two stages (Qi et al. 2024).
+RoRA-VLM: robust retrieval in two stages (abstract of Qi et al. 2024).
 1. Retrieve pictures like the question's own; their titles and descriptions name the entities that it may show.
 2. For each of them, retrieve passages for the question extended by its title and description: picture and passages are
    one snippet of knowledge.
 3. The model drops retrieved pictures that are unlike the query, with their passages.
 4. It answers from the remaining snippets.
 
-Written from the paper's abstract and reviews of it, as no code of the authors was found. Different from it: filtering
-is prompted (theirs is trained and weighs parts of pictures); passages come from the corpus instead of Google, and all
-snippets together have `top_k.texts` of them. Decided here: where the filter neither names a picture nor rejects all,
-all stay. A question without a picture has its words searched among the pictures, a picture is then compared with the
-question, and where none is left, passages for the question alone are read.
+Decided here: filtering is prompted; all snippets together have `top_k.texts` passages; where the filter neither names a
+picture nor rejects all, all stay. A question without a picture has its words searched among the pictures, a picture is
+then compared with the question, and where none is left, passages for the question alone are read.
 
 EchoSight: visual retrieval, then multi-modal reranking of sections (Yan and Xie 2024).
 1. The 20 pictures most like the question's own give the candidate pages.
@@ -30,15 +27,9 @@ EchoSight: visual retrieval, then multi-modal reranking of sections (Yan and Xie
 3. The best section alone goes to the model, which answers from it without the picture, as the paper's language models
    do; `systems.reader_sees` shows the picture to a model that reads pictures.
 
-Different from the authors' code:
-- Their Q-Former fuses question and picture and takes the maximum over its query tokens. Here it is the larger of the
-  cosine similarities to the question and to the picture, which favours sections about what the picture shows.
-- Their sections have titles, by which references and links are left out.
-- They take the first of several pictures; here all count.
-- Their option `perform_text_rerank` knows the right page and is left out.
-
-Decided here: a page is all sources of one title; if no section is of a page of the pictures found, the best 100 of all
-compete with a visual score of zero; a question without a picture has its words searched among the pictures.
+Decided here: a section's similarity is the larger of its cosines to the question and to the picture; all pictures of a
+question count; a page is all sources of one title; if no section is of a page of the pictures found, the best 100 of
+all compete with a visual score of zero; a question without a picture has its words searched among the pictures.
 """
 
 from __future__ import annotations

@@ -7,11 +7,8 @@ MultimodalQA have neither hint nor picture: there both use the model's knowledge
 
 CCoT: compositional chain of thought (Mitra et al. 2024; BDoG, section 2.3). A scene graph takes the place of the
 rationale: objects, attributes and relations that bear on the question, drawn from the pictures with question and hint
-in view. Then the question is answered with the pictures and the graph. Different from the authors' code:
-- The graph is stated in triples instead of JSON, and an unreadable one is left out (theirs pastes any reply).
-- Choices are shown when the graph is drawn, as in all their scripts but LLaVA's.
-- The hint stays for the answer, as in their scripts for Sphinx.
-- A question without a picture, which theirs does not meet, is answered directly.
+in view. Then the question is answered with the pictures and the graph. A question without a picture is answered
+directly.
 
 Self-Correction: an agent answers, criticises its own answer and revises it (BDoG, section 3 and Fig. 2c). BDoG gives a
 feedback function from one rationale to the next, iterated, all from one model, and no code for it. Decided here:
