@@ -12,7 +12,7 @@ from topologies import graphs
 from topologies.graphs import candidates_along
 from topologies.learning.learner_settings import Graph
 from topologies.learning.spec import DENSE, LearnerSpec
-from topologies.learning.variants import VARIANTS, Estimator, LearnedMethod, Variant
+from topologies.learning.variants import VARIANTS, LearnedMethod, Variant
 from topologies.method import Method
 
 
@@ -45,7 +45,7 @@ def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) 
 
 def check_samples(variant: Variant, samples: int) -> None:
     """Raises UserError where a learner gets too few samples of each question."""
-    if variant.estimator is Estimator.RLOO and samples < 2:
+    if variant.estimator == "rloo" and samples < 2:
         raise UserError(
             f"training.samples={samples}: {variant.name} compares the samples of a question with each other and needs "
             f"2; raise it, or leave {variant.name} out"
@@ -59,7 +59,7 @@ def _spec(config: Config, method: str, team: Sequence[Role]) -> LearnerSpec:
     if config.ablation == "no_inter":
         variant = replace(variant, inter=False)
     if config.ablation == "no_alignment":
-        if not variant.estimator.is_gradient:
+        if not variant.is_gradient:
             raise UserError(f"ablation=no_alignment: {method} has no alignment term; leave it out of methods")
         variant = replace(variant, terms=variant.terms - {"alignment"})
     chosen = None

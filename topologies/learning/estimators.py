@@ -123,7 +123,7 @@ class Rloo(Reinforce):
 
 
 ESTIMATORS: dict[Estimator, type[Reinforce] | type[Effects]] = {
-    Estimator.REINFORCE: Reinforce,
-    Estimator.RLOO: Rloo,
-    Estimator.EFFECTS: Effects,
+    "reinforce": Reinforce,
+    "rloo": Rloo,
+    "effects": Effects,
 }

@@ -214,11 +214,11 @@ class AgentRule(Once):
 
 
 RULES: dict[Rule, type[PruningRule]] = {
-    Rule.PROGRESSIVE: Progressive,
-    Rule.BY_SIGN: BySign,
-    Rule.ONCE: Once,
-    Rule.LIKELY: Likely,
-    Rule.AGENTS: AgentRule,
+    "progressive": Progressive,
+    "by_sign": BySign,
+    "once": Once,
+    "likely": Likely,
+    "agents": AgentRule,
 }
 
 

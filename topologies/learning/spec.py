@@ -9,7 +9,7 @@ from actors.errors import UserError
 from actors.messages import Modality
 from actors.settings import check_bounds
 from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
-from topologies.learning.variants import EFFECTS, Rule, Variant
+from topologies.learning.variants import EFFECTS, Variant
 from topologies.wiring import Edges, Ints
 
 DENSE = 1000
@@ -38,22 +38,17 @@ class LearnerSpec:
     def stages(self) -> int:
         """One stage, or two where modalities differ or the rule prunes agents first."""
         mixed = len({str(modality) for modality in self.modalities}) > 1
-        return 2 if self.variant.rule is Rule.AGENTS or (self.variant.inter and mixed) else 1
+        return 2 if self.variant.rule == "agents" or (self.variant.inter and mixed) else 1
 
     @property
     def whole(self) -> bool:
         """True if each kind of edge is one matrix to prune, instead of one for each pair of modalities."""
-        return self.variant.rule not in (Rule.PROGRESSIVE, Rule.BY_SIGN)
-
-    @property
-    def decision(self) -> Decision:
-        """Agents that the decision agent reads."""
-        return Decision(self.settings.decision or self.variant.decision)
+        return self.variant.rule not in ("progressive", "by_sign")
 
     @property
     def reads_everyone(self) -> bool:
         """True if the decision agent reads all agents, so that none of its edges can be cut."""
-        return self.decision is Decision.ALL
+        return (self.settings.decision or self.variant.decision) == Decision.ALL
 
     def check(self) -> None:
         """Raises UserError for settings out of their bounds, or that do not go together."""
@@ -66,7 +61,7 @@ class LearnerSpec:
         check_bounds(self.pruning, "pruning.")
         if self.settings.early_stop is not None and not self.pruning.interim:
             raise UserError("learner.early_stop needs interim analyses: raise pruning.interim above 0")
-        if self.roles is not None and (not self.variant.estimator.is_gradient or self.variant.rule is Rule.AGENTS):
+        if self.roles is not None and (not self.variant.is_gradient or self.variant.rule == "agents"):
             raise UserError(
                 f"{self.variant.name} learns each edge by itself, and tied ones were asked for: choose m3prune, "
                 "m3prune_rloo, agentprune or gptswarm"
@@ -122,8 +117,8 @@ def can_learn_from(learner: LearnerSpec, source: LearnerSpec) -> bool:
     """
     steps = [(one.stages, one.pruning.steps, one.rounds) for one in (learner, source)]
     return (
-        not learner.variant.estimator.is_gradient
-        and source.variant.estimator.is_gradient
+        not learner.variant.is_gradient
+        and source.variant.is_gradient
         and steps[0] == steps[1]
         and source.variant.temporal >= learner.variant.temporal
         and source.variant.inter >= learner.variant.inter

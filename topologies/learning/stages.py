@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from topologies.learning.learner_settings import Decision
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.ties import Ties
 from topologies.wiring import KINDS
@@ -72,7 +71,7 @@ def stages_of(spec: LearnerSpec, ties: Ties) -> dict[int, Stage]:
     staged."""
     exists = {kind: ties.count(kind) > 0 for kind in KINDS}
     exists["temporal"] &= spec.rounds > 1 and spec.variant.temporal
-    exists["decision"] &= spec.decision is Decision.LEARNED
+    exists["decision"] &= not spec.reads_everyone
     of_agents = torch.tensor([str(modality) == "visual" for modality in spec.modalities])
     visual = ties.gathered("decision", of_agents[:, None].long())[:, 0] > 0
     same = visual[:, None] == visual

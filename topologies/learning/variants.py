@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from topologies.learning.learner_settings import Decision
 from topologies.method import Method, MethodContext
@@ -26,37 +27,16 @@ class LearnedMethod(StrEnum):
     AGENTDROPOUT = "agentdropout"
 
 
-class Estimator(StrEnum):
-    """Estimators: policy gradient (estimators.py), with a baseline, or a randomised experiment (randomised.py)."""
-
-    REINFORCE = "reinforce"
-    RLOO = "rloo"
-    EFFECTS = "effects"
-
-    @property
-    def is_gradient(self) -> bool:
-        """True if it climbs the objective's gradient: all its terms count, and it learns from its own draws alone.
-
-        Estimates of effects, noise in the first steps, prune at interim analyses and at a stage's end. They learn from
-        any wirings whose probabilities are known.
-        """
-        return self is not Estimator.EFFECTS
-
-
-class Rule(StrEnum):
-    """Pruning rules (pruning_rules.py)."""
-
-    PROGRESSIVE = "progressive"
-    BY_SIGN = "by_sign"
-    ONCE = "once"
-    LIKELY = "likely"
-    AGENTS = "agents"
+Estimator = Literal["reinforce", "rloo", "effects"]
+Rule = Literal["progressive", "by_sign", "once", "likely", "agents"]
 
 
 @dataclass(frozen=True)
 class Variant:
     """Learned method.
 
+    estimator: policy gradient (estimators.py), with a baseline (`rloo`), or a randomised experiment (randomised.py).
+    rule: pruning rule (pruning_rules.py).
     staged: stage 1 learns edges inside modalities and stage 2 those between them; else both stages learn all edges.
     decision: agents that the decision agent reads, where `learner.decision` is not set.
     per_round: every round has its own logits and masks.
@@ -67,7 +47,7 @@ class Variant:
     name: LearnedMethod
     description: str
     estimator: Estimator
-    rule: Rule = Rule.PROGRESSIVE
+    rule: Rule = "progressive"
     staged: bool = False
     decision: Decision = Decision.ALL
     per_round: bool = False
@@ -75,6 +55,15 @@ class Variant:
     inter: bool = True
     terms: frozenset[str] = frozenset(("rank", "noise", "alignment"))
     rank_from: int = 1
+
+    @property
+    def is_gradient(self) -> bool:
+        """True if it climbs the objective's gradient: all its terms count, and it learns from its own draws alone.
+
+        Estimates of effects, noise in the first steps, prune at interim analyses and at a stage's end. They learn from
+        any wirings whose probabilities are known.
+        """
+        return self.estimator != "effects"
 
     @property
     def method(self) -> Method:
@@ -91,13 +80,13 @@ def _learned_graph(context: MethodContext) -> Topology:
 M3PRUNE = Variant(
     LearnedMethod.M3PRUNE,
     "M3Prune: policy gradient, pruned within each modality and then across, step by step",
-    Estimator.REINFORCE,
+    "reinforce",
     staged=True,
 )
 RLOO = Variant(
     LearnedMethod.RLOO,
     "M3Prune with a leave-one-out baseline of the utility",
-    Estimator.RLOO,
+    "rloo",
     staged=True,
 )
 
@@ -106,8 +95,8 @@ RLOO = Variant(
 EFFECTS = Variant(
     LearnedMethod.EFFECTS,
     "ours: each edge's effect on its receiver, estimated from wirings drawn by fair coins; what harms goes",
-    Estimator.EFFECTS,
-    Rule.BY_SIGN,
+    "effects",
+    "by_sign",
     decision=Decision.LEARNED,
 )
 
@@ -116,8 +105,8 @@ EFFECTS = Variant(
 AGENTPRUNE = Variant(
     LearnedMethod.AGENTPRUNE,
     "the graph as AgentPrune learns it: policy gradient, low rank, one cut at the end",
-    Estimator.REINFORCE,
-    Rule.ONCE,
+    "reinforce",
+    "once",
     terms=frozenset(("rank",)),
 )
 
@@ -127,8 +116,8 @@ AGENTPRUNE = Variant(
 GPTSWARM = Variant(
     LearnedMethod.GPTSWARM,
     "the graph as GPTSwarm learns it: policy gradient, edges likelier than not",
-    Estimator.REINFORCE,
-    Rule.LIKELY,
+    "reinforce",
+    "likely",
     temporal=False,
     decision=Decision.LEARNED,
     terms=frozenset(),
@@ -141,8 +130,8 @@ GPTSWARM = Variant(
 AGENTDROPOUT = Variant(
     LearnedMethod.AGENTDROPOUT,
     "the graph as AgentDropout learns it: first agents go, then edges, from each round its own",
-    Estimator.REINFORCE,
-    Rule.AGENTS,
+    "reinforce",
+    "agents",
     per_round=True,
     terms=frozenset(("rank",)),
     rank_from=2,
