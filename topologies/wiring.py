@@ -1,4 +1,4 @@
-"""Wirings, the edges of discussions: one as lists of edges, a batch as matrices or as lists of candidates.
+"""Wirings, the edges of discussions: one as lists of edges, a batch as matrices.
 
 Every matrix is `[sender, receiver]`, as a networkx adjacency is. Edges are *spatial* (inside a round, where they form
 a DAG) or *temporal* (from one round to the next). A row of a list is (round, sender, receiver), rounds from 0, and rows
@@ -170,7 +170,7 @@ def needed_turns(wiring: Wiring) -> Bools:
     # All last turns are needed, and through the agents' memories all earlier turns.
     if after.all():
         return needed
-    spatial, temporal = senders(wiring.spatial), senders(wiring.temporal)
+    spatial, temporal = (weighed_senders(edges, None, wiring.agents) for edges in (wiring.spatial, wiring.temporal))
     for t in reversed(range(wiring.rounds)):
         found = set(np.flatnonzero(after).tolist())
         waiting = list(found)
@@ -185,16 +185,8 @@ def needed_turns(wiring: Wiring) -> Bools:
     return needed
 
 
-def senders(edges: Ints) -> dict[tuple[int, int], list[int]]:
-    """Lists the senders of each turn (round, receiver) that has any, ascending."""
-    heard: dict[tuple[int, int], list[int]] = {}
-    for t, j, i in edges.tolist():
-        heard.setdefault((t, i), []).append(j)
-    return heard
-
-
 def weighed_senders(edges: Ints, probabilities: Floats | None, agents: int) -> dict[tuple[int, int], dict[int, float]]:
-    """Maps the senders of each turn (round, receiver) that has any to their reading weights."""
+    """Maps the senders of each turn (round, receiver) that has any, ascending, to their reading weights."""
     weights = reading_weights(edges, probabilities, agents).tolist()
     heard: dict[tuple[int, int], dict[int, float]] = {}
     for (t, j, i), weight in zip(edges.tolist(), weights, strict=True):

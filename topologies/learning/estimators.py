@@ -57,7 +57,7 @@ class Reinforce:
                 self.climbed[f"squares.{kind}"] += gradient[kind].double() ** 2
         return gradient, terms
 
-    def outlook(self, stage: Stage, steps: int, left: int) -> dict[str, Estimate]:
+    def outlook(self, steps: int, left: int) -> dict[str, Estimate]:
         """Forecasts the logits, by kind, for the end of a stage with `steps` done and some left."""
         rate = self.settings.learning_rate
         return {

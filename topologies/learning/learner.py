@@ -143,7 +143,7 @@ class Learner:
         most = self.spec.settings.early_stop
         if most is None or not self.pruning.is_interim(self.step) or not self._knows():
             return False
-        ends = self._estimator.outlook(self._stage, self.step, self.pruning.steps - self.step)
+        ends = self._estimator.outlook(self.step, self.pruning.steps - self.step)
         generator, wrong, whole = self._generator("settling"), 0.0, 0.0
         for block in self._stage.blocks:
             cut = self._rule.end_cut(self._stage, block)

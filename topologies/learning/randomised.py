@@ -120,7 +120,7 @@ class Effects:
         total = self.sums[name]
         total += moment.sum(0, keepdim=True) if len(total) == 1 else moment
 
-    def outlook(self, stage: Stage, steps: int, left: int) -> dict[str, Estimate]:
+    def outlook(self, steps: int, left: int) -> dict[str, Estimate]:
         """Forecasts the logits, by kind, for the end of a stage with some steps left."""
         return {
             kind: end_of_estimate(theta, int(self.sums["steps"]), left) for kind, theta in self.edges.logits.items()

@@ -34,9 +34,10 @@ Without planning (`planning=False`), retrieval and reasoning alternate until the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Question, Role, Source, Status, Task, Value
 from topologies.answers import wording
@@ -144,14 +145,27 @@ class Mmapg(System):
 
     async def discuss(self, session: Session) -> Message:
         bare = about(session.question, await session.own())
-        strategy = self._by_plan if self._planning else self._in_sequence
-        return await strategy(session, bare)
+        return await (self._by_plan if self._planning else self._in_sequence)(session, bare)
 
     async def _by_plan(self, session: Session, bare: Question) -> Message:
         overall = await session.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
         guide = input_lines(FieldKind.SUB_QUESTION, overall.values(SUB_QUESTION.name))
         graph = [root(bare.text)]
+        # The messages of each node that was carried out; the last one has its content, the others led to it.
         outcomes: dict[int, list[Message]] = {}
+
+        async def carried_out(node: PlanNode, planned: Message) -> list[Message]:
+            if node.type == "Question":
+                return [planned]
+            findings = _loose(outcomes.get(parent, ()) for parent in node.parents)
+            if node.type == "Retrieval":
+                lines = [graph[parent - 1].input_line() for parent in node.parents]
+                return await self._retrieve(session, bare, node.instruction, lines, findings, planned)
+            shown = bare if _repeats(bare, node.instruction) else about(bare, bare.evidence, node.instruction)
+            # Node 1 is the question that the answer serves, whether it is among the parents or not.
+            lines = [graph[number - 1].input_line() for number in sorted({1, *node.parents})]
+            return [await session.ask(REASONER.name, question=shown, inputs=lines, heard=findings)]
+
         unread = 0
         for _ in range(MOST_NODES):
             task = Task(NEXT, (ANALYSIS, TYPE, PARENTS, INSTRUCTION), (*guide, *(node.input_line() for node in graph)))
@@ -163,9 +177,8 @@ class Mmapg(System):
                 continue
             node = placed(graph, planned)
             if node.runs and node.type != "Stop":
-                outcomes[node.number] = await self._carried_out(session, bare, node, graph, outcomes, planned)
+                outcomes[node.number] = await carried_out(node, planned)
             outcome = outcomes.get(node.number, [])
-            # The last message of an outcome is its result; the others led to it.
             graph.append(replace(node, content=content_of(node, outcome[-1] if outcome else None)))
             if node.type == "Stop":
                 break
@@ -181,27 +194,6 @@ class Mmapg(System):
             findings += await self._retrieve(session, bare, bare.text)
         lines = (*guide, *(node.input_line() for node in graph))
         return await session.ask(REASONER.name, question=bare, inputs=lines, heard=findings)
-
-    async def _carried_out(
-        self,
-        session: Session,
-        bare: Question,
-        node: PlanNode,
-        graph: Sequence[PlanNode],
-        outcomes: Mapping[int, list[Message]],
-        planned: Message,
-    ) -> list[Message]:
-        """Carries a node out; returns the messages with its content. `planned` is the planner's message."""
-        if node.type == "Question":
-            return [planned]
-        findings = _loose(outcomes.get(parent, ()) for parent in node.parents)
-        if node.type == "Retrieval":
-            lines = [graph[parent - 1].input_line() for parent in node.parents]
-            return await self._retrieve(session, bare, node.instruction, lines, findings, planned)
-        shown = bare if _repeats(bare, node.instruction) else about(bare, bare.evidence, node.instruction)
-        # Node 1 is the question that the answer serves, whether it is among the parents or not.
-        lines = [graph[number - 1].input_line() for number in sorted({1, *node.parents})]
-        return [await session.ask(REASONER.name, question=shown, inputs=lines, heard=findings)]
 
     async def _in_sequence(self, session: Session, bare: Question) -> Message:
         """One path: each retrieval is for what the last reasoning still misses."""
@@ -301,19 +293,19 @@ class Mmapg(System):
             under_way.append(session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[decomposed]))
         examined = await asyncio.gather(*under_way)
         relevant: list[tuple[Message, tuple[InputLine, ...]]] = []
-        for place, message in enumerate(examined):
-            if message.values(RELEVANT.name) == ("yes",):
-                # Beyond the candidates comes the one examination of all triples.
-                if place < len(candidates):
-                    source, said = candidates[place], (*message.values(EXTRACT.name), *message.values(DESCRIPTION.name))
-                    report = " ".join(said) or source.text
-                    lines = input_lines(
-                        FieldKind.FOUND, [report if source.title in report else f"{source.title}: {report}"]
-                    )
-                else:
-                    # A "yes" that lists no triples keeps them all.
-                    lines = input_lines(FieldKind.TRIPLE, message.values(TRIPLE.name) or triples)
-                relevant.append((message, lines))
+        # Beyond the candidates comes the one examination of all triples.
+        for source, message in zip_longest(candidates, examined):
+            if message.values(RELEVANT.name) != ("yes",):
+                continue
+            if source is None:
+                # A "yes" that lists no triples keeps them all.
+                lines = input_lines(FieldKind.TRIPLE, message.values(TRIPLE.name) or triples)
+            else:
+                said = (*message.values(EXTRACT.name), *message.values(DESCRIPTION.name))
+                report = " ".join(said) or source.text
+                found = report if source.title in report else f"{source.title}: {report}"
+                lines = input_lines(FieldKind.FOUND, [found])
+            relevant.append((message, lines))
         return relevant
 
 

@@ -38,7 +38,7 @@ from experiments.planning.models import find_models
 from experiments.running.autogen_team import export_team, write_team
 from tests.support.paths import ROOT
 from topologies.topology import Wired
-from topologies.wiring import Bools, Edges, Wiring, senders
+from topologies.wiring import Bools, Edges, Wiring, weighed_senders
 
 AGENTS = tuple(role.name for role in (*TEXTUAL[:3], *VISUAL[:2]))
 SEED = 11
@@ -249,8 +249,8 @@ def test_each_node_waits_for_and_hears_whom_the_wiring_says() -> None:
     assert parents["decision"] == {f"{agent}_3" for agent in AGENTS}
     for t, i in np.ndindex(3, len(AGENTS)):
         config_of = nodes[f"{AGENTS[i]}_{t + 1}"]
-        expected = {f"{AGENTS[j]}_{t + 1}" for j in senders(walk.spatial).get((t, i), ())}
-        expected |= {f"{AGENTS[j]}_{t}" for j in senders(walk.temporal).get((t, i), ())}
+        expected = {f"{AGENTS[j]}_{t + 1}" for j in weighed_senders(walk.spatial, None, walk.agents).get((t, i), ())}
+        expected |= {f"{AGENTS[j]}_{t}" for j in weighed_senders(walk.temporal, None, walk.agents).get((t, i), ())}
         assert set(config_of["weights"]) == expected
         assert parents[config_of["name"]] == expected | ({f"{AGENTS[i]}_{t}"} if t else set())
 
