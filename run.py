@@ -9,9 +9,10 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.errors import ClusterError, UserError
 from actors.memory import collect_rarely
@@ -20,7 +21,7 @@ from actors.signals import Ending, Unbroken
 from actors.visible import visible
 
 if TYPE_CHECKING:
-    from experiments.prepare import Prepared
+    from experiments.config.config import Config
 
 ending = Ending()
 
@@ -32,8 +33,10 @@ def main(arguments: list[str]) -> int:
     signal's number: ended by SIGTERM (143) or SIGHUP (129).
     """
     try:
-        topic = next((one.partition("=")[2] for one in arguments if one.startswith("help=")), "")
-        if arguments and not topic and arguments[0] not in ("help", "--help", "-h"):
+        asks = not arguments or arguments[0] in ("help", "--help", "-h")
+        topics = [one.partition("=")[2] for one in arguments if one.startswith("help=")]
+        topic = "".join(topics[:1] or (arguments[1:2] if asks else []))
+        if not (asks or topic):
             return _run(arguments)
         from experiments.reference import reference, usage
 
@@ -58,26 +61,27 @@ def main(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     # Imported where they are needed: a refused argument does not wait for the rest.
     from experiments.config.config import uses_ray
-    from experiments.config.loading import load_overrides
+    from experiments.config.loading import check_installed, load_overrides
 
     config, overrides = load_overrides(arguments)
+    if not config.dry_run:
+        check_installed(config)
     if uses_ray(config):
         # It starts, or the cluster is tried, while everything below is imported and checked.
         head.begin(config.ray.address)
-    from experiments.prepare import prepare
+    from experiments.runner import prepare
 
-    prepared = prepare(config, overrides)
-    return 0 if prepared is None else _in_folder(prepared, arguments)
+    work = prepare(config, overrides)
+    return 0 if work is None else _in_folder(config, work, arguments)
 
 
-def _in_folder(prepared: Prepared, arguments: list[str]) -> int:
+def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]) -> int:
     """Runs an experiment or a sweep in its folder. What ends it early is printed in one line, with how to resume."""
     from actors.runtime.remote import reason
     from experiments.config.references import resumption
     from experiments.records.run_files import discard, disk_failure, missing
     from experiments.runner import open_folder
 
-    config = prepared.config
     output = Path(config.output).absolute()
     # They go with the run where it is refused.
     made = [*missing(Path(config.cache or output / "cache").absolute()), *missing(output)]
@@ -88,7 +92,7 @@ def _in_folder(prepared: Prepared, arguments: list[str]) -> int:
     ending.line = f"ended at once{resume}\n"
     started = time.monotonic()
     try:
-        complete = prepared.work(folder) is not False
+        complete = work(folder)
     # A cancelled main task is what is left of Ctrl-C where another task failed at the same time.
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _stopped(resume)

@@ -29,10 +29,10 @@ _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za
 def near_miss(name: str, known: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?` for the closest known name, or nothing where none is close.
 
-    Close is a name that is 60% alike, or else one that shares a word: `api_key` and `key_env`.
+    Close is a name that is 65% alike, or else one that shares a word: `api_key` and `key_env`.
     """
     known = list(known)
-    near = difflib.get_close_matches(name.lower(), known, n=1)
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.65)
     if not near:
         words = set(_WORD.findall(name.lower()))
         near = difflib.get_close_matches(name, [one for one in known if words & set(_WORD.findall(one))], 1, 0.0)

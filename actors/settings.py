@@ -27,6 +27,7 @@ OVER = "over"
 OUTSIDE = "outside"
 SINCE = "since"
 BEFORE = "before"
+NEEDS = "needs"
 MOST = 1e9  # of numbers without a bound of their own; far beyond it they overflow somewhere
 SHOWN = 80  # characters of a wrong value
 
@@ -66,6 +67,7 @@ def setting(
     outside: Callable[[Any], bool] | None = None,
     since: str = "",
     before: Any = MISSING,
+    needs: Callable[[Any], str] | None = None,
 ) -> Any:
     """Declares a field of a settings class: its default, its bounds, when it counts, and where it leads.
 
@@ -82,8 +84,9 @@ def setting(
             A resumed run takes it from a saved configuration only where the command line repeats it.
         since: the version that introduced the field; run folders of earlier versions lack it.
         before: its value in those folders; the default where it is left out.
+        needs: the extra of the project (`pip install '.[extra]'`) that a value needs; empty for none.
     """
-    given = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since}
+    given = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since, NEEDS: needs}
     metadata: dict[str, Any] = {key: value for key, value in given.items() if value}
     if before is not MISSING:
         metadata[BEFORE] = before

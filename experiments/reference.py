@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cache
+from itertools import chain
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from actors.backends.backends import BACKENDS
@@ -16,17 +18,20 @@ from actors.errors import UserError
 from actors.lookup import installed, near_miss
 from actors.settings import BOUNDS, WHEN
 from experiments.attacks.attack import ATTACKS
-from experiments.config.config import Config
-from experiments.config.loading import experiments
+from experiments.config.config import Config, among, flat, of_any_role
+from experiments.config.loading import experiments, load_overrides
 from experiments.config.setting_groups import RoleSettings
 from experiments.config.study_settings import OF_JOBS
+from experiments.config.values import near_key, paths
 from experiments.datasets.catalogue import DATASETS
 from topologies.catalogue import METHODS
 
 WIDTH = 110
+Row = tuple[str, str, str]  # a key or a group, how it is listed, and its description
 USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
        python run.py resume=<run folder>
-       python run.py help=experiments|keys|planted|redundancy|behaviour|methods|data|attacks|models
+       python run.py help=experiments|methods|data|attacks|models|keys
+       python run.py help=<experiment, key or group of keys>
 
 experiments:"""
 
@@ -37,42 +42,66 @@ def usage() -> str:
 
 
 def reference(topic: str) -> str:
-    """Lists one topic's names and descriptions. Raises UserError for an unknown topic."""
-    if topic not in TOPICS:
-        raise UserError(f"help={topic}: there is no such topic.{near_miss(topic, TOPICS)} Known: {', '.join(TOPICS)}")
-    return "\n".join(_laid_out(TOPICS[topic]()))
+    """Lists a topic's names, an experiment's settings, or keys, each with its description. Raises UserError where there
+    is nothing of that name."""
+    rows = dict(TOPICS[topic]() if topic in TOPICS else {})
+    known = experiments()
+    if topic in known or topic.endswith((".yaml", ".yml")):
+        rows[topic] = known.get(topic, "an experiment of your own")
+        rows |= _settings_of(topic)
+    rows |= _keys(topic)
+    if not rows:
+        keys = list(paths())
+        hint = near_key(topic, keys) if "." in topic else near_miss(topic, [*known, *TOPICS, *keys])
+        raise UserError(f"help={topic}: there is no such experiment, key or list.{hint} Lists: {', '.join(TOPICS)}")
+    return "\n".join(_laid_out(rows))
 
 
-def _keys_of(job: str) -> Mapping[str, str]:
-    return dict(_documented(getattr(OF_JOBS[job](), job), f"{job}."))
+def _keys(key: str) -> dict[str, str]:
+    """A key, or the keys of a group, below the groups that it lies in."""
+    # A judge and a role's model and reader have the keys of the run's.
+    own = re.sub(r"\A(roles\.<role>\.(?=(model|reader)\.)|judge(?=\.))", "", of_any_role(key))
+    own = f"model{own}" if own.startswith(".") else own
+    rows = [row for row in _documented() if f"{row[0]}.".startswith(f"{own}.") or own.startswith(f"{row[0]}.")]
+    is_known = any(name == own or label != name for name, label, _ in rows)
+    return {label: text for _, label, text in rows} if is_known else {}
 
 
-TOPICS: Mapping[str, Callable[[], Mapping[str, str]]] = {
-    "experiments": experiments,
-    "methods": lambda: {method.name: method.description for method in METHODS} | installed("methods"),
-    "data": lambda: {dataset.name: dataset.release for dataset in DATASETS} | installed("datasets"),
-    "attacks": lambda: {attack.name: _first_sentence(attack) for attack in ATTACKS} | installed("attacks"),
-    "models": lambda: {backend.name: backend.description for backend in BACKENDS} | installed("models"),
-    "keys": lambda: dict(_documented(Config())),
-    # Settings of a study exist for its own job alone.
-    **{job: partial(_keys_of, job) for job in OF_JOBS},
-}
+def _settings_of(experiment: str) -> dict[str, str]:
+    """What an experiment sets."""
+    _, overrides = load_overrides([f"experiment={experiment}"])
+    values = flat(asdict(overrides.alone)) if overrides else ()
+    chosen = {key: value for key, value in values if overrides and among(key, overrides.preset)}
+    return {f"{key}={_shown(value)}": list(_keys(key).values())[-1] for key, value in chosen.items()}
 
 
 def _first_sentence(documented: object) -> str:
     return " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split())
 
 
-def _documented(group: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every key below settings with its default, description, choices, bounds and conditions."""
+@cache  # the source of all settings is parsed
+def _documented() -> tuple[Row, ...]:
+    """Every key with its default and description; groups of keys without a default."""
+    studies = (_of_group(getattr(kind(), job), job, f"job={job}") for job, kind in OF_JOBS.items())
+    return (*_of_fields(Config()), *chain.from_iterable(studies))
+
+
+def _of_group(group: Any, key: str, condition: str) -> Iterator[Row]:
+    text = inspect.getdoc(type(group)) or ""
+    # A dataclass without a docstring has its signature there.
+    text = "" if text.startswith(f"{type(group).__name__}(") else " ".join(text.split("\n\n")[0].split())
+    yield key, key, _with_condition(text, condition)
+    yield from _of_fields(group, f"{key}.")
+
+
+def _of_fields(group: Any, prefix: str = "") -> Iterator[Row]:
     hints, documents = get_type_hints(type(group)), _documents(type(group))
     for f in fields(group):
-        key, value = f"{prefix}{f.name}", getattr(group, f.name)
-        if is_dataclass(value):
-            yield from _documented(value, f"{key}.")
-            continue
+        key, value, condition = f"{prefix}{f.name}", getattr(group, f.name), f.metadata.get(WHEN, "")
         if key == "roles":
-            yield from _documented(RoleSettings(), "roles.<role>.")
+            key, value = "roles.<role>", RoleSettings()
+        if is_dataclass(value):
+            yield from _of_group(value, key, condition)
             continue
         text = documents[f.name]
         choices = _choices(hints[f.name])
@@ -81,9 +110,11 @@ def _documented(group: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
             text = f"{text.rstrip('.')}; one of {', '.join(choices)}"
         if bounds := f.metadata.get(BOUNDS):
             text = f"{text} [{bounds}]"
-        if f.metadata.get(WHEN):
-            text = f"{text} (counts with {f.metadata[WHEN]})"
-        yield f"{key}={_shown(value)}", text
+        yield key, f"{key}={_shown(value)}", _with_condition(text, condition)
+
+
+def _with_condition(text: str, condition: str) -> str:
+    return f"{text} (counts with {condition})".lstrip() if condition else text
 
 
 def _choices(kind: Any) -> list[str]:
@@ -127,3 +158,13 @@ def _laid_out(rows: Mapping[str, str]) -> Iterator[str]:
         yield f"{name:<{column}}{wrapped[0]}".rstrip()
         for line in wrapped[1:]:
             yield " " * column + line
+
+
+TOPICS: Mapping[str, Callable[[], Mapping[str, str]]] = {
+    "experiments": experiments,
+    "methods": lambda: {method.name: method.description for method in METHODS} | installed("methods"),
+    "data": lambda: {dataset.name: dataset.release for dataset in DATASETS} | installed("datasets"),
+    "attacks": lambda: {attack.name: _first_sentence(attack) for attack in ATTACKS} | installed("attacks"),
+    "models": lambda: {backend.name: backend.description for backend in BACKENDS} | installed("models"),
+    "keys": lambda: {label: text for _, label, text in _documented()},
+}

@@ -1,21 +1,55 @@
-"""Runs a plan in its run folder, from the point where it was left."""
+"""Prepares a run or a sweep, and runs a plan in its run folder, from the point where it was left."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, TooManyFailures, UserError, first_of
-from experiments.config.config import Config
+from experiments.config.config import Config, is_sweep
+from experiments.config.loading import Overrides
 from experiments.config.references import check_exported, resumption
 from experiments.config.saved import save
+from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
+from experiments.planning.unused import check_used
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import discard, is_recorded
 from experiments.records.start import write_start
 
 # They end a run, which can be resumed.
 LOST = (ModelGone, ClusterError, StoreError, AgentLost, TooManyFailures)
+
+
+def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder], bool] | None:
+    """Checks a run or a sweep before its folder is made; a dry run is counted and printed.
+
+    Returns:
+        the work in the folder, which returns False where trials of a sweep or too many turns failed; None for a dry
+        run.
+
+    Raises:
+        UserError: anything that would end the run at its start or later.
+    """
+    # Imported where they are needed, so that a run does not wait for the sweep's imports.
+    if is_sweep(config):
+        if config.dry_run:
+            from experiments.dry_run.dry_sweep import dry_run_sweep
+
+            dry_run_sweep(config, overrides)
+            return None
+        from experiments.sweeps.sweep import run_sweep
+
+        return lambda folder: run_sweep(config, folder, overrides)
+    plan = plan_of(config)
+    if overrides is not None:
+        check_used(overrides, plan, config)
+    if config.dry_run:
+        from experiments.dry_run.dry_run import dry_run
+
+        dry_run(plan)
+        return None
+    return lambda folder: run(plan, folder)
 
 
 def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:

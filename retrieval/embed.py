@@ -264,6 +264,12 @@ def _unit(vectors: Vectors) -> Vectors:
 ENCODERS: Mapping[str, Callable[[], Encoder]] = {LEXICAL: LexicalEncoder}
 
 
+def is_pretrained(name: str) -> bool:
+    """True for the name of an encoder that sentence-transformers loads."""
+    # `late:name` has the form of a reference, too.
+    return name.startswith(LATE) or not (name in ENCODERS or is_reference(name) or name in installed("encoders"))
+
+
 def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
     """Makes the encoder with a name, which is the value of `key`.
 
@@ -275,8 +281,7 @@ def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
         UserError: it cannot be imported, or is no encoder.
         ModuleNotFoundError, ValueError: as `SentenceEncoder`.
     """
-    # `late:name` has the form of a reference, too.
-    if name.startswith(LATE) or not (name in ENCODERS or is_reference(name) or name in installed("encoders")):
+    if is_pretrained(name):
         return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))
     encoder = find(name, ENCODERS, "encoders", key)()
     if not isinstance(encoder, Encoder):

@@ -19,7 +19,7 @@ from actors.backends.model_settings import ModelSettings, declared_layout
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_backend import VllmBackend
 from actors.errors import UserError
-from actors.lookup import find
+from actors.lookup import find, is_reference
 from actors.models import Model
 from actors.reader import reader
 from actors.reader.english import count_tokens
@@ -159,7 +159,15 @@ def find_backend(key: str, settings: ModelSettings, reader: ReaderSettings) -> B
     if settings.kind in WITHDRAWN:
         raise UserError(f"{key}={settings.kind} was withdrawn: {WITHDRAWN[settings.kind].format(key=key)}")
     known = {backend.name: backend for backend in BACKENDS}
-    named: Any = find(settings.kind, known, "models", key)
+    try:
+        named: Any = find(settings.kind, known, "models", key)
+    except UserError as error:
+        if is_reference(settings.kind):
+            raise
+        raise UserError(
+            f"{error}; a served model, such as Ollama's, is {key}=openai {key}.base_url=<http://host:port/v1> "
+            f"{key}.name=<model>"
+        ) from error
     # By name and not by type: the user's reference may name one of these classes.
     if settings.kind in known:
         return known[settings.kind](key, settings, reader)

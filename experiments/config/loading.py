@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,17 +14,18 @@ from omegaconf import OmegaConf
 
 from actors.errors import UserError
 from actors.lookup import near_miss
-from actors.settings import shown
+from actors.settings import NEEDS, shown
 from experiments.config.config import RUNTIME_KEYS, Config, flat, may_change
 from experiments.config.layers import typed
-from experiments.config.references import at_home, check_named_again, check_outside, check_secrets
+from experiments.config.references import at_home, check_named_again, check_outside, check_secrets, leaves
 from experiments.config.role_files import read_roles
 from experiments.config.saved import read
-from experiments.config.values import holds_one, holds_text, is_key, nested, paths
+from experiments.config.values import declared, holds_one, holds_text, is_key, nested, paths
 from experiments.config.yaml_tree import Plain, check_literal, held, read_yaml, yaml_tree
 from experiments.records.recorder import RunFolder
 from topologies.catalogue import EXPERIMENTS, OURS
 
+LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers"}  # by the project's extras
 PRESETS = Path(__file__).parents[1] / "presets"
 Tree = dict[str, Any]
 
@@ -80,6 +82,17 @@ def load_overrides(arguments: Sequence[str]) -> tuple[Config, Overrides | None]:
 def varying(config: Config) -> Callable[[Mapping[str, Any]], Config]:
     """A function of other values, by dotted key, that gives the configuration with them, and raises as `load` does."""
     return lambda values: typed([_with_roles({key: value}) for key, value in values.items()], config)
+
+
+def check_installed(config: Config) -> None:
+    """Raises UserError where a library is missing on this machine that a setting of the run needs."""
+    for named_as, key, value in leaves(config):
+        setting = declared(key)
+        extra = setting.metadata[NEEDS](value) if setting and NEEDS in setting.metadata else ""
+        # The nodes of a cluster have their own vLLM.
+        elsewhere = extra == "vllm" and config.ray.address is not None
+        if extra and not elsewhere and importlib.util.find_spec(LIBRARIES[extra]) is None:
+            raise UserError(f"{named_as}: {shown(value)} needs a library that is missing: pip install '.[{extra}]'")
 
 
 def _preset(name: str) -> tuple[Tree, str, bool]:

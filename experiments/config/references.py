@@ -148,22 +148,22 @@ def check_secrets(config: Config) -> None:
     named = list(leaves(config))
     variables = {value for _, key, value in named if _last(key) == "key_env" and isinstance(value, str)}
     keys = [key for name in {SERPER_KEY, *variables} if len(key := os.environ.get(name, "").strip()) >= KEY_CHARACTERS]
-    for shown, key, value in named:
+    for named_as, key, value in named:
         if not isinstance(value, str):
             continue
         if _last(key) == "base_url" and ("@" in value or "?" in value):
-            raise UserError(f"{shown} has a password or a query; a key goes into the variable that key_env names")
+            raise UserError(f"{named_as} has a password or a query; a key goes into the variable that key_env names")
         if _last(key) == "key_env" and not re.fullmatch(r"(?:[A-Za-z_]\w*)?", value):
-            raise UserError(f"{shown} is not the name of an environment variable; export the key under one")
+            raise UserError(f"{named_as} is not the name of an environment variable; export the key under one")
         if any(secret in value for secret in keys):
-            raise UserError(f"{shown} holds a key itself; leave it in the environment variable that key_env names")
+            raise UserError(f"{named_as} holds a key itself; leave it in the environment variable that key_env names")
 
 
 def check_exported(config: Config) -> None:
     """Raises UserError where the variable of a key is not exported: its name may be the key, by mistake."""
-    for shown, key, value in leaves(config):
+    for named_as, key, value in leaves(config):
         if _last(key) == "key_env" and isinstance(value, str) and value and value not in os.environ:
-            raise UserError(f"{shown}: there is no environment variable of that name; export the key under it first")
+            raise UserError(f"{named_as}: there is no environment variable of that name; export the key under it first")
 
 
 def _last(key: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -213,19 +213,24 @@ def _expect(right: bool, key: str, expected: str, value: Any) -> None:
 
 
 def _unknown_key(key: str, siblings: list[str]) -> str:
-    """The error for an unknown key, with the nearest right one.
+    """The error for an unknown key, with the nearest right one."""
+    if key in OF_JOBS:
+        return f"{key}: these settings are for job={key} alone; leave them out, or choose another experiment"
+    return f"unknown key {key!r}.{near_key(key, siblings)} Known here: {', '.join(siblings)}"
+
+
+def near_key(key: str, siblings: Sequence[str]) -> str:
+    """Returns ` Did you mean 'x'?` with the nearest key, among those of its group or others, or nothing.
 
     Keys of the same name elsewhere come first: people forget the group more often than they misspell.
     """
     group, _, last = key.rpartition(".")
-    if key in OF_JOBS:
-        return f"{key}: these settings are for job={key} alone; leave them out, or choose another experiment"
     known = list(paths())
     same_name = [path for path in known if path.rpartition(".")[2] == last]
-    nearest = near_miss(last, [sibling.rpartition(".")[2] for sibling in siblings]) if group else ""
-    hint = f" Did you mean {same_name[0]!r}?" if same_name else nearest.replace("mean '", f"mean '{group}.")
-    hint = hint or near_miss(of_any_role(key), known) or near_miss(last, known)
-    return f"unknown key {key!r}.{hint} Known here: {', '.join(siblings)}"
+    if same_name:
+        return f" Did you mean {same_name[0]!r}?"
+    nearest = near_miss(last, [sibling.rpartition(".")[2] for sibling in siblings if sibling.startswith(f"{group}.")])
+    return nearest.replace("mean '", f"mean '{group}.") or near_miss(of_any_role(key), known) or near_miss(last, known)
 
 
 def paths(group: Any = Config, prefix: str = "") -> Iterator[str]:

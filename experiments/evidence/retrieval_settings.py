@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from actors.settings import setting
-from retrieval.embed import ENCODERS
+from retrieval.embed import ENCODERS, is_pretrained
 
 SERPER_KEY = "SERPER_API_KEY"  # environment variable of the account's key
+
+
+def _needs(encoder: str | None) -> str:
+    return "encoders" if encoder is not None and is_pretrained(encoder) else ""
 
 
 def _is_loaded(encoder: str | None) -> bool:
@@ -19,10 +23,10 @@ def _is_loaded(encoder: str | None) -> bool:
 class RetrievalSettings:
     """Evidence of agents, and what systems search."""
 
-    encoder: str = setting("lexical", outside=_is_loaded)
+    encoder: str = setting("lexical", outside=_is_loaded, needs=_needs)
     """`lexical`; the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`), with
     `late:` before it for one with several vectors a source; or an encoder of your own, `package.module:MyEncoder`."""
-    picture_encoder: str | None = setting(None, outside=_is_loaded)
+    picture_encoder: str | None = setting(None, outside=_is_loaded, needs=_needs)
     """Encoder of pictures and of searches for them, where texts have another one; null: `retrieval.encoder`."""
     mode: Literal["hybrid", "vector", "text"] = "hybrid"
     """Search by vectors, by words, or by both, merged by rank."""

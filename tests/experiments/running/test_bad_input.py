@@ -64,7 +64,7 @@ def test_without_words_the_experiments_are_listed_one_a_line(capsys: pytest.Capt
         (["experiment=mmqa_prune", "data=scienceqa"], "data.root="),
         (["experiment=mmqa_prune", "data=mmqa", "data.root=/nowhere"], "not a folder"),
         (["experiment=mmqa_prune", "learner.learning_rate=-1"], "learning_rate"),
-        (["experiment=mmqa_prune", "model=vllm"], "model.name"),
+        (["experiment=mmqa_prune", "model=vllm", "dry_run=true"], "model.name"),
         (["experiment=recall", "retrieval.encoder=/nowhere"], "retrieval.encoder: "),
         (["experiment=recall", "retrieval.picture_encoder=/nowhere"], "retrieval.picture_encoder: "),
         (["experiment=mmqa_prune", "ray.address=nowhere"], "host:port"),
