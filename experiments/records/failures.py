@@ -62,17 +62,22 @@ class Breaker:
         """Counts a turn in the windows of some parts of the run. Raises TooManyFailures."""
         if status is Status.FAILED and of_question(error):
             return
-        for part in parts:
-            window = self._windows.setdefault(part, deque(maxlen=self.settings.window))
+        windows = {part: self._windows.setdefault(part, deque(maxlen=self.settings.window)) for part in parts}
+        for window in windows.values():
             window.append((status, error))
-            failed = [error for status, error in window if status is Status.FAILED]
-            if status is Status.FAILED and len(failed) >= self.settings.most:
+        if status is Status.FAILED:
+            failed = {part: [error for ended, error in window if ended is status] for part, window in windows.items()}
+            reached = [part for part in failed if len(failed[part]) >= self.settings.most]
+            if reached:
+                # A method or an agent that fails more than all turns do is at fault, and is named.
+                part = max(reached, key=lambda part: len(failed[part]) / len(windows[part]))
                 raise TooManyFailures(
-                    f"{part}: {len(failed):,} of the last {len(window):,} failed (failures.share="
-                    f"{self.settings.share:g}), most often: {commonest(failed)}"
+                    f"{part}: {len(failed[part]):,} of the last {len(windows[part]):,} failed (failures.share="
+                    f"{self.settings.share:g}), most often: {commonest(failed[part])}"
                 )
+        for part, window in windows.items():
             unread = status is Status.UNPARSED and len(window) == self.settings.window
-            if unread and all(status is not Status.OK for status, _ in window):
+            if unread and all(ended is not Status.OK for ended, _ in window):
                 raise TooManyFailures(
                     f"{part}: none of the last {len(window):,} replies could be read, most often: "
                     f"{commonest([error for _, error in window])}"

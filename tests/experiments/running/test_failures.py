@@ -114,6 +114,22 @@ def test_turns_that_keep_failing_stop_a_run_whatever_the_reason(fails: Callable[
     assert ended(Breaker(FailureSettings()), turns(1_000, fails)) == at
 
 
+@pytest.mark.parametrize(
+    ("fails", "part"),
+    [
+        pytest.param(lambda n: "down", "all turns", id="all"),
+        pytest.param(lambda n: "down" if n % 5 == 3 else "", "a3", id="one agent"),
+        pytest.param(lambda n: "down" if n % 2 else "", "method m1", id="one method"),
+    ],
+)
+def test_a_stopped_run_names_the_part_that_fails(fails: Callable[[int], str], part: str) -> None:
+    breaker = Breaker(FailureSettings())
+    *before, (method, agent, status, error) = turns(ended(Breaker(FailureSettings()), turns(1_000, fails)) or 0, fails)
+    assert ended(breaker, before) is None
+    with pytest.raises(TooManyFailures, match=f"^{part}: 20 of the last"):
+        breaker.turn(method, Message(f"1/{agent}", agent, 1, status=status, error=error, calls=1))
+
+
 def test_unreadable_replies_stop_a_run_only_where_there_is_nothing_else() -> None:
     breaker = FailureSettings()
     assert ended(Breaker(breaker), turns(1_000, lambda n: "no answer", Status.UNPARSED)) == breaker.window

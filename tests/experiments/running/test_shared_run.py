@@ -207,7 +207,7 @@ def test_a_trial_in_which_a_method_failed_is_no_result_until_it_is_asked_again(o
     folder = RunFolder.create(output, "broken")
     save(config, folder.config)
     [report] = asyncio.run(reported(output, folder, config, Broken, 99))
-    assert report.failed.startswith("full: ")
+    assert report.failed.startswith("method full: ")
     assert not report.finished
     [report] = asyncio.run(reported(output, folder, config, Parting, 99))
     assert report.finished
