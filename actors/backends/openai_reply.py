@@ -205,9 +205,7 @@ def _sizes(request: Request, fault: Mapping[str, Any], text: str) -> tuple[int, 
     if not numbers:
         return 0, max(0, largest - reply)
     context = numbers[-1]
-    if prompt == largest and largest - context < reply:
-        # The prompt fits without its reply: of both readings, the one that cuts less.
-        prompt, context = context, largest
+    # Where the prompt may fit without its reply, either number may be the context: the smaller one is safe.
     return (prompt, context - reply) if context > reply else (0, 0)
 
 

@@ -72,8 +72,11 @@ class FaultyProxy:
 
 
 async def test_a_server_is_found_to_do_what_its_engine_does(served: OpenAIModel, model: VllmModel) -> None:
-    # A random model may not get far enough in the probe's few tokens to show that it keeps to a schema.
-    assert dataclasses.replace(await served.abilities(), schema=True) == await model.abilities()
+    # A random model may not get far enough in the probe's few tokens to show that it keeps to a schema. How many
+    # pictures a server takes is only known where it refuses some, and an engine names no server.
+    found, own = await served.abilities(), await model.abilities()
+    assert found.served[0] == served.settings.name
+    assert dataclasses.replace(found, schema=True, most_pictures=3, served=own.served, adapted=()) == own
 
 
 async def test_a_server_tells_the_tokens_of_a_reply(served: OpenAIModel, question: Question) -> None:
