@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from experiments.config.config import Config
+from experiments.planning.checks import check_plan
 from experiments.planning.plan import Job, Plan, make_plan
 from experiments.running.prune import Prune
 from experiments.studies.behaviour.behaviour_job import BehaviourJob
@@ -15,4 +16,7 @@ JOBS: dict[str, Job] = {job.name: job for job in (Prune(), RecallJob(), PlantedJ
 
 def plan_of(config: Config) -> Plan:
     """Makes the plan of a configuration. Raises UserError for anything that would end the run at its start or later."""
-    return make_plan(config, JOBS[config.job])
+    plan = make_plan(config, JOBS[config.job])
+    check_plan(plan)
+    plan.job.check(plan)
+    return plan

@@ -30,7 +30,6 @@ def typed(layers: Sequence[Mapping[str, Any]], base: Config | None = None) -> Co
     """
     job = next((str(layer["job"]) for layer in reversed(layers) if "job" in layer), "")
     config = _merged(OF_JOBS.get(job, Config) if base is None else type(base), layers, base)
-    check_bounds(config)
     for role, settings in config.roles.items():
         # With a dot in it, its settings would be taken for those of another key.
         if not role.isidentifier() or role in PREFIXES:
@@ -50,7 +49,7 @@ def model_of_role(config: Config, role: str) -> tuple[ModelSettings, ReaderSetti
     settings = config.roles.get(role)
     if settings is None or not (settings.model or settings.reader):
         return None
-    reader = overridden(config.reader, settings.reader, f"roles.{role}.reader")
+    reader = _merged(ReaderSettings, [settings.reader], config.reader, f"roles.{role}.reader")
     return model_over(config.model, settings.model, f"roles.{role}.model"), reader
 
 
@@ -77,23 +76,21 @@ def model_over(model: ModelSettings, changes: Mapping[str, Any], key: str) -> Mo
     elif changes.get("base_url", model.base_url) != model.base_url:
         # A key must not reach a server that it was not meant for.
         model = replace(model, key_env="")
-    return overridden(model, changes, key)
-
-
-def overridden(settings: Group, changes: Mapping[str, Any], key: str) -> Group:
-    """A group of settings with changes; `key` is the dotted name of the changes. Raises UserError as `typed` does."""
-    changed = _merged(type(settings), [changes], settings, key)
-    check_bounds(changed, f"{key}.")
-    return changed
+    return _merged(type(model), [changes], model, key)
 
 
 def _merged(kind: type[Group], layers: Sequence[Mapping[str, Any]], base: Group | None, key: str = "") -> Group:
-    """A group of settings with layers over it, or over its defaults: groups and dicts are merged, lists replaced."""
+    """Settings, or their defaults, with layers over them: groups and dicts are merged, lists replaced.
+
+    `key` is the dotted name of the layers. Raises UserError as `typed` does.
+    """
     trees = [_defaults(cast(Any, kind)), *([asdict(cast(Any, base))] if base is not None else [])]
     for layer in layers:
         check_literal(layer, key)
         trees.append(typed_value(layer, Declared(kind, {}), key))
-    return cast(Group, OmegaConf.to_object(OmegaConf.merge(*trees)))
+    merged = cast(Group, OmegaConf.to_object(OmegaConf.merge(*trees)))
+    check_bounds(merged, f"{key}." if key else "")
+    return merged
 
 
 @cache

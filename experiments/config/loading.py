@@ -20,7 +20,7 @@ from experiments.config.layers import typed
 from experiments.config.references import at_home, check_named_again, check_outside, check_secrets, leaves
 from experiments.config.role_files import read_roles
 from experiments.config.saved import read
-from experiments.config.values import declared, holds_one, holds_text, is_key, nested, paths
+from experiments.config.values import declared, is_key, nested, paths, single
 from experiments.config.yaml_tree import Plain, check_literal, held, read_yaml, yaml_tree
 from experiments.records.recorder import RunFolder
 from topologies.catalogue import EXPERIMENTS, OURS
@@ -159,12 +159,12 @@ def _key_and_value(argument: str) -> tuple[str, str]:
 
 def _tree(key: str, text: str) -> Tree:
     """The tree of one `key=value`. Text stays as it was written, unless it is quoted, where the setting holds text."""
-    stripped = text.strip()
+    stripped, kind = text.strip(), single(key)
     quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'"
-    if not stripped and not holds_text(key):
+    if not stripped and kind is not str:
         raise UserError(f"{key}= has no value; leave it out for the default, or write null for none")
-    value: Any = Plain(text if holds_text(key) else stripped)
-    if quoted or not holds_one(key):
+    value: Any = Plain(text if kind is str else stripped)
+    if quoted or kind is None:
         try:
             value = yaml_tree(text)
         except UserError as error:

@@ -7,20 +7,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from actors.errors import UserError
 from actors.lookup import near_miss
-from actors.messages import Field, FieldKind, Modality, Value
+from actors.messages import Field, FieldKind, Value
+from actors.settings import shown
 from experiments.config.setting_groups import RoleField
-from experiments.config.yaml_tree import read_yaml
+from experiments.config.values import Declared, typed_value
+from experiments.config.yaml_tree import check_literal, read_yaml
 
 FOLDER = Path(__file__).parents[1] / "presets" / "roles"
-_KEYS = ("name", "modality", "instruction", "form")
-_FIELD_KEYS = tuple(f.name for f in fields(RoleField))
-_MODALITIES = (Modality.TEXT.value, Modality.VISUAL.value)
+
+
+@dataclass
+class RoleOfFile:
+    """A role as a file describes it; one without a modality is not of the team."""
+
+    name: str = ""
+    modality: Literal["text", "visual"] | None = None
+    instruction: str = ""
+    form: list[RoleField] = field(default_factory=list)
+
+
 # The nearest built-in kind of field, which decides how a reply is parsed and what the embedded reader writes.
 _KINDS = {
     "text": FieldKind.SUMMARY,
@@ -49,46 +60,31 @@ def read_roles(name: str) -> dict[str, Any]:
             f"{where}: there is no such file.{near_miss(name, known)} Known: {', '.join(known)}; "
             "a file of your own ends in .yaml"
         )
+    by_name: dict[str, Any] = {}
     try:
-        roles = read_yaml(path)
+        tree = read_yaml(path)
+        check_literal(tree)
+        for number, role in enumerate(typed_value(tree, Declared(list[RoleOfFile], {}), "roles")):
+            full, settings = _named(role, f"roles[{number}]")
+            if full in by_name:
+                raise UserError(f"two roles are called {full}")
+            by_name[full] = settings
+        if not by_name:
+            raise UserError("it has no roles")
     except UserError as error:
         raise UserError(f"{where} cannot be read: {error}") from error
-    if not isinstance(roles, list) or not roles:
-        raise UserError(f"{where}: expected a list of roles, each with a name and an instruction")
-    by_name: dict[str, Any] = {}
-    for number, role in enumerate(roles, 1):
-        full, settings = _role(f"{where}, role {number}", role)
-        if full in by_name:
-            raise UserError(f"{where}: two roles are called {full}")
-        by_name[full] = settings
     return by_name
 
 
-def _role(where: str, role: Any) -> tuple[str, dict[str, Any]]:
-    _check_keys(where, role, _KEYS)
-    name, modality = role.get("name"), role.get("modality") or None
-    if not isinstance(name, str) or not name.isidentifier():
-        raise UserError(f"{where}: name={name!r}: expected a name of letters, digits and _")
-    if modality not in (None, *_MODALITIES):
-        raise UserError(
-            f"{where}, {name}: modality={modality!r}: expected {' or '.join(_MODALITIES)}, or none for a role that is "
-            "not of the team"
-        )
-    if not role.get("instruction") and not role.get("form"):
-        raise UserError(f"{where}, {name}: expected an instruction or a form")
-    form = role.get("form") or []
-    for place, part in enumerate(form if isinstance(form, list) else [form], 1):
-        _check_keys(f"{where}, {name}, field {place} of its form", part, _FIELD_KEYS)
-    settings = {key: role[key] for key in ("instruction", "form") if role.get(key)}
+def _named(role: Mapping[str, Any], key: str) -> tuple[str, dict[str, Any]]:
+    """The role's name in traces and its settings."""
+    name, modality = role.get("name", ""), role.get("modality")
+    if not name.isidentifier():
+        raise UserError(f"{key}.name={shown(name)}: expected a name of letters, digits and _")
+    settings = {part: role[part] for part in ("instruction", "form") if role.get(part)}
+    if not settings:
+        raise UserError(f"{key}: {name} has neither an instruction nor a form")
     return name if modality is None else f"{modality}_{name}", settings
-
-
-def _check_keys(where: str, held: Any, known: tuple[str, ...]) -> None:
-    if not isinstance(held, Mapping):
-        raise UserError(f"{where}: expected keys and values ({', '.join(known)})")
-    for key in held:
-        if key not in known:
-            raise UserError(f"{where}: unknown key {key!r}.{near_miss(str(key), known)} Known: {', '.join(known)}")
 
 
 def field_of(part: RoleField) -> Field:

@@ -159,17 +159,11 @@ def _is_text(kind: Any) -> bool:
     return get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, (str, Enum)))
 
 
-def holds_text(key: str) -> bool:
-    """True for a setting of text, whose characters are kept as they were written."""
+def single(key: str) -> Any:
+    """The type of a setting of one number, text or truth value, `str` for every text; None for all other settings."""
     setting = declared(key)
-    return setting is not None and not setting.metadata.get(OVER) and _is_text(_plain_kind(setting.kind)[0])
-
-
-def holds_one(key: str) -> bool:
-    """True for a setting of a single number, text, or truth value."""
-    setting = declared(key)
-    kind = _plain_kind(setting.kind)[0] if setting and not setting.metadata.get(OVER) else Any
-    return kind in (int, float, bool) or _is_text(kind)
+    kind = _plain_kind(setting.kind)[0] if setting and not setting.metadata.get(OVER) else None
+    return str if _is_text(kind) else kind if kind in (int, float, bool) else None
 
 
 def _plain_kind(kind: Any) -> tuple[Any, bool]:

@@ -17,7 +17,6 @@ from experiments.datasets.kind import DatasetKind
 from experiments.evidence.extraction import CAPTIONS, GRAPH, Step
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.judging.rubric import RUBRICS, Rubric
-from experiments.planning.checks import check_attack, check_parts
 from experiments.planning.learners import learned_methods, plan_learners
 from experiments.planning.models import RunModels, find_models
 from experiments.planning.roles import RunRoles, find_roles
@@ -143,7 +142,7 @@ class Plan:
 
 
 def make_plan(config: Config, job: Job) -> Plan:
-    """Resolves and checks a configuration. Starts nothing, and opens no data.
+    """Resolves a configuration. Starts nothing, and opens no data.
 
     Raises:
         UserError: anything that would end the run at its start or later.
@@ -160,7 +159,7 @@ def make_plan(config: Config, job: Job) -> Plan:
     roles = find_roles(config.topology, config.roles, methods, asks_team, extracting, config.ablation)
     learners = plan_learners(config, learned_methods(methods) if job.learns else (), roles.team)
     attackable = roles.attackable(methods, extracting)
-    plan = Plan(
+    return Plan(
         config=config,
         job=job,
         methods=methods,
@@ -173,9 +172,3 @@ def make_plan(config: Config, job: Job) -> Plan:
         retrieval=replace(retrieval, scope=dataset.scope) if retrieval.scope == "auto" else retrieval,
         extraction=extraction,
     )
-    check_parts(config, plan.models, roles.team, learns=bool(learners), watches=plan.watched_questions > 0)
-    phases = [2 * config.pruning.steps * config.training.questions_per_step] if learners else []
-    phases += [plan.watched_questions] if plan.watched_questions else []
-    check_attack(config, attackable, config.topology.rounds if asks_team else None, phases)
-    job.check(plan)
-    return plan
