@@ -13,7 +13,7 @@ from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.reader.reader import ReaderSettings
 from actors.settings import check_bounds, shown
-from experiments.config.config import Config
+from experiments.config.config import Config, flat
 from experiments.config.study_settings import OF_JOBS
 from experiments.config.values import Declared, typed_value
 from experiments.config.yaml_tree import check_literal
@@ -84,13 +84,17 @@ def _merged(kind: type[Group], layers: Sequence[Mapping[str, Any]], base: Group 
 
     `key` is the dotted name of the layers. Raises UserError as `typed` does.
     """
-    trees = [_defaults(cast(Any, kind)), *([asdict(cast(Any, base))] if base is not None else [])]
+    merged = OmegaConf.merge(_defaults(cast(Any, kind)), {} if base is None else asdict(cast(Any, base)))
     for layer in layers:
         check_literal(layer, key)
-        trees.append(typed_value(layer, Declared(kind, {}), key))
-    merged = cast(Group, OmegaConf.to_object(OmegaConf.merge(*trees)))
-    check_bounds(merged, f"{key}." if key else "")
-    return merged
+        try:
+            merged.merge_with(typed_value(layer, Declared(kind, {}), key))
+        except TypeError as error:  # in a setting of any type
+            keys = ", ".join(name for name, _ in flat(layer))
+            raise UserError(f"{keys}: a list and a group cannot both be the value of a key; write one") from error
+    changed = cast(Group, OmegaConf.to_object(merged))
+    check_bounds(changed, f"{key}." if key else "")
+    return changed
 
 
 @cache

@@ -49,24 +49,21 @@ def fields_of(group: type) -> Mapping[str, Declared]:
 
 
 def declared(key: str) -> Declared | None:
-    """The setting of a dotted key, or the one that it lies in; None for an unknown key."""
-    names = key.split(".")
-    found: Declared | None = Declared(OF_JOBS.get(names[0], Config), {})
+    """The setting of a dotted key, or the one of any type that it lies in; None for an unknown key."""
+    first, *_ = names = key.split(".")
+    found = Declared(OF_JOBS.get(first, Config), {})
     for name in names:
-        if found is not None:
-            found = _below(found, name)
+        kind = found.metadata.get(OVER) or found.kind
+        if is_dataclass(kind):
+            below = fields_of(cast(type, kind)).get(name)
+            if below is None:
+                return None
+            found = below
+        elif get_origin(kind) is dict and get_args(kind)[1] is not Any:
+            found = Declared(get_args(kind)[1], {})
+        elif get_origin(kind) is not dict and kind is not Any:
+            return None
     return found
-
-
-def _below(setting: Declared, name: str) -> Declared | None:
-    kind = setting.metadata.get(OVER) or setting.kind
-    if is_dataclass(kind):
-        return fields_of(cast(type, kind)).get(name)
-    if get_origin(kind) is dict:
-        below = get_args(kind)[1]
-        # Below a setting of any type there are no others.
-        return setting if below is Any else Declared(below, {})
-    return setting if kind is Any else None
 
 
 def is_key(text: str) -> bool:
@@ -108,7 +105,7 @@ def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
     if optional and is_null:
         return None
     if key in _SWEPT:
-        value = _swept(nested(flat(value), key) if isinstance(value, Mapping) else value, Declared(Config, {}))
+        value = _swept(nested(flat(value), key) if isinstance(value, Mapping) else value)
     if is_dataclass(kind):
         settings = fields_of(cast(type, kind))
         # `model=vllm` is short for `model.kind=vllm`.
@@ -137,22 +134,17 @@ def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
     return _single(value, kind, key)
 
 
-def _swept(value: Any, setting: Declared | None) -> Any:
+def _swept(value: Any, key: str = "") -> Any:
     """Values that a sweep tries: text where the setting of their key is text, and untyped elsewhere."""
-    kind, optional = _plain_kind(setting.kind if setting else Any)
     if isinstance(value, Mapping):
-        return {name: _swept(part, _at(setting, str(name))) for name, part in value.items()}
+        return {name: _swept(part, f"{key}.{name}" if key else name) for name, part in value.items()}
     if isinstance(value, list):
-        below = Declared(get_args(kind)[0], {}) if get_origin(kind) is list else setting
-        return [_swept(part, below) for part in value]
+        return [_swept(part, key) for part in value]
+    setting = declared(key)
+    kind, optional = _plain_kind(setting.kind if setting else Any)
+    kind = get_args(kind)[0] if get_origin(kind) is list else kind
     is_text = is_dataclass(kind) or _is_text(kind)  # a group's short form is text, too
     return str(value) if isinstance(value, Plain) and is_text and not (optional and value in NULL) else untyped(value)
-
-
-def _at(setting: Declared | None, key: str) -> Declared | None:
-    for name in key.split("."):
-        setting = setting and _below(setting, name)
-    return setting
 
 
 def _is_text(kind: Any) -> bool:

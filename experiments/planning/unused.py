@@ -6,10 +6,11 @@ a model that did not answer. Fields of settings classes declare when they count 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
+from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.lookup import installed, is_reference, near_miss
 from actors.settings import WHEN
@@ -17,6 +18,7 @@ from experiments.config.config import Config, flat
 from experiments.config.layers import PREFIXES, judge_model, model_of_role
 from experiments.config.loading import Overrides
 from experiments.config.setting_groups import TopologySettings
+from experiments.config.values import declared
 from experiments.planning.plan import Plan
 from topologies.catalogue import find_methods
 
@@ -80,9 +82,16 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
 
 def idle(plan: Plan, key: str) -> str | None:
     """The first condition that keeps a setting from having an effect in a run, in words; None where it counts."""
-    for group, siblings, condition in _conditions(plan.config, key):
-        if reason := _unmet(plan, group, siblings, condition):
-            return reason
+    group, outer = "", None
+    # From the outside in: a group's condition holds for all its settings.
+    for name in key.split("."):
+        setting = declared(f"{group}{name}")
+        if setting is None or setting is outer:  # nothing of ours, or below a setting of any type
+            break
+        for condition in filter(None, setting.metadata.get(WHEN, "").split(", ")):
+            if reason := _unmet(plan, group, condition):
+                return reason
+        group, outer = f"{group}{name}.", setting
     return _without_agent(plan.config.topology, key)
 
 
@@ -95,65 +104,38 @@ def _without_agent(topology: TopologySettings, key: str) -> str | None:
     return f"no agent of this run has the role {role}.{near_miss(role, team)} The team has {', '.join(team)}"
 
 
-def _conditions(config: Config, key: str) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    """The conditions of a key from the outside in: (dotted group, its values, one condition)."""
-    group: Any = config
-    prefix = ""
-    for name in key.split("."):
-        if isinstance(group, dict):
-            # A role's settings, or overrides over a model.
-            group = _overridden(config, f"{prefix}{name}") or group.get(name)
-        elif is_dataclass(group) and name in (declared := {f.name: f for f in fields(group)}):
-            values = vars(group)
-            for condition in filter(None, declared[name].metadata.get(WHEN, "").split(", ")):
-                yield prefix, values, condition
-            own = _overridden(config, f"{prefix}{name}")
-            group = values[name] if own is None else own
-        else:
-            return
-        prefix += f"{name}."
-
-
-def _overridden(config: Config, key: str) -> Any:
-    """The whole settings of what is configured as overrides: the judge's model, and a role's model and reader."""
-    if key == "judge":
-        return judge_model(config)
-    names = key.split(".")
-    if len(names) == 3 and names[0] == "roles" and names[2] in ("model", "reader"):
-        own = model_of_role(config, names[1])
-        return own and own[names[2] == "reader"]
-    return None
-
-
-def _unmet(plan: Plan, group: str, siblings: Mapping[str, Any], condition: str) -> str | None:
-    """The condition in words where a plan does not meet it."""
+def _unmet(plan: Plan, group: str, condition: str) -> str | None:
+    """One condition of a setting in a dotted group, in words where a plan does not meet it."""
     if condition in FACTS:
         return None if getattr(plan, condition) else f"{FACTS[condition]}; leave it out"
     name, _, allowed = condition.partition("=")
     negated, name, values = name.endswith("!"), name.removesuffix("!"), allowed.split("|")
+    key = f"{group}{name}" if declared(f"{group}{name}") else name  # a sibling, or a key of the configuration
     if name == "methods":
         actual, own = [method.name for method in plan.methods], not plan.all_ours
     else:
-        actual = [_value(plan.config, siblings, name)]
+        actual = [_value(plan.config, key)]
         own = _is_own(actual[0])
     # Which settings the user's own code reads is unknown.
     if own or any(value in values for value in actual) != negated:
         return None
-    shown = (group + name if name in siblings else name).removesuffix(".kind")
+    shown = key.removesuffix(".kind")
     now = f"{shown}={','.join(actual)}"
     return f"this is {now}; leave it out" if negated else f"it counts with {shown}={allowed}, and this is {now}"
 
 
-def _value(config: Config, siblings: Mapping[str, Any], name: str) -> str:
-    """The value of a sibling, or of a dotted key of the configuration, as the command line writes it."""
-    if name == "judge":
-        judge = judge_model(config)
-        return judge.kind if judge else "none"
-    value: Any = siblings.get(name)
-    if name not in siblings:
-        value = config
-        for part in name.split("."):
-            value = getattr(value, part)
+def _value(config: Config, key: str) -> str:
+    """The value of a dotted key as the command line writes it. A judge and a role's model have whole settings."""
+    value: Any = config
+    match key.split("."):
+        case ["judge", *names]:
+            value, names = judge_model(config) or ModelSettings(kind="none"), names or ["kind"]
+        case ["roles", role, "model" | "reader" as part, *names] if names and (own := model_of_role(config, role)):
+            value = own[part == "reader"]
+        case names:
+            pass
+    for name in names:
+        value = value[name] if isinstance(value, dict) else getattr(value, name)
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 

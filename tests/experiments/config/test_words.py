@@ -119,6 +119,11 @@ def test_a_dotted_key_of_a_preset_takes_the_place_of_nothing(lines: str, tmp_pat
         load([f"experiment={preset}"])
 
 
+def test_a_group_in_the_place_of_a_list_is_refused() -> None:
+    with pytest.raises(UserError, match=r"model\.extra\.a"):
+        load([BASE, "model.extra.a=[1]", "model.extra.a={b: 1}"])
+
+
 def test_a_preset_of_more_values_than_a_sweep_needs_is_refused_at_once(tmp_path: Path) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text(f"methods: [{'a,' * 150_000}]")
