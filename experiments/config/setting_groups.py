@@ -124,11 +124,11 @@ class TopologySettings:
     textual roles read passages and table rows, visual roles pictures, which shows what edges between modalities carry
     and shortens prompts. The decision agent and a single agent read everything; systems show their agents what their
     papers say."""
-    candidates: Graph = Graph.COMPLETE
+    candidates: Graph = "complete"
     """Graph whose edges, in either direction, learners choose among."""
     tied: bool = False
     """Policy-gradient methods learn one probability for each pair of roles, shared by all instances."""
-    inference: Inference = Inference.THRESHOLD
+    inference: Inference = "threshold"
     """Wiring of a learned graph at evaluation: `threshold` (one deterministic wiring) or `sampled`."""
 
 

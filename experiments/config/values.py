@@ -173,8 +173,9 @@ def _single(value: Any, kind: Any, key: str) -> Any:
         _expect(isinstance(value, str), key, "text", value)
         return os.path.expanduser(value) if type(value) is Plain and value[:1] == "~" else str(value)
     if get_origin(kind) is Literal:
-        _expect(text in get_args(kind), key, f"one of {', '.join(get_args(kind))}", value)
-        return text
+        # In lower case: folders of version 0.2.0 have the names of some in capitals.
+        _expect(text.lower() in get_args(kind), key, f"one of {', '.join(get_args(kind))}", value)
+        return text.lower()
     if isinstance(kind, type) and issubclass(kind, Enum):
         members = {name: member for member in kind for name in (member.name.lower(), member.value)}
         _expect(text.lower() in members, key, f"one of {', '.join(member.value for member in kind)}", value)

@@ -10,7 +10,6 @@ from actors.messages import Role
 from experiments.config.config import Config
 from topologies import graphs
 from topologies.graphs import candidates_along
-from topologies.learning.learner_settings import Graph
 from topologies.learning.spec import DENSE, LearnerSpec
 from topologies.learning.variants import VARIANTS, LearnedMethod, Variant
 from topologies.method import Method
@@ -63,8 +62,8 @@ def _spec(config: Config, method: str, team: Sequence[Role]) -> LearnerSpec:
             raise UserError(f"ablation=no_alignment: {method} has no alignment term; leave it out of methods")
         variant = replace(variant, terms=variant.terms - {"alignment"})
     chosen = None
-    if topology.candidates != Graph.COMPLETE:
-        drawn = {"seed": config.seed} if topology.candidates in (Graph.REGULAR, Graph.SMALL_WORLD) else {}
+    if topology.candidates != "complete":
+        drawn = {"seed": config.seed} if topology.candidates in ("regular", "small_world") else {}
         chosen = candidates_along(getattr(graphs, topology.candidates)(len(team), **drawn))
     return LearnerSpec(
         modalities=[role.modality for role in team],

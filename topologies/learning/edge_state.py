@@ -7,23 +7,24 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from topologies.learning.ties import Ties
 from topologies.wiring import KINDS
 
 BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)
 
 
 class EdgeState:
-    """Masks and logits, by kind of edge, all [rounds or 1, sender, receiver]: rounds share one matrix or have one each.
+    """Masks and logits, by kind of edge, all [rounds or 1, unit, unit]: rounds share one matrix or have one each.
 
     mask: bool, the edges that are left.
     logits: float; zero is a probability of one half.
     cut: float; 0 while an edge is left, else tick + p at the moment it was pruned.
     """
 
-    def __init__(self, masks: Mapping[str, Tensor], rounds: int | None = None) -> None:
-        """`masks`: edges at the start, bool [sender, receiver]; `rounds`: their number, if each has its own matrix."""
+    def __init__(self, masks: Mapping[str, Tensor], ties: Ties, rounds: int | None = None) -> None:
+        """`masks`: edges at the start, bool [unit, unit]; `rounds`: their number, if each has its own matrix."""
         copies = {"spatial": rounds, "temporal": max(1, rounds - 1)} if rounds else {}
-        self.by_round = rounds is not None
+        self.ties, self.by_round = ties, rounds is not None
         shape = {kind: (copies.get(kind, 1), *mask.shape) for kind, mask in masks.items()}
         self.logits = {kind: torch.zeros(shape[kind]) for kind in masks}
         self.mask = {kind: mask.expand(shape[kind]).clone() for kind, mask in masks.items()}
@@ -37,12 +38,16 @@ class EdgeState:
         return self.logits[kind].sigmoid()
 
     def present(self, kind: str, p: Tensor, round: int | None = None) -> Tensor:
-        """p [rounds or 1, sender, receiver] where edges are left, else 0, [sender, receiver]: of one round (from 1; of
-        temporal edges those into it), or the mean over rounds."""
+        """p [rounds or 1, unit, unit] where edges between agents are left, else 0, float64 [agent, agent]: of one round
+        (from 1; of temporal edges those into it), or the mean over rounds."""
         each = p * self.mask[kind]
         if round is not None and len(each) > 1:
-            return each[max(0, round - 1 - (kind == "temporal"))]
-        return each.mean(0)
+            each = each[[max(0, round - 1 - (kind == "temporal"))]]
+        return self.ties.spread(kind, each.mean(0)).double() * self.ties.edges[kind]
+
+    def left(self, kind: str, mask: Tensor | None = None) -> Tensor:
+        """Edges between agents that are left, or that a mask [..., unit, unit] leaves."""
+        return self.ties.spread(kind, self.mask[kind] if mask is None else mask) & self.ties.edges[kind]
 
     def climb(self, kind: str, gradient: Tensor, learning_rate: float, trained: Tensor) -> None:
         """Takes one step of Adam (2015, Alg. 1) along a gradient.
@@ -73,7 +78,7 @@ class EdgeState:
         self.cut[kind] += (tick + self.probability(kind).double()) * gone
 
     def rank_anew(self, kind: str, last: Tensor) -> None:
-        """Ranks cut edges by their present p instead of their time; edges in `last`, bool [sender, receiver], below all
+        """Ranks cut edges by their present p instead of their time; edges in `last`, bool [unit, unit], below all
         others."""
         cut = self.cut[kind]
         self.cut[kind] = (~last + self.probability(kind).double()).where(cut > 0, cut)
@@ -82,12 +87,13 @@ class EdgeState:
         """Ranks edges: p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf for no edge.
 
         Where rounds have masks of their own it is the mean over rounds, p counting as 0 in rounds from which an edge
-        that others have left was pruned. Float64 [sender, receiver].
+        that others have left was pruned. Float64 [agent, agent].
         """
         # tick + p grows with the tick of pruning, then with p; -1 / (tick + p) puts that order below 0.
         cut = self.cut[kind]
-        pruned = torch.where(cut > 0, -1 / cut, -torch.inf).mean(0)
-        return self.present(kind, self.probability(kind)).double().where(self.mask[kind].any(0), pruned)
+        pruned = self.ties.spread(kind, torch.where(cut > 0, -1 / cut, -torch.inf).mean(0))
+        ranked = self.present(kind, self.probability(kind)).where(self.left(kind).any(0), pruned)
+        return ranked.where(self.ties.edges[kind], -torch.inf)
 
     def tensors(self) -> dict[str, Tensor]:
         """Copies the state, by `<part>.<kind>`; masks and cuts that rounds share have no dimension of rounds."""

@@ -17,7 +17,6 @@ from topologies.learning.objective import Terms, credited_slope, leave_one_out, 
 from topologies.learning.randomised import Effects, drawn_tensors
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
-from topologies.learning.ties import Ties
 from topologies.learning.variants import Estimator
 from topologies.wiring import KINDS, Wirings
 
@@ -25,8 +24,8 @@ from topologies.wiring import KINDS, Wirings
 class Reinforce:
     """Gradient ascent on the objective (Eqs. 7, 8, 11): the paper's estimator."""
 
-    def __init__(self, spec: LearnerSpec, edges: EdgeState, ties: Ties) -> None:
-        self.spec, self.settings, self.edges, self.ties = spec, spec.settings, edges, ties
+    def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
+        self.spec, self.settings, self.edges = spec, spec.settings, edges
         # Sums of the stage's gradients and of their squares, by kind, for early stopping.
         self.climbed: dict[str, Tensor] = {}
         self.begin()
@@ -90,8 +89,8 @@ class Reinforce:
         """Returns the gradient of expected utility by kind (Eq. 8), over all edges, frozen ones included."""
         slopes = {}
         for kind, (allowed, taken) in drawn_tensors(wirings).items():
-            theta = self.ties.spread(kind, self.edges.logits[kind])
-            slopes[kind] = self.ties.gathered(kind, credited_slope(theta, allowed, taken, credit))
+            theta = self.edges.ties.spread(kind, self.edges.logits[kind])
+            slopes[kind] = self.edges.ties.gathered(kind, credited_slope(theta, allowed, taken, credit))
         return slopes
 
     def harmful(self, stage: Stage) -> dict[str, Tensor]:

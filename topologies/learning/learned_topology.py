@@ -65,7 +65,7 @@ class LearnedTopology:
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         wiring = self.wiring
-        if self._inference is Inference.SAMPLED:
+        if self._inference == "sampled":
             drawn = await self._learner.sample(1, draw=derive_seed(seed, "inference", question.id, sample) % 2**31)
             [wiring] = split(drawn, await self._learner.reading())
         return await Wired(self.method, self.agents, wiring).answer(question, ask, seed, sample)

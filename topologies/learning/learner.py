@@ -32,7 +32,7 @@ from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport
 from topologies.learning.stages import Stage, stages_of
 from topologies.learning.ties import Ties
-from topologies.wiring import Bools, Edges, Floats, Wirings, check_shapes
+from topologies.wiring import KINDS, Bools, Edges, Floats, Wirings, check_shapes
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
 
@@ -57,10 +57,10 @@ class Learner:
         self.rounds, self.seed, self.agents, self.stages = spec.rounds, spec.seed, len(spec.modalities), spec.stages
         self.pruning = spec.pruning
         self.stage, self.step, self._over = 1, 0, False
-        self._ties = Ties.of(spec)
-        self._stages = stages_of(spec, self._ties)
-        self._edges = EdgeState(self._stages[1].start, spec.rounds if spec.variant.per_round else None)
-        self._estimator = ESTIMATORS[spec.variant.estimator](spec, self._edges, self._ties)
+        ties = Ties.of(spec)
+        self._stages = stages_of(spec, ties)
+        self._edges = EdgeState(self._stages[1].start, ties, spec.rounds if spec.variant.per_round else None)
+        self._estimator = ESTIMATORS[spec.variant.estimator](spec, self._edges)
         self._rule = RULES[spec.variant.rule](spec.pruning, self._edges)
 
     @property
@@ -83,8 +83,8 @@ class Learner:
             self.next_stage()
         if not 0 <= ahead <= self.lookahead():
             raise ValueError(f"ahead must be from 0 to {self.lookahead()} here, got {ahead}")
-        chances = {kind: self._ties.spread(kind, p) for kind, p in self._estimator.chances(self._stage).items()}
-        mask = {kind: self._ties.left(kind, mask) for kind, mask in self._edges.mask.items()}
+        chances = {kind: self._edges.ties.spread(kind, p) for kind, p in self._estimator.chances(self._stage).items()}
+        mask = {kind: self._edges.left(kind) for kind in KINDS}
         speaks, own, each = self._speaks(ended=False), torch.arange(k), k // questions
         # With `shared_orders`, a question's samples all take its first one's.
         orders = own - own % each if self.spec.settings.shared_orders else None
@@ -178,7 +178,7 @@ class Learner:
         """Numbers of present edges of every matrix so far, by "sender>receiver kind", and ", round t" where rounds have
         masks of their own."""
         blocks = {block.name: block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks}
-        left = {kind: mask * self._ties.count(kind) for kind, mask in self._edges.mask.items()}
+        left = {kind: mask * self._edges.ties.count(kind) for kind, mask in self._edges.mask.items()}
         counts = {name: block.of(left[block.kind]).sum((1, 2)) for name, block in blocks.items()}
         if not self._edges.by_round:
             return {name: int(count.sum()) for name, count in counts.items()}
@@ -210,7 +210,7 @@ class Learner:
         """Probability that the decision agent reads each agent, float [agents]; 0 or 1 unless it is learned."""
         read = self._readers(self._speaks(ended=False)).double()
         if "decision" in self._stage.drawn:
-            read = read * self._ties.spread("decision", self._edges.probability("decision")).view(self.agents)
+            read = read * self._edges.ties.spread("decision", self._edges.probability("decision")).view(self.agents)
         return read.numpy()
 
     def evidence(self) -> float | None:
@@ -236,8 +236,7 @@ class Learner:
         A pruned edge ranks below the present ones of its matrix, and the lower the earlier it was pruned. Among edges
         pruned together, and with `effects` among all, the smaller p ranks lower.
         """
-        scores = {kind: self._ties.spread(kind, self._edges.score(kind)) for kind in Edges._fields}
-        return Edges(*(each.where(self._ties.edges[kind], -torch.inf).numpy() for kind, each in scores.items()))
+        return Edges(self._edges.score("spatial").numpy(), self._edges.score("temporal").numpy())
 
     def inference(self) -> Edges[Bools]:
         """Returns the edges to answer with, bool [sender, receiver] (section 8's threshold wiring; deterministic).
@@ -255,11 +254,11 @@ class Learner:
         temporal[1:] = kept["temporal"]
         return Edges(spatial, temporal)
 
-    def inference_wirings(self, k: int = 1) -> Wirings:
-        """`inference()` as `k` equal wirings; a learned decision column reads all agents that pruning left in it."""
+    def inference_wirings(self) -> Wirings:
+        """`inference()` as one wiring; a learned decision column reads all agents that pruning left in it."""
         speaks = self._speaks(ended=True)
         readers = self._readers(speaks, self._left()).numpy()
-        return as_wirings(self.inference(), self.rounds, k, readers, None if speaks is None else speaks.numpy())
+        return as_wirings(self.inference(), self.rounds, 1, readers, None if speaks is None else speaks.numpy())
 
     def state(self) -> dict[str, np.ndarray]:
         """All that changes while learning, as arrays that safetensors can store and `load` restores."""
@@ -306,10 +305,7 @@ class Learner:
         return {kind: theta.sigmoid() for kind, theta in self._edges.logits.items()}
 
     def _present(self, values: Mapping[str, Tensor], round: int | None = None) -> Edges[Floats]:
-        """Values [rounds or 1, sender, receiver] where edges are left, else 0, as float64 arrays [sender, receiver]."""
-        of_kind = {kind: self._edges.present(kind, values[kind], round).double() for kind in Edges._fields}
-        edges = {kind: self._ties.spread(kind, each) * self._ties.edges[kind] for kind, each in of_kind.items()}
-        return Edges(edges["spatial"].numpy(), edges["temporal"].numpy())
+        return Edges(*(self._edges.present(kind, values[kind], round).numpy() for kind in Edges._fields))
 
     def _reading(self, values: Mapping[str, Tensor]) -> Edges[Floats]:
         if not self._edges.by_round:
@@ -325,7 +321,7 @@ class Learner:
     def _left(self) -> dict[str, Tensor]:
         """Edges that would be left if learning ended here, bool [rounds or 1, sender, receiver] by kind."""
         left = self._rule.left(self._stage, True, self._generator) if self._knows() else self._edges.mask
-        return {kind: self._ties.left(kind, mask) for kind, mask in left.items()}
+        return {kind: self._edges.left(kind, mask) for kind, mask in left.items()}
 
     def _cut(self) -> None:
         if self._knows():
@@ -342,8 +338,8 @@ class Learner:
         """
         present = torch.ones(self.agents, dtype=torch.bool) if speaks is None else speaks[-1]
         if "decision" in self._stage.drawn:
-            of_agents = self._ties.left("decision", self._edges.mask["decision"]) if left is None else left["decision"]
-            return of_agents.view(self.agents) & present
+            column = self._edges.left("decision") if left is None else left["decision"]
+            return column.view(self.agents) & present
         return present
 
 

@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from math import exp
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from actors.settings import setting
 
-
-class Decision(StrEnum):
-    """Agents that the decision agent reads: all, or a learned column of edges."""
-
-    ALL = "all"
-    LEARNED = "learned"
-
-
-class Noise(StrEnum):
-    """Noise term of Eq. 7, v being the distance of p * mask from the unpruned matrix.
-
-    `rms`: relu(v - epsilon), v the root mean square over all edges.
-    `squared`: relu(v - epsilon)^2, v the Frobenius norm of each matrix. Only here epsilon changes the gradient while v
-    is above it.
-    """
-
-    RMS = "rms"
-    SQUARED = "squared"
-
-
-class Graph(StrEnum):
-    """Graphs among whose edges a learner may choose."""
-
-    COMPLETE = "complete"
-    RING = "ring"
-    STAR = "star"
-    TREE = "tree"
-    LAYERED = "layered"
-    REGULAR = "regular"
-    SMALL_WORLD = "small_world"
-
-
-class Inference(StrEnum):
-    """Wirings after learning: one deterministic wiring (section 8), or sampled ones."""
-
-    THRESHOLD = "threshold"
-    SAMPLED = "sampled"
-
+Decision = Literal["all", "learned"]
+Graph = Literal["complete", "ring", "star", "tree", "layered", "regular", "small_world"]
+Inference = Literal["threshold", "sampled"]
+Noise = Literal["rms", "squared"]
 
 # Methods whose objective has all terms, or the rank alone. `random` learns M3Prune's graph where no other is named.
 PENALISED = "methods=m3prune|m3prune_rloo|random"
@@ -68,8 +33,10 @@ class LearnerSettings:
     # it would decide the pruning alone. At .1 it breaks ties between edges whose utilities differ by less than .02.
     rank_weight: float = setting(0.1, at_least=0, at_most=1e6, when=RANKED)
     """Weight of the nuclear norm, which favours graphs of low rank (Eq. 7)."""
-    noise: Noise = setting(Noise.RMS, when=PENALISED)
-    """Form of the noise term: `rms` over all edges, or the `squared` norm of each matrix."""
+    noise: Noise = setting("rms", when=PENALISED)
+    """Noise term of Eq. 7, v being the distance of p * mask from the unpruned matrix. `rms`: relu(v - epsilon), v the
+    root mean square over all edges; `squared`: relu(v - epsilon)^2, v the Frobenius norm of each matrix. Only there
+    epsilon changes the gradient while v is above it."""
     noise_weight: float = setting(1.0, at_least=0, at_most=1e6, when=PENALISED)
     """Weight of the distance from the unpruned graph beyond epsilon (Eq. 7)."""
     epsilon: float = setting(0.1, at_least=0, when=PENALISED)
@@ -120,7 +87,7 @@ class PruningSettings:
 
     def is_interim(self, step: int) -> bool:
         """True if an interim analysis follows so many steps of a stage, before its last one."""
-        return step < self.steps and step in spread_over(self.steps, self.interim)
+        return step < self.steps and self.steps_to_interim(step - 1) == 1
 
     def first_rate(self, intra: bool) -> float:
         """p_0 of edges inside a modality, or of all others."""
@@ -137,12 +104,6 @@ class PruningSettings:
                 left *= 1 - rate
             cuts.append(Cut(rate, left))
         return cuts
-
-    @property
-    def share_at_end(self) -> float:
-        """Share of a matrix that one cut at the end leaves: as much as all cuts of a schedule, so that a comparison
-        of rules is one of equally sparse graphs."""
-        return self.schedule(self.rate)[-1].share
 
 
 class Cut(NamedTuple):

@@ -109,7 +109,7 @@ def noise(initial: Sequence[Tensor], weighted: Sequence[Tensor], form: Noise, ep
     gaps = [(1 - now) * start for start, now in zip(initial, weighted, strict=True)]
     if not gaps:
         return torch.zeros(())
-    if form == Noise.RMS:
+    if form == "rms":
         edges = sum(int(start.sum()) * len(now) for start, now in zip(initial, weighted, strict=True))
         whole: Tensor = torch.linalg.vector_norm(torch.cat([gap.flatten() for gap in gaps])) / sqrt(max(edges, 1))
         return (whole - epsilon).relu()

@@ -146,7 +146,8 @@ class Once(PruningRule):
     """AgentPrune's: one cut when learning ends, of the least probable share of each matrix."""
 
     def share(self, stage: Stage, block: Block) -> float:
-        return self.pruning.share_at_end
+        # As much as all cuts of a schedule leave, so that a comparison of rules is one of equally sparse graphs.
+        return self.pruning.schedule(self.pruning.rate)[-1].share
 
     def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
         return largest(p, present, room, random("cut")) if final else present

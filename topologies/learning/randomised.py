@@ -24,7 +24,6 @@ from topologies.learning.effects import (
 from topologies.learning.objective import Terms, credited, terms_of
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
-from topologies.learning.ties import Ties
 from topologies.wiring import KINDS, Wirings, drawn
 
 MOST = 8.0  # logits stay within this: p is .9997 there
@@ -50,7 +49,7 @@ class Effects:
     scores: [rounds, agents], of agents' own answers; utility: [1], of final answers; samples: [1], their number.
     """
 
-    def __init__(self, spec: LearnerSpec, edges: EdgeState, ties: Ties) -> None:
+    def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
         self.spec, self.settings, self.rounds, self.edges = spec, spec.settings, spec.rounds, edges
         self.visual = torch.tensor([str(modality) == "visual" for modality in spec.modalities])
         shapes = {"scores": torch.Size([self.rounds, len(self.visual)]), "link": torch.Size([3])}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from actors.errors import UserError
 from actors.messages import Modality
 from actors.settings import check_bounds
-from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
+from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.variants import EFFECTS, Variant
 from topologies.wiring import Edges, Ints
 
@@ -48,7 +48,7 @@ class LearnerSpec:
     @property
     def reads_everyone(self) -> bool:
         """True if the decision agent reads all agents, so that none of its edges can be cut."""
-        return (self.settings.decision or self.variant.decision) == Decision.ALL
+        return (self.settings.decision or self.variant.decision) == "all"
 
     def check(self) -> None:
         """Raises UserError for settings out of their bounds, or that do not go together."""

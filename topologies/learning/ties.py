@@ -54,10 +54,6 @@ class Ties:
             return total
         return total.new_zeros(*total.shape[:-1], units).index_add_(-1, self.unit, total)
 
-    def left(self, kind: str, mask: Tensor) -> Tensor:
-        """Edges between agents that a mask [..., unit, unit] has left."""
-        return self.spread(kind, mask) & self.edges[kind]
-
     def count(self, kind: str) -> Tensor:
         """Number of edges of each logit, int [unit, unit]."""
         return self.gathered(kind, self.edges[kind].long())

@@ -49,7 +49,7 @@ class Variant:
     estimator: Estimator
     rule: Rule = "progressive"
     staged: bool = False
-    decision: Decision = Decision.ALL
+    decision: Decision = "all"
     per_round: bool = False
     temporal: bool = True
     inter: bool = True
@@ -97,7 +97,7 @@ EFFECTS = Variant(
     "ours: each edge's effect on its receiver, estimated from wirings drawn by fair coins; what harms goes",
     "effects",
     "by_sign",
-    decision=Decision.LEARNED,
+    decision="learned",
 )
 
 # Zhang et al. 2025: policy gradient on all spatial and temporal edges with a low-rank term, and one cut at the end, of
@@ -119,7 +119,7 @@ GPTSWARM = Variant(
     "reinforce",
     "likely",
     temporal=False,
-    decision=Decision.LEARNED,
+    decision="learned",
     terms=frozenset(),
 )
 

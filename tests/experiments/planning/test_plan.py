@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
@@ -173,7 +175,7 @@ async def test_m3prune_answers_along_one_wiring_or_a_sampled_one() -> None:
 
     names = [f"a{number}" for number in range(9)]
     wirings = []
-    for inference in Inference:
+    for inference in get_args(Inference):
         topology = LearnedTopology("m3prune", names, Local(learner()), inference)
         with pytest.raises(RuntimeError, match="freeze"):
             _ = topology.wiring

@@ -31,7 +31,7 @@ from tests.support.sessions import terminate
 from topologies import wiring
 from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
-from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
+from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.variants import LearnedMethod
 from topologies.wiring import Edges, of_edges
 
@@ -61,7 +61,7 @@ def explored(
 def configured(
     settings: PlantedSettings, pruning: PruningSettings, samples: int, share: bool = True, **learner: Any
 ) -> PlantedConfig:
-    chosen = LearnerSettings(decision=Decision.LEARNED, **learner)
+    chosen = LearnerSettings(decision="learned", **learner)
     training = TrainingSettings(samples=samples, share=share)
     return PlantedConfig(planted=settings, learner=chosen, pruning=pruning, training=training)
 
@@ -236,9 +236,7 @@ def test_equal_turns_are_paid_once_and_early_stopping_ends_the_cost_of_learning(
 
 def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undisturbed() -> None:
     team = OpinionTeam(TINY, seed=6)
-    learner = Learner(
-        team.modalities, settings=LearnerSettings(decision=Decision.LEARNED), pruning=PruningSettings(steps=5)
-    )
+    learner = Learner(team.modalities, settings=LearnerSettings(decision="learned"), pruning=PruningSettings(steps=5))
     used = []
     for number, tokens, *_ in learn(learner, team, 4):
         assert 10 <= tokens <= 10 + 20 + 25 + 5

@@ -16,7 +16,7 @@ from topologies import graphs
 from topologies.graphs import candidates_along
 from topologies.learning.learned_topology import LearnedTopology, split
 from topologies.learning.learner import Learner
-from topologies.learning.learner_settings import Inference, PruningSettings
+from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.ties import Ties
 from topologies.learning.variants import AGENTDROPOUT, AGENTPRUNE, EFFECTS, GPTSWARM, M3PRUNE, RLOO, Variant
 
@@ -117,7 +117,7 @@ def test_variants_that_learn_each_edge_by_itself_are_refused_with_ties(variant: 
 async def test_a_run_answers_along_the_candidates_of_tied_roles() -> None:
     names = [f"a{number}" for number in range(5)]
     learner = Learner(TEAM, variant=RLOO, candidates=RING, roles=ROLES)
-    topology = LearnedTopology("agentprune", names, Local(learner), Inference.THRESHOLD)
+    topology = LearnedTopology("agentprune", names, Local(learner), "threshold")
     wirings, walks = await topology.sample(3)
     assert len(walks) == len(wirings.spatial) == 3
     await topology.freeze()

@@ -13,7 +13,7 @@ from topologies.graphs import candidates_along, ring
 from topologies.learning.early_stopping import EndCut, end_of_climb, end_of_estimate, misjudged
 from topologies.learning.effects import Estimate
 from topologies.learning.learner import Learner
-from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
+from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.variants import AGENTDROPOUT, AGENTPRUNE, EFFECTS, GPTSWARM, M3PRUNE, RLOO, Variant
 
 TEAM = ["text"] * 3
@@ -81,7 +81,7 @@ def learned(
     variant: Variant, early_stop: float | None, harm: float, noise: float, seed: int = 0, rate: float = 0.3
 ) -> tuple[Learner, int]:
     """A learner of agents whom hearing the first one does `harm`, and its steps; it stops where it may."""
-    settings = LearnerSettings(early_stop=early_stop, decision=Decision.ALL, learning_rate=rate)
+    settings = LearnerSettings(early_stop=early_stop, decision="all", learning_rate=rate)
     learner = Learner(TEAM, variant=replace(variant, staged=False), settings=settings, pruning=PRUNING, seed=seed)
     draw, steps = np.random.default_rng(seed), 0
     while not learner.finished:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from topologies.learning.learner_settings import Noise
 from topologies.learning.objective import alignment, credited_slope, leave_one_out, noise, nuclear_norm
 from topologies.learning.pruning_rules import largest
 from topologies.learning.sampling import allowed_spatial, allowed_temporal, sample_edges, sample_permutations
@@ -171,8 +170,8 @@ def test_nuclear_norm_of_nothing_has_no_gradient() -> None:
 def test_noise_is_the_root_mean_square_over_all_edges_that_there_were() -> None:
     initial = torch.tensor([[0, 1], [1, 0]]).bool()
     weighted = torch.tensor([[[0.9, 0.5], [0.0, 0.9]]], dtype=torch.float64, requires_grad=True)
-    assert noise([initial], [weighted], Noise.RMS, 0.1).item() == pytest.approx(((0.25 + 1) / 2) ** 0.5 - 0.1)
-    assert torch.autograd.gradcheck(lambda x: noise([initial, initial], [x, x * x], Noise.RMS, 0.1), weighted)
+    assert noise([initial], [weighted], "rms", 0.1).item() == pytest.approx(((0.25 + 1) / 2) ** 0.5 - 0.1)
+    assert torch.autograd.gradcheck(lambda x: noise([initial, initial], [x, x * x], "rms", 0.1), weighted)
 
 
 def test_noise_by_the_paper_s_norm_is_of_each_matrix_and_none_within_the_level() -> None:
@@ -180,9 +179,9 @@ def test_noise_by_the_paper_s_norm_is_of_each_matrix_and_none_within_the_level()
     far = torch.full((1, 2, 2), 0.5, dtype=torch.float64, requires_grad=True)
     near = torch.full((1, 2, 2), 0.99, dtype=torch.float64)
     beyond = 1.0 - 0.1  # the norm of four gaps of one half
-    assert noise([initial, initial], [far, near], Noise.SQUARED, 0.1).item() == pytest.approx(beyond**2)
-    assert torch.autograd.gradcheck(lambda x: noise([initial, initial], [x, x * x], Noise.SQUARED, 0.1), far)
-    assert not noise([], [], Noise.SQUARED, 0.1)
+    assert noise([initial, initial], [far, near], "squared", 0.1).item() == pytest.approx(beyond**2)
+    assert torch.autograd.gradcheck(lambda x: noise([initial, initial], [x, x * x], "squared", 0.1), far)
+    assert not noise([], [], "squared", 0.1)
 
 
 def test_alignment_is_the_mean_cosine_of_telling_and_hearing() -> None:

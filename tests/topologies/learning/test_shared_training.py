@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from topologies.learning.learner import Learner
-from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
+from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.randomised import Effects
 from topologies.learning.spec import shared_training
 from topologies.learning.variants import AGENTDROPOUT, AGENTPRUNE, EFFECTS, GPTSWARM, M3PRUNE, RLOO, Variant
@@ -157,7 +157,7 @@ def test_wirings_that_nobody_drew_teach_no_effects() -> None:
 
 @pytest.mark.slow
 def test_a_source_that_learns_whom_to_read_teaches_that_too() -> None:
-    source = Learner(TEAM, seed=1, variant=M3PRUNE, settings=LearnerSettings(decision=Decision.LEARNED))
+    source = Learner(TEAM, seed=1, variant=M3PRUNE, settings=LearnerSettings(decision="learned"))
     student = made(EFFECTS)
     generator = np.random.default_rng(0)
     while not source.finished:

@@ -91,7 +91,7 @@ def test_agentdropout_drops_the_agent_whose_edges_harm_from_both_kinds_and_from_
     assert not learner.inference_wirings().decision[0, 0]
     train(learner, 20)
     assert learner.finished
-    share = learner.pruning.share_at_end
+    share = learner.pruning.schedule(learner.pruning.rate)[-1].share
     assert learner.edges_left() == {
         "agents>agents spatial, round 1": round(12 * share),
         "agents>agents spatial, round 2": round(12 * share),
@@ -239,9 +239,10 @@ def test_node_dropout_takes_its_share_and_the_lightest(n: int, rate: float, rand
 def test_adam_matches_the_reference_implementation() -> None:
     """torch.optim.Adam on the same gradients, as an independent witness."""
     from topologies.learning.edge_state import EdgeState
+    from topologies.learning.ties import Ties
 
     masks = {kind: torch.ones(3, 3, dtype=torch.bool) for kind in ("spatial", "temporal", "decision")}
-    edges = EdgeState(masks)
+    edges = EdgeState(masks, Ties(masks, None))
     theirs = torch.zeros(1, 3, 3, requires_grad=True)
     adam = torch.optim.Adam([theirs], lr=0.1, maximize=True)
     generator = torch.Generator().manual_seed(0)
