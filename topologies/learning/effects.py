@@ -33,25 +33,20 @@ class Estimate(NamedTuple):
     variance: Tensor
 
 
-def edge_moments(taken: Tensor, allowed: Tensor, probability: Tensor, credit: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums over samples of (e - p) c and (e - p)^2, each [rounds, sender, receiver].
-
-    taken, allowed: bool [k, rounds, sender, receiver]; probability: [rounds or 1, sender, receiver], of each draw;
-    credit: c, float [k, rounds, receiver], the receiver's own score minus what its question leads to expect. An edge
-    that could not be drawn adds nothing.
-    """
-    unforeseen = surprise(taken, allowed, probability)
-    return credited_sum(unforeseen, credit), (unforeseen**2).sum(0)
-
-
 def surprise(taken: Tensor, allowed: Tensor, probability: Tensor) -> Tensor:
-    """e - p of the edges that could be drawn, else 0; shapes as for `edge_moments`."""
+    """e - p of the edges that could be drawn, else 0, [k, rounds, sender, receiver].
+
+    taken, allowed: bool [k, rounds, sender, receiver]; probability: [rounds or 1, sender, receiver], of each draw.
+    """
     return taken.double().sub_(probability.double()).mul_(allowed)
 
 
 def credited_sum(each: Tensor, credit: Tensor) -> Tensor:
-    """Sum over samples of each x credit, [rounds, sender, receiver]; each: [k, rounds, sender, receiver], credit:
-    [k, rounds, receiver]."""
+    """Sum over samples of each x credit, [rounds, sender, receiver].
+
+    each: [k, rounds, sender, receiver], such as `surprise`; credit: c, [k, rounds, receiver], the receiver's own score
+    minus what its question leads to expect.
+    """
     total = torch.zeros(each.shape[1:], dtype=torch.float64)
     # Sample by sample: an einsum first moves samples to the last dimension, which takes twenty times as long.
     for sample, credits in zip(each, credit.double()[:, :, None], strict=True):
@@ -62,7 +57,8 @@ def credited_sum(each: Tensor, credit: Tensor) -> Tensor:
 def raw_effects(products: Tensor, squares: Tensor, spread: Tensor) -> Estimate:
     """beta = num / den with variance s^2 / den; 0 with infinite variance for an edge never drawn or never left out.
 
-    products, squares: sums of `edge_moments`, any shape; spread: s^2, the variance of credit, broadcast against them.
+    products, squares: sums of (e - p) c and of (e - p)^2, any shape; spread: s^2, the variance of credit, broadcast
+        against them.
     """
     known = squares > 0
     safe = squares.where(known, 1)

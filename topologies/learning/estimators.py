@@ -5,8 +5,6 @@ To add one, write a class with the methods of `Reinforce`, name it in `ESTIMATOR
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
@@ -22,12 +20,16 @@ from topologies.wiring import KINDS, Wirings
 
 
 class Reinforce:
-    """Gradient ascent on the objective (Eqs. 7, 8, 11): the paper's estimator."""
+    """Gradient ascent on the objective (Eqs. 7, 8, 11): the paper's estimator.
+
+    state: sums of the stage's gradients and of their squares, by kind, for early stopping; part of the learner's state.
+    """
+
+    prefix = "climbed."
 
     def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
         self.spec, self.settings, self.edges = spec, spec.settings, edges
-        # Sums of the stage's gradients and of their squares, by kind, for early stopping.
-        self.climbed: dict[str, Tensor] = {}
+        self.state: dict[str, Tensor] = {}
         self.begin()
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
@@ -51,16 +53,16 @@ class Reinforce:
         gradient = {kind: (expected[kind] + others[kind]) * trained[kind] for kind in KINDS}
         for kind in KINDS:
             self.edges.climb(kind, gradient[kind], self.settings.learning_rate, trained[kind])
-            if self.climbed:
-                self.climbed[f"total.{kind}"] += gradient[kind]
-                self.climbed[f"squares.{kind}"] += gradient[kind].double() ** 2
+            if self.state:
+                self.state[f"total.{kind}"] += gradient[kind]
+                self.state[f"squares.{kind}"] += gradient[kind].double() ** 2
         return gradient, terms
 
     def outlook(self, steps: int, left: int) -> dict[str, Estimate]:
         """Forecasts the logits, by kind, for the end of a stage with `steps` done and some left."""
         rate = self.settings.learning_rate
         return {
-            kind: end_of_climb(theta, self.climbed[f"total.{kind}"], self.climbed[f"squares.{kind}"], steps, left, rate)
+            kind: end_of_climb(theta, self.state[f"total.{kind}"], self.state[f"squares.{kind}"], steps, left, rate)
             for kind, theta in self.edges.logits.items()
         }
 
@@ -69,7 +71,7 @@ class Reinforce:
         if self.settings.early_stop is not None:
             for kind, theta in self.edges.logits.items():
                 zeros = torch.zeros_like(theta, dtype=torch.float64)
-                self.climbed |= {f"total.{kind}": zeros, f"squares.{kind}": zeros.clone()}
+                self.state |= {f"total.{kind}": zeros, f"squares.{kind}": zeros.clone()}
 
     def credit(self, utility: Tensor, group: Tensor) -> Tensor:
         """Weight of each wiring's log-probability, [k]."""
@@ -104,14 +106,6 @@ class Reinforce:
     def evidence(self) -> float | None:
         """Returns the chance of scores like these if no edge had an effect; None where that is unknown."""
         return None
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Copies what changes while learning, except for the edges."""
-        return {f"climbed.{name}": total.clone() for name, total in self.climbed.items()}
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restores what `tensors` gave; other names are ignored."""
-        self.climbed = {name: tensors[f"climbed.{name}"].clone() for name in self.climbed}
 
 
 class Rloo(Reinforce):

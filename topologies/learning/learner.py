@@ -266,9 +266,9 @@ class Learner:
         tensors = {
             **self._edges.tensors(),
             **{name: torch.tensor(value) for name, value in clock.items()},
-            **self._estimator.tensors(),
-            **self._rule.tensors(),
         }
+        for part in (self._estimator, self._rule):
+            tensors |= {part.prefix + name: tensor.clone() for name, tensor in part.state.items()}
         return {name: tensor.numpy() for name, tensor in tensors.items()}
 
     def load(self, state: Mapping[str, np.ndarray]) -> None:
@@ -290,8 +290,9 @@ class Learner:
             raise ValueError(f"learner state is at stage {stage}, step {step}: this learner has {self.stages} stage(s)")
         self.stage, self.step, self._over = stage, step, bool(state["finished"])
         tensors = {name: torch.tensor(value) for name, value in state.items()}
-        for part in (self._edges, self._estimator, self._rule):
-            part.restore(tensors)
+        self._edges.restore(tensors)
+        for part in (self._estimator, self._rule):
+            part.state = {name: tensors[part.prefix + name] for name in part.state}
 
     @property
     def _stage(self) -> Stage:

@@ -5,7 +5,7 @@ To add one, write its class here, and name it in `RULES` and in `Rule` (variants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
@@ -28,12 +28,15 @@ class PruningRule:
 
     rate: p_t, the pruning rate last used.
     by_sign: whether the cut at the end also spares no edge with p < 1/2.
+    state: all else that changes while learning; part of the learner's state.
     """
 
     by_sign = False
+    prefix = ""
 
     def __init__(self, pruning: PruningSettings, edges: EdgeState) -> None:
         self.pruning, self.edges = pruning, edges
+        self.state: dict[str, Tensor] = {}
         self.rate = pruning.first_rate(intra=True)
 
     def begin(self) -> None:
@@ -83,13 +86,6 @@ class PruningRule:
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
         """Agents that take no part, bool [rounds or 1, agents]; None where all do. `ended`: if the stage ended now."""
         return None
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Copies what changes while learning, except for the edges."""
-        return {}
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restores what `tensors` gave; other names are ignored."""
 
 
 class Progressive(PruningRule):
@@ -169,12 +165,12 @@ class AgentRule(Once):
 
     Each round drops agents and cuts edges by itself: an agent may be out of the first round and speak in the second.
 
-    dropped: bool [rounds, agents].
+    state: `dropped`: bool [rounds, agents].
     """
 
     def __init__(self, pruning: PruningSettings, edges: EdgeState) -> None:
         super().__init__(pruning, edges)
-        self.dropped = torch.zeros(edges.logits["spatial"].shape[:2], dtype=torch.bool)
+        self.state["dropped"] = torch.zeros(edges.logits["spatial"].shape[:2], dtype=torch.bool)
 
     def begin(self) -> None:
         super().begin()
@@ -184,7 +180,7 @@ class AgentRule(Once):
 
     def cut(self, stage: Stage, random: Random, tick: int = 1) -> None:
         if stage.number == 1:
-            self.dropped = self._weakest(stage)
+            self.state["dropped"] = self._weakest(stage)
         super().cut(stage, random, tick=stage.number)
 
     def left(self, stage: Stage, final: bool, random: Random) -> dict[str, Tensor]:
@@ -195,10 +191,10 @@ class AgentRule(Once):
 
     def start(self, stage: Stage, block: Block) -> Tensor:
         start = stage.start[block.kind].expand(self.edges.mask[block.kind].shape)
-        return block.of(without(self.dropped, start, block.kind))
+        return block.of(without(self.state["dropped"], start, block.kind))
 
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
-        dropped = self._weakest(stage) if ended and stage.number == 1 else self.dropped
+        dropped = self._weakest(stage) if ended and stage.number == 1 else self.state["dropped"]
         return dropped if bool(dropped.any()) else None
 
     def _weakest(self, stage: Stage) -> Tensor:
@@ -206,12 +202,6 @@ class AgentRule(Once):
         start = stage.start["spatial"]
         each_round = self.edges.logits["spatial"].sigmoid()
         return torch.stack([weakest_agents(p, start, AGENT_RATE) for p in each_round])
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {"dropped": self.dropped.clone()}
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        self.dropped = tensors["dropped"].clone()
 
 
 RULES: dict[Rule, type[PruningRule]] = {

@@ -40,7 +40,7 @@ class Effects:
     utility itself. Both together, weighted by their precision, measured worse: the second only adds noise. The
     objective's other terms are reported, and move nothing.
 
-    `sums` are over all samples so far, in double precision:
+    `state`: sums over all samples so far, in double precision:
     own.<kind>, final.<kind>: [rounds or 1, sender, receiver], products with the receiver's and the utility's credit
         (`credited_sum`); bound.<credit>.<kind>: U of effects.py. squares.<kind>: of the draws alone.
     spread.<credit>.<kind>: [2]; squared credit, and the number of credits. harm.<kind>: [sender, receiver], 1 for an
@@ -48,6 +48,8 @@ class Effects:
     link: [3]; products of last own credits and the final one, and the squares of both.
     scores: [rounds, agents], of agents' own answers; utility: [1], of final answers; samples: [1], their number.
     """
+
+    prefix = "seen."
 
     def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
         self.spec, self.settings, self.rounds, self.edges = spec, spec.settings, spec.rounds, edges
@@ -61,7 +63,7 @@ class Effects:
             shapes |= {f"harm.{kind}": theta.shape[1:]}
         if self.settings.early_stop is not None:
             shapes["steps"] = torch.Size([1])  # how many there were, in all stages
-        self.sums = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
+        self.state = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
         """Fair coins: they tell most about an edge, and following p was not better."""
@@ -84,10 +86,10 @@ class Effects:
         if not wirings.chances:
             raise ValueError("wirings have no chances: effects learns from those that `Learner.sample` draws")
         terms = terms_of(stage, self.edges.mask, self.edges.logits, self.settings)
-        utility, count = utility.double(), float(self.sums["samples"])
+        utility, count = utility.double(), float(self.state["samples"])
         own, final = turn_scores.double(), utility[:, None, None]
-        own = credited(own, group, self.sums["scores"], count)
-        final = credited(final, group, self.sums["utility"], count)
+        own = credited(own, group, self.state["scores"], count)
+        final = credited(final, group, self.state["utility"], count)
         # Temporal edges have no first round, and edges to the decision agent have one alone.
         credits = {"spatial": own, "temporal": own[:, 1:], "decision": final}
         edges = drawn_tensors(wirings)
@@ -95,12 +97,12 @@ class Effects:
             of_kind = {OWN: credits[kind], FINAL: final.expand_as(credits[kind])}
             self._add(kind, *edges[kind], torch.tensor(probability), of_kind)
         last, of_answer = own[:, -1], final[:, -1].expand_as(own[:, -1])
-        self.sums["link"] += torch.stack([(last * of_answer).sum(), (last**2).sum(), (of_answer**2).sum()])
-        self.sums["scores"] += turn_scores.sum(0)
-        self.sums["utility"] += utility.sum()
-        self.sums["samples"] += len(utility)
-        if "steps" in self.sums:
-            self.sums["steps"] += 1
+        self.state["link"] += torch.stack([(last * of_answer).sum(), (last**2).sum(), (of_answer**2).sum()])
+        self.state["scores"] += turn_scores.sum(0)
+        self.state["utility"] += utility.sum()
+        self.state["samples"] += len(utility)
+        if "steps" in self.state:
+            self.state["steps"] += 1
         return self._update(stage), terms
 
     def _add(
@@ -112,17 +114,17 @@ class Effects:
             self._sum(f"{name}.{kind}", credited_sum(unforeseen, credit))
             self._sum(f"bound.{name}.{kind}", credited_sum(allowed, 0.25 * credit**2))
             of_credits = [float((credit**2).sum()), float(credit.numel())]
-            self.sums[f"spread.{name}.{kind}"] += torch.tensor(of_credits, dtype=torch.float64)
+            self.state[f"spread.{name}.{kind}"] += torch.tensor(of_credits, dtype=torch.float64)
         self._sum(f"squares.{kind}", (unforeseen**2).sum(0))
 
     def _sum(self, name: str, moment: Tensor) -> None:
-        total = self.sums[name]
+        total = self.state[name]
         total += moment.sum(0, keepdim=True) if len(total) == 1 else moment
 
     def outlook(self, steps: int, left: int) -> dict[str, Estimate]:
         """Forecasts the logits, by kind, for the end of a stage with some steps left."""
         return {
-            kind: end_of_estimate(theta, int(self.sums["steps"]), left) for kind, theta in self.edges.logits.items()
+            kind: end_of_estimate(theta, int(self.state["steps"]), left) for kind, theta in self.edges.logits.items()
         }
 
     def begin(self, stage: Stage) -> None:
@@ -150,7 +152,7 @@ class Effects:
                 edges = certain_harm(sums[kind].over(0), count, int(of_senders.sum()), rate) & doubtful[kind]
                 gone[kind] |= edges | senders[:, None]
         for kind, cut in gone.items():
-            self.sums[f"harm.{kind}"] = self.sums[f"harm.{kind}"].maximum((cut & mask[kind]).double())
+            self.state[f"harm.{kind}"] = self.state[f"harm.{kind}"].maximum((cut & mask[kind]).double())
         unheard = self._unheard(stage, {kind: mask[kind] & ~gone[kind] for kind in mask})
         return {kind: cut if kind == "decision" else cut | unheard for kind, cut in gone.items()}
 
@@ -163,7 +165,7 @@ class Effects:
 
     def certain_harm(self) -> dict[str, Tensor]:
         """Returns the edges that `harmful` has named so far, bool [sender, receiver] by kind."""
-        return {kind: self.sums[f"harm.{kind}"] > 0 for kind in KINDS}
+        return {kind: self.state[f"harm.{kind}"] > 0 for kind in KINDS}
 
     def evidence(self) -> float:
         """Returns the chance of scores like these if no edge had an effect, corrected for the number of tests.
@@ -184,20 +186,20 @@ class Effects:
 
     def _mean_scores(self) -> Tensor:
         """Of each agent's own answers [agents]; 0 before the first sample."""
-        return self.sums["scores"].mean(0) / self.sums["samples"].clamp(min=1)
+        return self.state["scores"].mean(0) / self.state["samples"].clamp(min=1)
 
     def _sums(self, credit: str) -> dict[str, Sums]:
-        return {kind: Sums(self.sums[f"{credit}.{kind}"], self.sums[f"bound.{credit}.{kind}"]) for kind in KINDS}
+        return {kind: Sums(self.state[f"{credit}.{kind}"], self.state[f"bound.{credit}.{kind}"]) for kind in KINDS}
 
     def _update(self, stage: Stage) -> dict[str, Tensor]:
         """Sets the stage's logits by the sums; returns the change, by kind."""
         credit = OWN if self._linked() else FINAL
         raw, change, harm = {}, {}, self.certain_harm()
         for kind in KINDS:
-            squared, count = self.sums[f"spread.{credit}.{kind}"]
+            squared, count = self.state[f"spread.{credit}.{kind}"]
             # As long as all samples of a question score the same, not even the absence of an effect is known.
             spread = (squared / count.clamp(min=1)).where(squared > 0, torch.inf)
-            raw[kind] = raw_effects(self.sums[f"{credit}.{kind}"], self.sums[f"squares.{kind}"], spread)
+            raw[kind] = raw_effects(self.state[f"{credit}.{kind}"], self.state[f"squares.{kind}"], spread)
         for kind, effect in posterior_by_kind(raw, self._mean_scores(), self.visual).items():
             theta = (effect.mean / effect.variance.sqrt()).clamp(-MOST, MOST).float()
             change[kind] = (theta - self.edges.logits[kind]) * stage.start[kind]
@@ -210,18 +212,12 @@ class Effects:
 
         Receivers of one discussion share its utility, so that all of them count as one.
         """
-        product, own, final = (float(part) for part in self.sums["link"])
+        product, own, final = (float(part) for part in self.state["link"])
         if own <= 0:
             return False
         slope = product / own
-        residual = max(final - slope * product, 0.0) / max(float(self.sums["samples"]), 1.0)
+        residual = max(final - slope * product, 0.0) / max(float(self.state["samples"]), 1.0)
         return slope > LINKED * sqrt(residual / own)
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {f"seen.{name}": total.clone() for name, total in self.sums.items()}
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        self.sums = {name: tensors[f"seen.{name}"].clone() for name in self.sums}
 
 
 def _senders(sums: Mapping[str, Sums]) -> Sums:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,31 +17,18 @@ from topologies.wiring import KINDS
 class Block:
     """Edges that are learned and pruned on their own: a matrix in one kind's mask.
 
-    cells: its index in the mask, behind any dimension of rounds.
+    cells: its rows and columns in the mask, int indices, behind any dimension of rounds.
     intra: whether they stay inside one modality.
     """
 
     name: str
     kind: str
-    cells: tuple[Any, ...]
+    cells: tuple[Tensor, Tensor]
     intra: bool = False
 
     def of(self, values: Tensor) -> Tensor:
         """Cuts the block out of [..., sender, receiver]; it may share the memory."""
         return values[(..., *self.cells)]
-
-
-def cells_of(rows: Tensor, columns: Tensor) -> tuple[slice, slice] | tuple[Tensor, Tensor]:
-    """Index of some rows and columns of a matrix, int indices."""
-    # Slices where agents of a modality are consecutive, as in a run: gathering single cells takes ten times as long,
-    # and their gradients longer still.
-    across, down = _consecutive(rows), _consecutive(columns)
-    return (across, down) if across and down else (rows[:, None], columns)
-
-
-def _consecutive(indices: Tensor) -> slice | None:
-    first, number = int(indices[0]) if len(indices) else 0, len(indices)
-    return slice(first, first + number) if torch.equal(indices, torch.arange(first, first + number)) else None
 
 
 @dataclass(frozen=True)
@@ -89,12 +75,12 @@ def stages_of(spec: LearnerSpec, ties: Ties) -> dict[int, Stage]:
     units = torch.arange(len(visual))
     groups = {"agents": units} if spec.whole else {"text": units[~visual], "visual": units[visual]}
     blocks = [
-        Block(f"{sender}>{receiver} {kind}", kind, cells_of(groups[sender], groups[receiver]), sender == receiver)
+        Block(f"{sender}>{receiver} {kind}", kind, (groups[sender][:, None], groups[receiver]), sender == receiver)
         for kind in KINDS[:2]
         for sender in groups
         for receiver in groups
     ]
-    blocks.append(Block("agents>decision", "decision", cells_of(units, units[:1])))
+    blocks.append(Block("agents>decision", "decision", (units[:, None], units[:1])))
     return {
         number: Stage(
             number,

@@ -11,7 +11,7 @@ from torch import Generator
 from actors.messages import derive_seed
 from experiments.studies.planted.opinions import OpinionTeam
 from topologies.graphs import acyclic, as_wirings
-from topologies.learning.effects import edge_moments
+from topologies.learning.effects import credited_sum, surprise
 from topologies.learning.objective import leave_one_out
 from topologies.learning.sampling import allowed_spatial, allowed_temporal, sample_edges, sample_permutations
 from topologies.wiring import Edges, Floats, Wirings
@@ -52,16 +52,14 @@ def true_effects(team: OpinionTeam, discussions: int) -> Truth:
         own, final = leave_one_out(scores, index), leave_one_out(utilities, index)
         shared = final[:, None, None].expand_as(own)
         for kind, taken, allowed in zip(kinds, (drawn.spatial, drawn.temporal), drawn.allowed, strict=True):
-            pair = torch.from_numpy(taken), torch.from_numpy(allowed)
+            unforeseen = surprise(torch.from_numpy(taken), torch.from_numpy(allowed), half)
             for by, credit in (("receiver", own), ("answer", shared)):
-                product, square = edge_moments(*pair, half, credit)
-                products[kind, by] += product.sum(0)
-            # The same for both effects: it depends on the draws alone.
-            squares[kind] += square.sum(0)
-        # As in `edge_moments`: drawn or not (1 or 0), minus the probability 0.5.
-        surprise = torch.from_numpy(drawn.decision).double() - 0.5
-        readers[0].add_(final.double() @ surprise)
-        readers[1].add_((surprise**2).sum(0))
+                products[kind, by] += credited_sum(unforeseen, credit).sum(0)
+            squares[kind] += (unforeseen**2).sum(0).sum(0)
+        # As in `surprise`: drawn or not (1 or 0), minus the probability 0.5.
+        read = torch.from_numpy(drawn.decision).double() - 0.5
+        readers[0].add_(final.double() @ read)
+        readers[1].add_((read**2).sum(0))
 
     def effects(by: str) -> Edges[Floats]:
         return Edges(*((products[kind, by] / squares[kind].clamp(min=1e-9)).numpy() for kind in kinds))

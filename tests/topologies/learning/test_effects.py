@@ -15,13 +15,13 @@ from torch import Tensor
 from topologies.learning.effects import (
     Estimate,
     credited_sum,
-    edge_moments,
     excess_variance,
     posterior,
     raw_effects,
     sender_effects,
     sender_means,
     shrink,
+    surprise,
 )
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
@@ -54,15 +54,16 @@ def test_the_raw_effect_is_unbiased_whatever_the_probabilities_and_however_few_s
     probability = torch.tensor([[0.5, 0.2, 0.7], [0.4, 0.5, 0.6], [0.3, 0.8, 0.5]])
     taken, allowed, scores, groups = drawn_with(probability, beta, groups=40_000, k=2)
     credit = leave_one_out(scores, groups)
-    products, squares = edge_moments(taken, allowed, probability[None], credit)
-    found = raw_effects(products[0], squares[0], credit.var())
+    unforeseen = surprise(taken, allowed, probability[None])
+    found = raw_effects(credited_sum(unforeseen, credit)[0], (unforeseen**2).sum(0)[0], credit.var())
     assert ((found.mean - beta).abs() < 4 * found.variance.sqrt()).all()
     assert found.variance.max() < 0.01**2 * 2
 
 
 def test_an_edge_that_could_not_be_drawn_counts_for_nothing_and_stays_unknown() -> None:
     allowed = torch.tensor([[[[False, True], [False, False]]]])
-    products, squares = edge_moments(allowed, allowed, torch.full((1, 2, 2), 0.5), torch.ones(1, 1, 2))
+    unforeseen = surprise(allowed, allowed, torch.full((1, 2, 2), 0.5))
+    products, squares = credited_sum(unforeseen, torch.ones(1, 1, 2)), (unforeseen**2).sum(0)
     assert squares.tolist() == [[[0.0, 0.25], [0.0, 0.0]]]
     found = raw_effects(products, squares, torch.tensor(1.0))
     assert found.mean.tolist() == [[[0.0, 2.0], [0.0, 0.0]]]

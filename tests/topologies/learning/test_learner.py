@@ -23,7 +23,7 @@ from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import Decision, LearnerSettings, Noise, PruningSettings
 from topologies.learning.sampling import allowed_spatial, allowed_temporal
 from topologies.learning.spec import StepReport
-from topologies.learning.stages import Block, cells_of
+from topologies.learning.stages import Block
 from topologies.learning.variants import AGENTDROPOUT, EFFECTS, M3PRUNE, RLOO, Variant
 from topologies.wiring import Bools, Wirings
 
@@ -468,7 +468,7 @@ def test_bad_settings_are_refused(team: list[str], arguments: dict[str, object],
     ("rows", "columns"), [([0, 1, 2], [3, 4]), ([0, 2, 4], [1, 3]), ([1, 2], [0, 3]), ([2, 1], [0, 1]), ([], [0])]
 )
 def test_a_block_reads_and_writes_its_own_cells_alone(rows: list[int], columns: list[int]) -> None:
-    block = Block("block", "spatial", cells_of(torch.tensor(rows, dtype=torch.int64), torch.tensor(columns)))
+    block = Block("block", "spatial", (torch.tensor(rows, dtype=torch.int64)[:, None], torch.tensor(columns)))
     matrix = torch.arange(2 * 25.0).view(2, 5, 5)
     assert block.of(matrix).tolist() == [[[layer[j][i].item() for i in columns] for j in rows] for layer in matrix]
     written = matrix.clone()

@@ -72,7 +72,7 @@ def test_effects_are_unbiased_on_wirings_whose_probabilities_drift_away_from_one
     spread = taught(source, [student], samples=200, steps=60, alone=alone)
     assert spread[0] == 0
     assert np.mean(spread) > 0.15
-    sums, truth = estimator(student).sums, planted(3)
+    sums, truth = estimator(student).state, planted(3)
     for kind, effect in zip(("spatial", "temporal"), truth, strict=True):
         known = sums[f"squares.{kind}"][0] > 0
         found = sums[f"own.{kind}"][0][known] / sums[f"squares.{kind}"][0][known]
@@ -103,9 +103,9 @@ def test_what_the_source_has_cut_is_known_as_well_as_before_and_not_taken_to_har
     taught(source, [student], 10, 20)
     cut = torch.from_numpy(source.edge_scores().spatial < 0) & torch.from_numpy(source.edge_scores().spatial > -1)
     assert cut.any()
-    before = {name: total.clone() for name, total in estimator(student).sums.items()}
+    before = {name: total.clone() for name, total in estimator(student).state.items()}
     taught(source, [student], 10, 15)
-    after = estimator(student).sums
+    after = estimator(student).state
     for name in ("own", "squares", "bound.own"):
         assert torch.equal(after[f"{name}.spatial"][0][cut], before[f"{name}.spatial"][0][cut]), name
         assert not torch.equal(after[f"{name}.spatial"], before[f"{name}.spatial"])
