@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from actors.errors import UserError
 from actors.messages import Usage
 from experiments.analysis.result_table import ResultTable
 from experiments.config.setting_groups import CostSettings
+from experiments.planning.plan import Plan
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 
-HEADERS = (
-    *("phase", "discussions", "turns", "calls", "prompt\nlowest", "prompt\nexpected", "prompt\nhighest"),
-    "completion\nexpected",
-)
-
-
-class Range(NamedTuple):
-    """Three values: nobody is heard, messages follow the planned edges, everybody is heard (complete graph)."""
-
-    lower: float
-    expected: float
-    upper: float
-
-    def __str__(self) -> str:
-        return f"{self.expected:,.2f} expected, {self.lower:,.2f} to {self.upper:,.2f}"
+HEADERS = ("phase", "discussions", "turns", "calls", "prompt\ntokens", "completion\ntokens")
 
 
 @dataclass
@@ -39,9 +25,8 @@ class PhaseCounts:
     learned edges or on replies. Tokens are always expected.
 
     Attributes:
-        prompt: tokens of prompts; `lowest` and `highest` where nobody or everybody is heard.
+        prompt: tokens of prompts.
         completion: tokens of replies.
-        shared: prompt tokens that all agents with the same evidence have in common on a question.
         made, made_prompt, made_completion: calls that a model answers and their tokens. The completion cache answers
             the others, whose prompts repeat earlier ones.
         cached: tokens of `made_prompt` that a prefix cache may serve.
@@ -55,10 +40,7 @@ class PhaseCounts:
     turns: int = 0
     calls: int = 0
     prompt: float = 0.0
-    lowest: float = 0.0
-    highest: float = 0.0
     completion: float = 0.0
-    shared: float = 0.0
     made: float = 0.0
     made_prompt: float = 0.0
     made_completion: float = 0.0
@@ -67,35 +49,21 @@ class PhaseCounts:
     at_most: int = 0
     by_model: dict[str, PhaseCounts] = field(default_factory=dict)
 
-    @property
-    def prompts(self) -> Range:
-        return Range(self.lowest, self.prompt, self.highest)
+    def scaled(self, name: str, discussions: int) -> PhaseCounts:
+        """The counts of a sample, extrapolated to all discussions of a phase."""
+        parts = {key: part._extrapolated(discussions, self.discussions) for key, part in self.by_model.items()}
+        whole = self._extrapolated(discussions, self.discussions)
+        return replace(whole, name=name, discussions=discussions, by_model=parts)
 
-    def scaled(self, name: str, discussions: int, bounds: Iterable[PhaseCounts] = ()) -> PhaseCounts:
-        """The counts of a sample, extrapolated to all discussions of a phase.
-
-        Args:
-            bounds: counts of the same questions where nobody and where everybody is heard.
-        """
-        samples = (self, *bounds)
-
-        def extrapolated(counts: PhaseCounts, others: Iterable[PhaseCounts]) -> PhaseCounts:
-            values = {key: getattr(counts, key) * discussions / self.discussions for key in _EXPECTED}
-            values |= {key: getattr(counts, key) * discussions // self.discussions for key in _EXACT}
-            return PhaseCounts(**values, **{key: max(getattr(each, key) for each in others) for key in _LARGEST})
-
-        phase = extrapolated(self, samples)
-        phase.name, phase.discussions = name, discussions
-        for key, part in self.by_model.items():
-            phase.by_model[key] = extrapolated(part, [each.by_model[key] for each in samples if key in each.by_model])
-        prompts = [counts.prompt * discussions / counts.discussions for counts in samples]
-        phase.lowest, phase.highest = min(prompts), max(prompts)
-        return phase
+    def _extrapolated(self, discussions: int, sampled: int) -> PhaseCounts:
+        values = {key: getattr(self, key) * discussions / sampled for key in _EXPECTED}
+        values |= {key: getattr(self, key) * discussions // sampled for key in _EXACT}
+        return replace(self, **values)
 
 
 _EXACT, _LARGEST = ("turns", "calls"), ("longest", "at_most")
-_EXPECTED = ("prompt", "completion", "shared", "made", "made_prompt", "made_completion", "cached")
-_SUMMED = ("discussions", "lowest", "highest", *_EXACT, *_EXPECTED)
+_EXPECTED = ("prompt", "completion", "made", "made_prompt", "made_completion", "cached")
+_SUMMED = ("discussions", *_EXACT, *_EXPECTED)
 
 
 def total(phases: Iterable[PhaseCounts], name: str = "all") -> PhaseCounts:
@@ -155,25 +123,21 @@ class RunCounts:
         reply_tokens: tokens of a usual reply; `measured` where roles have lengths from real replies.
         questions: how many questions were sampled for each phase.
         warnings: differences between the run and what its user may expect.
-        models: a phrase for each model by its key, where there are several.
-        sources: for each method that learns from another method's discussions, that method.
-        gpus: GPUs of all replicas.
     """
 
+    plan: Plan
     phases: tuple[PhaseCounts, ...]
     judged: PhaseCounts | None
     rule: str
     reply_tokens: int
     measured: bool
     questions: int
-    max_tokens: int
-    reuse: bool
     warnings: tuple[str, ...]
-    models: Mapping[str, str]
-    sources: Mapping[str, str]
-    costs: CostSettings
     earlier: EarlierRun | None
-    gpus: float
+
+    @property
+    def costs(self) -> CostSettings:
+        return self.plan.config.costs
 
     @property
     def whole(self) -> PhaseCounts:
@@ -181,12 +145,12 @@ class RunCounts:
         return total(self.phases)
 
     @property
-    def hours(self) -> Range | None:
-        return hours(self.costs, self.earlier, self.whole.prompts, self.whole.completion)
+    def hours(self) -> float | None:
+        return hours(self.costs, self.earlier, self.whole)
 
     @property
-    def price(self) -> Range | None:
-        return price(self.costs, self.whole.prompts, self.whole.completion)
+    def price(self) -> float | None:
+        return price(self.costs, self.whole)
 
     @property
     def price_with_caches(self) -> float:
@@ -198,7 +162,7 @@ class RunCounts:
         return (prompt + whole.made_completion * (costs.completion_price or 0.0)) / 1e6
 
 
-def hours(costs: CostSettings, earlier: EarlierRun | None, prompts: Range, completion: float) -> Range | None:
+def hours(costs: CostSettings, earlier: EarlierRun | None, counts: PhaseCounts) -> float | None:
     """Hours at stated speeds without any cache, else at the speed and with the caches of an earlier run."""
     if rates := _rates(costs):
         # An unstated speed takes no time: the hours are then those of the other part alone.
@@ -207,16 +171,14 @@ def hours(costs: CostSettings, earlier: EarlierRun | None, prompts: Range, compl
         per_prompt = per_completion = earlier.seconds_per_token
     else:
         return None
-    return Range(*((prompt * per_prompt + completion * per_completion) / 3600 for prompt in prompts))
+    return (counts.prompt * per_prompt + counts.completion * per_completion) / 3600
 
 
-def price(costs: CostSettings, prompts: Range, completion: float) -> Range | None:
-    """The price in the currency of the rates, without any cache."""
+def price(costs: CostSettings, counts: PhaseCounts) -> float | None:
+    """The price in the currency of the rates, which are per million tokens, without any cache."""
     if costs.prompt_price is None and costs.completion_price is None:
         return None
-    replies = completion * (costs.completion_price or 0.0)
-    # Rates are per million tokens.
-    return Range(*((prompt * (costs.prompt_price or 0.0) + replies) / 1e6 for prompt in prompts))
+    return (counts.prompt * (costs.prompt_price or 0.0) + counts.completion * (costs.completion_price or 0.0)) / 1e6
 
 
 def _rates(costs: CostSettings) -> tuple[float | None, float | None] | None:
@@ -234,7 +196,7 @@ def counts_table(counts: RunCounts) -> ResultTable:
         (
             phase.name,
             *(f"{n:,}" for n in (phase.discussions, phase.turns, phase.calls)),
-            *map(short, (*phase.prompts, phase.completion)),
+            *map(short, (phase.prompt, phase.completion)),
         )
         for phase in phases
     ]
@@ -242,7 +204,7 @@ def counts_table(counts: RunCounts) -> ResultTable:
 
 
 def _notes(counts: RunCounts) -> Iterator[str]:
-    whole = counts.whole
+    whole, most = counts.whole, counts.plan.config.agents.max_tokens
     yield "Turns and calls are exact; a reply that cannot be read, or a call that fails, takes one more."
     if vague := [phase.name for phase in counts.phases if not phase.exact]:
         yield (
@@ -250,31 +212,23 @@ def _notes(counts: RunCounts) -> Iterator[str]:
             "earlier replies. For a learned graph these are upper bounds, as if every turn were needed and no other "
             "method had asked the same."
         )
-    for method, source in counts.sources.items():
+    for method, source in counts.plan.shared_from.items():
         yield f"{method} learns from the discussions of {source} and holds none for its training."
     by_role = " on average, with a measured length for each role" if counts.measured else ""
     yield (
         f"Tokens are estimated from the real prompts of {counts.questions:,} questions in each phase, counted as "
         f"{counts.rule}. A reply is assumed to have {counts.reply_tokens:,} tokens{by_role}; at the "
-        f"{counts.max_tokens:,} that agents.max_tokens allows there would be {short(whole.calls * counts.max_tokens)} "
+        f"{most:,} that agents.max_tokens allows there would be {short(whole.calls * most)} "
         "completion tokens."
     )
     for model, part in whole.by_model.items():
-        own = price(counts.costs, Range(part.prompt, part.prompt, part.prompt), part.completion)
+        own = price(counts.costs, part)
         yield (
-            f"Of these, {counts.models[model]} has {part.calls:,} calls with {short(part.prompt)} prompt and "
-            f"{short(part.completion)} completion tokens expected"
-            + (f", {own.expected:,.2f} of the price." if own else ".")
+            f"Of these, {counts.plan.models.phrases[model]} has {part.calls:,} calls with {short(part.prompt)} prompt "
+            f"and {short(part.completion)} completion tokens expected" + (f", {own:,.2f} of the price." if own else ".")
         )
-    yield "Lowest: nobody is heard; expected: along planned edges; highest: everybody is heard."
-    yield (
-        # max: a run of dummies alone has no prompt.
-        f"{whole.shared / max(1.0, whole.prompt):.0%} of the expected prompt tokens are instruction, question, "
-        "evidence and pictures, which agents with the same evidence share: a prefix cache can serve them from the "
-        "second prompt on."
-    )
     cached = f" ({short(whole.cached)} of them from a prefix cache with room for them)" if whole.cached else ""
-    if counts.reuse:
+    if counts.plan.config.completions.reuse:
         yield (
             f"About {whole.made:,.0f} of the calls differ from each other, if no two different prompts get the same "
             f"reply; the completion cache answers the others ({1 - whole.made / max(1, whole.calls):.0%}). Computed "
@@ -292,23 +246,23 @@ def _notes(counts: RunCounts) -> Iterator[str]:
 def _cost_notes(counts: RunCounts) -> Iterator[str]:
     costs, taken, earlier = counts.costs, counts.hours, counts.earlier
     if taken and _rates(costs):
-        yield f"Hours at the given rates: {taken} (without any cache)."
+        yield f"Hours at the given rates: {taken:,.2f} (without any cache)."
     elif taken and earlier:
         used = earlier.used
         yield (
-            f"Hours as {earlier.name} took, scaled by tokens: {taken}; at its concurrency, with "
+            f"Hours as {earlier.name} took, scaled by tokens: {taken:,.2f}; at its concurrency, with "
             f"{used.reused / (used.calls + used.reused):.0%} of calls answered from the completion cache and "
             f"{used.cached_tokens / used.prompt_tokens:.0%} of prompt tokens from a prefix cache."
         )
-    if taken and counts.gpus:
-        gpu_hours = Range(*(counts.gpus * each for each in taken))
-        each = costs.gpu_hour_price
-        cost = "" if each is None else f", for {Range(*(each * of_gpus for of_gpus in gpu_hours))}"
-        yield f"GPUs: {counts.gpus:g}, for {gpu_hours} GPU hours{cost}."
+    gpus = sum(backend.replicas * backend.gpus_each for backend in counts.plan.models.of_agents.values())
+    if taken and gpus:
+        gpu_hours, each = gpus * taken, costs.gpu_hour_price
+        cost = "" if each is None else f", for {each * gpu_hours:,.2f}"
+        yield f"GPUs: {gpus:g}, for {gpu_hours:,.2f} GPU hours{cost}."
     if counts.price:
         yield (
-            f"Price at the given rates: {counts.price} (without any cache); {counts.price_with_caches:,.2f} expected "
-            "with both caches."
+            f"Price at the given rates: {counts.price:,.2f} (without any cache); {counts.price_with_caches:,.2f} with "
+            "both caches."
         )
     if counts.judged and (taken or counts.price):
         yield "The judge is in none of these."

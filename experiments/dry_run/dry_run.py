@@ -18,7 +18,7 @@ from actors.errors import StoreError, UserError
 from actors.messages import Question, Trace, derive_seed
 from actors.runtime.inline import Local
 from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, counts_table, total
-from experiments.dry_run.simulated_team import REPLY, Extremes, SimulatedCache, SimulatedTeam, judge_calls
+from experiments.dry_run.simulated_team import REPLY, SimulatedCache, SimulatedTeam, judge_calls
 from experiments.dry_run.token_count import counter_of
 from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.planning.plan import Plan
@@ -81,7 +81,6 @@ class _DryRun:
         searched = self._dataset.evaluate() if plan.has_library else ()
         self._library = LabelledLibrary(self._evidence, searched, triples=triples_given(self._dataset))
         self._calibration_traces: list[tuple[Question, Trace]] = []
-        self._extremes = Extremes(self._team, agents, config.topology.rounds)
         self._learners = {method: make_learner(spec) for method, spec in plan.learners.items()}
         local = {method: Local(learner) for method, learner in self._learners.items()}
         self._learned = learned_topologies(config, agents, local)
@@ -116,20 +115,15 @@ class _DryRun:
             answers = len(items) * len(self._plan.methods)
             judged = judge_calls(sampled, answers, self._plan.rubric, self._counter)
         return RunCounts(
+            self._plan,
             phases=tuple(phases),
             judged=judged,
             rule=self._counter.rule,
             reply_tokens=self._team.reply_tokens,
             measured=bool(self._lengths),
             questions=len(questions),
-            max_tokens=config.agents.max_tokens,
-            reuse=config.completions.reuse,
             warnings=tuple(self._warnings(total(phases))),
-            models=self._plan.models.phrases,
-            sources=self._plan.shared_from,
-            costs=config.costs,
             earlier=self._earlier,
-            gpus=sum(backend.replicas * backend.gpus_each for backend in self._plan.models.of_agents.values()),
         )
 
     async def _calibration(self) -> PhaseCounts:
@@ -158,7 +152,7 @@ class _DryRun:
             )
         # A step has k discussions in each stage, so fewer steps are discussed as those grow.
         discussed = set(spread(range(steps), max(1, DISCUSSIONS // (self._plan.learners[method].stages * k))))
-        counts, bounds = PhaseCounts(), (PhaseCounts(), PhaseCounts())
+        counts = PhaseCounts()
         coin = np.random.default_rng(derive_seed(config.seed, "planned scores", method, stage))
         for step in range(steps):
             wirings, topologies = await self._learned[method].sample(k)
@@ -167,7 +161,6 @@ class _DryRun:
                 question = await self._evidence.question(items[step * per_step])
                 for sample, topology in enumerate(topologies):
                     await self._team.run_discussion(topology, question, config.seed, sample, counts, self._cache)
-                await self._extremes.discuss(question, config.seed, bounds, every_turn=True)
             # A fair coin prefers no edge, as scores of zero, but moves logits as a run does: after zeros alone the
             # sparsity term would leave hardly an edge to draw.
             utilities = coin.integers(2, size=k).astype(float)
@@ -176,26 +169,23 @@ class _DryRun:
                 each.learn(wirings, turns, utilities)
         for each in learners:
             each.next_stage()
-        return counts.scaled(f"learning {method}, stage {stage}", needed * k, bounds)
+        return counts.scaled(f"learning {method}, stage {stage}", needed * k)
 
     async def _evaluation(self, method: Method, questions: Sequence[Question], total: int) -> PhaseCounts:
         plan, config = self._plan, self._config
         topology = make_topology(
             method, config, plan.roles.agents, self._learned, self._library, self._calibration_traces
         )
-        # The next turn of a system depends on earlier replies, and perhaps that of a method from another package.
-        follows_a_wiring = plan.is_ours(method) and not method.needs_library
-        # The turns that an answer depends on are known in advance only where the decision agent reads everyone.
+        # The turns that an answer depends on are known in advance only where the decision agent reads everyone. The
+        # next turn of a system depends on earlier replies, and perhaps that of a method from another package.
         every_turn = not method.needs_graph or plan.learners[method.learner or next(iter(plan.learners))].reads_everyone
-        exact = follows_a_wiring and every_turn
+        exact = every_turn and plan.is_ours(method) and not method.needs_library
         # Unknown requests are not taken to be answered by another method's.
         cache = self._cache if exact else SimulatedCache()
-        counts, bounds = PhaseCounts(), (PhaseCounts(), PhaseCounts())
+        counts = PhaseCounts()
         for question in questions:
             await self._team.run_discussion(topology, question, config.seed, 0, counts, cache)
-            if follows_a_wiring and (method.needs_graph or method.needs_calibration):  # others have fixed edges
-                await self._extremes.discuss(question, config.seed, bounds, every_turn)
-        phase = counts.scaled(f"evaluating {method.name}", total, bounds if bounds[0].discussions else ())
+        phase = counts.scaled(f"evaluating {method.name}", total)
         phase.exact = exact
         return phase
 

@@ -65,10 +65,10 @@ def _table(counted: Sequence[tuple[Trial, RunCounts, int]], sweep: SweepSettings
         "Trials with equal requests share completions, so these are upper bounds."
     )
     for name in ("price", "hours"):
-        ranges = [(trials, getattr(counts, name)) for _, counts, trials in counted]
+        amounts = [(trials, getattr(counts, name)) for _, counts, trials in counted]
         # A sum without some of the combinations would look like that of all.
-        if all(range for _, range in ranges):
-            expected = sum(trials * range.expected for trials, range in ranges)
+        if all(amount for _, amount in amounts):
+            expected = sum(trials * amount for trials, amount in amounts)
             notes.append(f"{name.capitalize()} at the given rates: {expected:,.2f} expected.")
     if sweep.stop == "asha":
         notes.append("With sweep.stop=asha trials end early: all of these are upper bounds.")

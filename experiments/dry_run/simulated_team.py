@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 
-import numpy as np
-
 from actors.agents.role_agent import AgentMemory
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.messages import Message, Question, Request, Role, Trace, Turn, Value
@@ -20,9 +18,7 @@ from experiments.dry_run.token_count import TokenCounter
 from experiments.judging.judge import grading_request
 from experiments.judging.rubric import GRADED, Rubric
 from experiments.planning.models import MAIN
-from topologies.baselines import complete_wiring
-from topologies.topology import Topology, Wired
-from topologies.wiring import Wiring
+from topologies.topology import Topology
 
 # Of a usual length: its tokens stand for every reply's where none were measured.
 REPLY = (
@@ -162,7 +158,6 @@ class SimulatedTeam:
             one.completion += tokens
             one.longest = max(one.longest, prompt)
             one.at_most = max(one.at_most, prompt + longer)
-        counts.shared += shared
         if digest not in cache.requests or not self._reuse:
             counts.made += 1
             counts.made_prompt += prompt
@@ -171,24 +166,6 @@ class SimulatedTeam:
         cache.requests.add(digest)
         cache.prefixes.add((model, request.prefix))
         return text.format(key=digest[:KEY_DIGITS])
-
-
-class Extremes:
-    """The extremes of what learning may leave of a graph: nobody is heard, or everybody."""
-
-    def __init__(self, team: SimulatedTeam, agents: Sequence[str], rounds: int) -> None:
-        self._team, self._agents, number = team, agents, len(agents)
-        empty = np.zeros((0, 3), dtype=np.int64)
-        self._wirings = (
-            Wiring(rounds, empty, empty, np.zeros(number, dtype=bool)),
-            complete_wiring(number, rounds),
-        )
-
-    async def discuss(self, question: Question, seed: int, counts: Sequence[PhaseCounts], every_turn: bool) -> None:
-        """Adds a discussion along each wiring to its counts; none of their requests repeats another's."""
-        for wiring, of_wiring in zip(self._wirings, counts, strict=True):
-            topology = Wired("bound", self._agents, wiring, every_turn)
-            await self._team.run_discussion(topology, question, seed, 0, of_wiring, SimulatedCache())
 
 
 def judge_calls(items: Sequence[Item], answers: int, rubric: Rubric, counter: TokenCounter) -> PhaseCounts:
