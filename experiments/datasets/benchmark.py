@@ -19,6 +19,7 @@ from experiments.datasets.pictures import check_image
 from experiments.datasets.reading import once, placed
 
 T = TypeVar("T")
+Parts = Mapping[str, tuple[str, ...]]
 
 log = logging.getLogger(__name__)
 
@@ -28,22 +29,25 @@ class Benchmark(ABC):
 
     name, metric: as reports show them.
     release: where its files come from, for errors.
-    parts: its files and folders; `train` is read only to learn.
+    parts: the paths that each of its files and folders may have; `train` is read only to learn.
     evaluated: the split that is evaluated.
     pictures: how pictures are checked when the corpus is read: decoded once, opened only, or not (`write_picture` has
         checked them).
+    notes: what its user should know of this copy, such as missing pictures; filled while it is read.
     """
 
     name: str
     metric = "EM"
     release: ClassVar[str]
-    parts: tuple[str, ...] = ()
+    parts: ClassVar[Parts] = {}
     evaluated = "dev"
     pictures: ClassVar[Literal["decoded", "opened", "checked"]] = "decoded"
 
     def __init__(self, request: DataRequest) -> None:
         self.request = request
         self.settings = request.settings
+        self.files = dict(self.parts)
+        self.notes: list[str] = []
         self.folder = Folder(request.root, self.release, allow_links=request.settings.allow_links)
 
     @classmethod
@@ -62,20 +66,22 @@ class Benchmark(ABC):
     def sources(self) -> Iterator[Source]:
         """Sources of the whole benchmark. One that comes again is left out of the corpus."""
 
-    def names(self, part: str) -> tuple[str, ...]:
-        """All the paths that a part of the release may have."""
-        return (part,)
-
     def check_files(self) -> None:
         """Raises UserError that names every missing part of the release, before anything is read."""
-        self.folder.require(self.names(part) for part in self.parts if part != "train" or self.request.held_out)
+        self.folder.require(names for part, names in self.files.items() if part != "train" or self.request.held_out)
 
     def path(self, part: str) -> Path:
         """The file of a part of the release. Raises UserError where it is missing."""
-        return self.folder.find(*self.names(part))
+        return self.folder.find(*self.files[part])
 
     def has(self, part: str) -> bool:
-        return any(self.folder.file(name) for name in self.names(part))
+        return any(map(self.folder.file, self.files[part]))
+
+    def note(self, line: str) -> None:
+        """Adds a line to the notes, once, and to the log."""
+        if line not in self.notes:
+            self.notes.append(line)
+            log.warning(line)
 
     def train(self) -> Iterator[Item]:
         """Training items; none where nothing is learned and the training file is not there."""
@@ -103,8 +109,8 @@ class Benchmark(ABC):
                     check_image(Path(source.image), decode=self.pictures == "decoded")
                 yield source
         if without_file:
-            where = f"{self.name}: {without_file:,} of {pictures:,} pictures have no file in {self.folder}"
-            log.warning("%s and are described in words", where)
+            number = f"{without_file:,} of {pictures:,}"
+            self.note(f"{self.name}: {number} pictures have no file in {self.folder} and are described in words")
 
     def score(self, item: Item, answer: str | None) -> Score:
         """Accuracy of a choice; for free text M³Prune's EM (containment), and F1 of MultimodalQA's script."""

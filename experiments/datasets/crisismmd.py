@@ -78,19 +78,17 @@ class CrisisMmd(Benchmark):
     name = "crisismmd"
     metric = "accuracy"
     release = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
-    parts = ("train", "test")
     evaluated = "test"
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
         self._read: dict[str, list[CrisisMmdPost]] = {}
-
-    def names(self, part: str) -> tuple[str, ...]:
         # The merged task maps the humanitarian labels, from the same files.
         task = self.settings.task.removesuffix("_merged")
         # Both splits are of one layout, that of the evaluated one.
         there = [one for one in LAYOUTS if self.folder.file(one.format(task=task, split=self.evaluated))]
-        return tuple(layout.format(task=task, split=part) for layout in there[:1] or LAYOUTS)
+        for part in ("train", self.evaluated):
+            self.files[part] = tuple(layout.format(task=task, split=part) for layout in there[:1] or LAYOUTS)
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         posts = self._posts(name)

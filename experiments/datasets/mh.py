@@ -24,13 +24,13 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source, Triple
-from experiments.datasets.benchmark import Benchmark, choose
+from experiments.datasets.benchmark import Benchmark, Parts, choose
 from experiments.datasets.fields import Id, Label, NonBlank, Text
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DatasetKind
@@ -48,6 +48,8 @@ TASKS = {  # Table 1; the release numbers its questions from 0, and in other pro
 }
 BATTLE = "battle screen"  # the title of questions' pictures; by a monster's name they would be that entity's
 OF_NO_MONSTER = ("Element", "Pierce Pod")  # parts of names that mean the same in every monster's sheets
+NODES = ("Node.xlsx",)
+EDGES = ("Relation.xlsx", "Relations.xlsx")  # in the authors' description, and in their code
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
@@ -110,7 +112,7 @@ class Mh(Benchmark):
 
     name = "mh"
     release = "the data of github.com/wbw520/MH-MMKG"
-    parts = (QUESTIONS, "mmkg")
+    parts: ClassVar[Parts] = {QUESTIONS: (QUESTIONS,), "mmkg": ("mmkg",)}
     evaluated = "all"
     pictures = "opened"  # not decoded: there are thousands, of 4K
 
@@ -164,14 +166,9 @@ class Mh(Benchmark):
             frames = self._frames(question.image, "questions_mh", question.file)
         return pictures_of(f"{id}:picture", BATTLE, question.perception, frames)
 
-    def names(self, part: str) -> tuple[str, ...]:
-        # The authors' description calls a sheet Relation.xlsx, their code Relations.xlsx.
-        return tuple(dict.fromkeys((part, part.replace("Relation.xlsx", "Relations.xlsx"))))
-
     def check_files(self) -> None:
         super().check_files()
-        sheets = (f"mmkg/{monster}/{sheet}" for monster in self._folders for sheet in ("Node.xlsx", "Relation.xlsx"))
-        self.folder.require(map(self.names, sheets))
+        self.folder.require(sheet_of(monster, names) for monster in self._folders for names in (NODES, EDGES))
 
     @cached_property
     def _questions(self) -> dict[str, MhQuestion]:
@@ -195,7 +192,6 @@ class Mh(Benchmark):
 
     @cached_property
     def _folders(self) -> tuple[str, ...]:
-        self.folder.require([("mmkg",)])
         # Sorted: the first sheet with content for an entity wins.
         return tuple(self.folder.folders("mmkg"))
 
@@ -207,7 +203,7 @@ class Mh(Benchmark):
         """
         entities: dict[str, tuple[Source, ...]] = {}
         for monster in self._folders:
-            for where, row in read_sheet(self.path(f"mmkg/{monster}/Node.xlsx"), NODE, by_name=False):
+            for where, row in read_sheet(self.folder.find(*sheet_of(monster, NODES)), NODE, by_name=False):
                 name = entity_name(row.name, monster, self._monsters)
                 # Another monster's sheet may only mention it, with empty columns.
                 if not entities.get(name):
@@ -221,7 +217,7 @@ class Mh(Benchmark):
     def _triples(self) -> dict[str, Triple]:
         triples = {}
         for monster in self._folders:
-            for _, row in read_sheet(self.path(f"mmkg/{monster}/Relation.xlsx"), EDGE, by_name=False):
+            for _, row in read_sheet(self.folder.find(*sheet_of(monster, EDGES)), EDGE, by_name=False):
                 head, tail = (entity_name(end, monster, self._monsters) for end in (row.head, row.tail))
                 relation = f"{row.relation} (if {row.condition})" if row.condition else row.relation
                 # Several monsters' sheets may state one edge, which counts once by its text.
@@ -243,6 +239,10 @@ class Mh(Benchmark):
             return tuple(map(str, files))
         file = self.folder.file(*folder, name)
         return (str(file),) if file else ()
+
+
+def sheet_of(monster: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"mmkg/{monster}/{name}" for name in names)
 
 
 def entity_name(name: str, monster: str, monsters: Container[str]) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Benchmark
+from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DatasetKind
@@ -106,10 +106,9 @@ class Mmqa(Benchmark):
 
     name = "mmqa"
     release = "the dataset/ folder of github.com/allenai/multimodalqa"
-    parts = ("train", "dev", "texts", "tables", "images")
-
-    def names(self, part: str) -> tuple[str, ...]:
-        return f"MMQA_{part}.jsonl", f"MMQA_{part}.jsonl.gz"
+    parts: ClassVar[Parts] = {
+        part: (f"MMQA_{part}.jsonl", f"MMQA_{part}.jsonl.gz") for part in ("train", "dev", "texts", "tables", "images")
+    }
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         lines = read_lines(self.path(name), QUESTION)

@@ -16,20 +16,19 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import logging
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, StringConstraints, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Benchmark
+from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Stripped, Text, matching
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
@@ -37,8 +36,6 @@ from experiments.datasets.reading import placed, read_json, read_members
 
 SUBJECTS = {"natural science": "NAT", "social science": "SOC", "language science": "LAN"}
 OCR_TEXT = 256 * 1024  # characters of one picture in ocrs.json (8 kB)
-
-log = logging.getLogger(__name__)
 
 
 def _ocr_text(text: str) -> str:
@@ -86,7 +83,7 @@ class ScienceQa(Benchmark):
     name = "scienceqa"
     metric = "accuracy"
     release = "the data/ folder of github.com/lupantech/ScienceQA"
-    parts = ("problems.json", "pid_splits.json", "captions.json")
+    parts: ClassVar[Parts] = {name: (f"{name}.json",) for name in ("problems", "pid_splits", "captions")}
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
@@ -94,10 +91,6 @@ class ScienceQa(Benchmark):
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         present = [pid for pid in self._splits.get(name, ()) if pid in self._problems]
-        if not present:
-            raise UserError(
-                f"no problem of split {name} is in {self.folder.root / 'problems.json'}: copy more of {self.release}"
-            )
         if self.settings.pictures:
             present = [pid for pid in present if self._problems[pid].image]
         return map(self._item, self.limited(present, str, count))
@@ -162,11 +155,11 @@ class ScienceQa(Benchmark):
 
     @cached_property
     def _splits(self) -> dict[str, tuple[str, ...]]:
-        return read_json(self.path("pid_splits.json"), SPLITS)
+        return read_json(self.path("pid_splits"), SPLITS)
 
     @cached_property
     def _problems(self) -> dict[str, ScienceQaProblem]:
-        path, problems = self.path("problems.json"), {}
+        path, problems = self.path("problems"), {}
         for where, pid, problem in read_members(path, PROBLEM, "problem"):
             if not 0 <= problem.answer < len(problem.choices):
                 raise UserError(
@@ -178,12 +171,12 @@ class ScienceQa(Benchmark):
         listed = dict.fromkeys(pid for split in ("train", "val", "test") for pid in self._splits.get(split, ()))
         there = sum(pid in problems for pid in listed)
         if there < len(listed):
-            log.warning("scienceqa: %s has %s of the release's %s problems", path, f"{there:,}", f"{len(listed):,}")
+            self.note(f"scienceqa: {path} has {there:,} of the release's {len(listed):,} problems")
         return problems
 
     @cached_property
     def _captions(self) -> dict[str, str]:
-        members = read_members(self.path("captions.json"), CAPTION, "problem", inside="captions")
+        members = read_members(self.path("captions"), CAPTION, "problem", inside="captions")
         return {pid: caption for _, pid, caption in members}
 
     @cached_property

@@ -5,20 +5,19 @@ A number in an answer has a scale, such as `12.6 million` or `4.1%`: the officia
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import PlainValidator, StrictInt, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Benchmark
+from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, answer_text, inside
 from experiments.datasets.item import Item, Score, text_score
 from experiments.datasets.kind import DataRequest, DatasetKind
@@ -26,8 +25,6 @@ from experiments.datasets.reading import each, once, placed, read_elements
 from experiments.datasets.report_tables import row_sources
 from experiments.metrics.tatqa_metric import official_score
 from topologies.amounts import Reading, scaled
-
-log = logging.getLogger(__name__)
 
 COMPUTED = ("arithmetic", "count")  # types whose answers are compared as numbers
 
@@ -83,11 +80,10 @@ class TatQa(Benchmark):
 
     name = "tatqa"
     release = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
-    parts = ("train", "dev")
-
-    def names(self, part: str) -> tuple[str, ...]:
-        whole = f"tatqa_dataset_{part}.json"
-        return (whole,) if part == "train" else (whole, f"tatqa_dataset_{part}_part.json")
+    parts: ClassVar[Parts] = {
+        "train": ("tatqa_dataset_train.json",),
+        "dev": ("tatqa_dataset_dev.json", "tatqa_dataset_dev_part.json"),
+    }
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
@@ -96,7 +92,7 @@ class TatQa(Benchmark):
     def check_files(self) -> None:
         super().check_files()
         if (file := self.path("dev")).stem.endswith("_part"):
-            log.warning("tatqa: %s is a part of the dev file", file)
+            self.note(f"tatqa: {file} is a part of the dev file")
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         reports = each(read_elements(self.path(name), REPORT, "report"), report_items)

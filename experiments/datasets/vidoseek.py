@@ -22,13 +22,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import JsonValue, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import SingleSplit
+from experiments.datasets.benchmark import Parts, SingleSplit
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
@@ -68,21 +68,17 @@ class ViDoSeek(SingleSplit):
     release = (
         "huggingface.co/datasets/autumncc/ViDoSeek, laid out as data/ExampleDataset of github.com/Alibaba-NLP/ViDoRAG"
     )
-
-    parts = ("rag_dataset.json", "img")
-
-    def names(self, part: str) -> tuple[str, ...]:
-        return (part, "vidoseek.json") if part == "rag_dataset.json" else (part,)
+    parts: ClassVar[Parts] = {"questions": ("rag_dataset.json", "vidoseek.json"), "pages": ("img",)}
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
         if not request.whole_corpus:
-            log.warning("vidoseek asks over all documents; retrieval.scope=question searches a question's own alone")
+            self.note("vidoseek asks over all documents; retrieval.scope=question searches a question's own alone")
         self.ocr = ocr.Ocr(request.cache / "ocr") if ocr.available() else None
 
     @cached_property
     def groups(self) -> dict[str, tuple[Item, ...]]:
-        examples = read_elements(self.path("rag_dataset.json"), EXAMPLE, "example", inside="examples")
+        examples = read_elements(self.path("questions"), EXAMPLE, "example", inside="examples")
         groups: dict[str, tuple[Item, ...]] = {}
         seen: set[str] = set()
         for item in each(examples, self._item):
@@ -104,11 +100,9 @@ class ViDoSeek(SingleSplit):
                 # The text is the picture's too: encoders without vision find the page by it.
                 yield Source(id, id, Kind.IMAGE, title, text, str(file))
         if without_text and self.ocr is None:
-            log.warning(
-                "%d pages of %s have no recognised text and are described by their titles: run "
-                "`pip install '.[ocr]'`, or the release's OCR scripts",
-                without_text,
-                self.folder,
+            self.note(
+                f"vidoseek: {without_text:,} pages of {self.folder} have no recognised text and are described by their "
+                "titles: run `pip install '.[ocr]'`, or the release's OCR scripts"
             )
 
     def _item(self, example: ViDoSeekExample) -> Item:
@@ -136,7 +130,6 @@ class ViDoSeek(SingleSplit):
     @cached_property
     def _pages(self) -> dict[str, dict[int, Path]]:
         """Picture files by document and page number, both in order."""
-        self.folder.require([("img",)])
         pages: dict[str, dict[int, Path]] = {}
         for file in self.folder.files("img"):
             if file.suffix.lower() in (".jpg", ".jpeg", ".png") and (page := _PAGE.fullmatch(file.stem)):

@@ -7,18 +7,18 @@ test file has no answers and is not read.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from operator import itemgetter
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, Strict, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Benchmark
+from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import MB, ROW, Id, Label, Many, NonBlank, Text, validated
 from experiments.datasets.item import Item, Score
 from experiments.datasets.kind import DataRequest, DatasetKind
@@ -31,8 +31,6 @@ NO_KEYWORDS = ("", "TBD")  # the release's placeholders for keywords that it doe
 LINES = 10_000_000  # a picture's line is the rest of its id by this
 
 Place = Annotated[int, Field(ge=0, lt=2**63)]  # in a file, in bytes
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +83,27 @@ class WebQa(Benchmark):
 
     name = "webqa"
     release = "the downloads that github.com/WebQnA/WebQA links"
-    parts: tuple[str, ...] = (QUESTIONS,)
+    parts: ClassVar[Parts] = {QUESTIONS: (QUESTIONS,)}
     evaluated = "val"
     pictures = "checked"
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
         if self.folder.file(PICTURES):
-            self.parts = (QUESTIONS, PICTURES, OFFSETS)
+            self.files |= {PICTURES: (PICTURES,), OFFSETS: (OFFSETS,)}
         self._lemmatise = lemmatiser()
         self.metric = "QA-Acc" if self._lemmatise else "QA-Acc (no lemmas)"
         without = "" if self._lemmatise else ", and words are compared without lemmas: en_core_web_sm is missing"
-        log.warning("webqa: the fluency QA-FL, which needs BARTScore's weights, is not computed%s", without)
+        self.note(f"webqa: the fluency QA-FL, which needs BARTScore's weights, is not computed{without}")
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         records = [(guid, record) for guid, record in self._questions.items() if record.split == name]
-        if not records:
-            where = self.path(QUESTIONS)
-            raise UserError(f"{where} has no question of the split {name}: copy it again from {self.release}")
         limited = self.limited(records, itemgetter(0), count)
         return each(((f"{self.path(QUESTIONS)}, question {guid}", record) for guid, record in limited), item_of)
 
     def sources(self) -> Iterator[Source]:
         """Question by question, snippets and pictures."""
-        written = self._written_pictures() if self._starts is not None else set[str]()
+        written = self._shown_documents() if self._starts is not None else set[str]()
         for record in self._questions.values():
             for source in record.facts:
                 if source.kind is Kind.IMAGE and self._starts is not None:
@@ -134,16 +129,10 @@ class WebQa(Benchmark):
         members = read_members(self.path(QUESTIONS), QUESTION, "question")
         return {guid: record for _, guid, record in members}
 
-    def _written_pictures(self) -> set[str]:
-        """Documents of the pictures to write to files."""
-        if self.request.whole_corpus:
-            return {doc for record in self._questions.values() for doc in item_of(record).pool}
-        items = [
-            item
-            for split, count in (("train", self.request.train), ("val", self.settings.limit))
-            if any(record.split == split for record in self._questions.values())
-            for item in self.split(split, count)
-        ]
+    def _shown_documents(self) -> set[str]:
+        """Documents that agents may be shown, whose pictures are written to files."""
+        whole = self.request.whole_corpus
+        items = map(item_of, self._questions.values()) if whole else chain(self.train(), self.evaluate())
         return {doc for item in items for doc in item.pool}
 
     def _encoded(self, id: str, starts: Sequence[int]) -> str:
@@ -163,7 +152,7 @@ class WebQa(Benchmark):
     @cached_property
     def _starts(self) -> tuple[int, ...] | None:
         """The start of each line of imgs.tsv, in bytes; None without the file."""
-        if PICTURES not in self.parts:
+        if PICTURES not in self.files:
             return None
         path = self.path(OFFSETS)
         content = read_bytes(path, 64 * MB)  # 5 MB in the release

@@ -24,7 +24,7 @@ from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import learned_topologies, make_topology
 from experiments.running.evaluation import watched_topology
-from experiments.running.inputs import open_cache, open_dataset, open_evidence, watched_items
+from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, watched_items
 from experiments.running.left_to_extract import check_extraction, left_to_extract
 from topologies.learning.making import make_learner
 from topologies.method import Method
@@ -191,6 +191,7 @@ class _DryRun:
 
     def _warnings(self, whole: PhaseCounts) -> Iterator[str]:
         config, models = self._config, self._plan.models
+        yield from notes_of(self._dataset)
         for key, backend in models.of_agents.items():
             asked = whole.by_model.get(key) if models.of_roles else whole
             if asked is None:

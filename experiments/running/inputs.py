@@ -89,6 +89,11 @@ def open_dataset(plan: Plan, cache: Path) -> Dataset:
     return plan.dataset.open(request)
 
 
+def notes_of(dataset: Dataset) -> tuple[str, ...]:
+    """What the user should know of a copy of a data set, such as missing parts, as far as it was read."""
+    return tuple(f"note: {note}" for note in getattr(dataset, "notes", ()))
+
+
 def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path) -> Store:
     """Opens the index of a data set's corpus. Raises UserError when one of its encoders cannot be made."""
     encoder = _encoder(retrieval.encoder, "retrieval.encoder")

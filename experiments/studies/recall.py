@@ -17,7 +17,7 @@ from experiments.metrics.answer_metrics import recall_at_k
 from experiments.planning.plan import Job, Plan
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
-from experiments.running.inputs import open_cache, open_dataset, open_store
+from experiments.running.inputs import notes_of, open_cache, open_dataset, open_store
 from retrieval.store import SearchSpace, Store
 from topologies.library import query_of
 
@@ -119,6 +119,8 @@ class RecallJob(Job):
         dataset = open_dataset(plan, cache)
         store = open_store(plan.retrieval, dataset, cache)
         with Progress() as progress:
+            for note in notes_of(dataset):
+                progress.print(note)
             rows = recall_report(dataset, store, limit=config.data.limit, progress=progress, seed=config.seed)
         (folder.path / "recall.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
         print()

@@ -199,7 +199,10 @@ class _Sweep:
         for trial in different:
             plan = replace(trial.plan, config=trial.config)
             cache = inputs.open_cache(plan.config)
-            inputs.open_store(plan.retrieval, inputs.open_dataset(plan, cache), cache)
+            dataset = inputs.open_dataset(plan, cache)
+            inputs.open_store(plan.retrieval, dataset, cache)
+            for note in inputs.notes_of(dataset):
+                progress.print(note)
             bar.advance()
 
     def _ended(self, trials: Mapping[str, Trial], bar: Bar, name: str, report: Report, warm_s: float | None) -> None:

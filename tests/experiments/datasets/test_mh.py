@@ -159,7 +159,7 @@ def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:
     shutil.rmtree(root / "mmkg")
     write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER, [])
     with pytest.raises(UserError, match=r"missing in .*mmkg"):
-        list(Mh.at(root).corpus())
+        Mh.at(root).check_files()
 
 
 def test_the_data_set_says_whether_the_edges_of_its_graph_lead_one_way() -> None:

@@ -15,9 +15,10 @@ from actors.errors import UserError
 from actors.messages import Kind, Source
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.datasets.kind import DataRequest, DataSettings
+from experiments.datasets.kind import DataRequest, DataSettings, check_questions
 from experiments.datasets.scienceqa import SCIENCEQA, ScienceQa
 from experiments.jobs import plan_of
+from experiments.runner import open_folder, run
 from experiments.running.inputs import open_dataset, open_evidence
 
 
@@ -125,11 +126,22 @@ def test_train_and_evaluation_come_from_different_splits(root: Path) -> None:
     assert [item.question.id for item in ScienceQa.at(root, split="val").evaluate()] == ["6"]
 
 
-def test_a_part_of_the_release_is_said_at_the_start(root: Path, caplog: pytest.LogCaptureFixture) -> None:
-    list(ScienceQa.at(root).evaluate())
-    [record] = caplog.records
-    assert record.levelno == logging.WARNING
-    assert "6 of the release's 9 problems" in record.getMessage()
+def test_a_part_of_the_release_is_noted_once(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    dataset = ScienceQa.at(root)
+    list(dataset.evaluate())
+    list(dataset.evaluate())
+    [note] = dataset.notes
+    assert "6 of the release's 9 problems" in note
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(logging.WARNING, note)]
+
+
+def test_a_run_on_a_part_of_the_release_says_so_on_the_terminal(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"experiment=scienceqa_prune data.root={root} data.limit=2 methods=[single] runtime=inline figures=false"
+    config = load([*words.split(), "wandb.mode=disabled", f"output={tmp_path}/runs"])
+    run(plan_of(config), open_folder(config))
+    assert "6 of the release's 9 problems" in " ".join(capsys.readouterr().out.split())
 
 
 def test_hint_picture_and_pictures_of_choices_are_the_pool(root: Path) -> None:
@@ -199,8 +211,8 @@ def test_a_picture_of_which_nothing_is_known_is_a_question_without_sources(root:
 
 
 def test_a_split_of_which_nothing_is_there_is_an_error(root: Path) -> None:
-    with pytest.raises(UserError, match="no problem of split minival"):
-        list(ScienceQa.at(root, split="minival").evaluate())
+    with pytest.raises(UserError, match="no question to evaluate"):
+        check_questions(ScienceQa.at(root, split="minival"), "scienceqa", trains=False)
 
 
 def test_only_questions_with_a_picture_are_taken_where_that_is_asked_for(root: Path) -> None:
