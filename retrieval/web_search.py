@@ -1,17 +1,11 @@
-"""Web search, recorded, since the web's results change.
-
-`Serper` asks Google through serper.dev; `RecordedWeb` records its results, a line of JSON per query, and answers from
-the recording first.
-"""
+"""Web search: Google, through serper.dev."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 from actors.backends.redaction import Redaction
@@ -26,7 +20,6 @@ AT_ONCE = 8  # searches that run at a time
 RETRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 QUOTED_CHARACTERS = 200
-LINE_BYTES = 64_000_000  # of a recorded search (usually some kB); a file without line breaks must not fill the memory
 
 Results = list[dict[str, str]]
 
@@ -145,82 +138,3 @@ def as_hits(results: Results, k: int) -> tuple[Hit, ...]:
         id = f"web:{result['link']}#{digest}"
         hits.setdefault(id, Hit(Source(id, id, Kind.TEXT, result["title"], result["text"]), 1 / rank))
     return tuple(hits.values())
-
-
-class RecordedWeb:
-    """Records results by query in a file of JSON lines, so that equal queries have equal results.
-
-    Args:
-        path: the file, created with the first recorded query. An incomplete last line, of a killed run, is removed.
-        live: searches what is not recorded yet; None answers only from the recording.
-
-    Raises:
-        WebError: the file cannot be read, or is no recording.
-    """
-
-    def __init__(self, path: Path, live: Serper | None = None) -> None:
-        self._path = path
-        self._live = live
-        self._recorded = read_recording(path) if path.exists() else {}
-        self._searching: dict[str, asyncio.Lock] = {}
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """Searches as `Web.search`. Concurrent searches with equal words are one live search.
-
-        Raises:
-            WebError: the query is not recorded and there is no live search, it fails, or the file cannot be written.
-        """
-        query = " ".join(query.split())
-        if not query:
-            return ()
-        async with self._searching.setdefault(query, asyncio.Lock()):
-            if query not in self._recorded:
-                if self._live is None:
-                    asked = repr(query[:QUOTED_CHARACTERS])
-                    raise WebError(f"{self._path} holds no results for {asked}: record it with retrieval.web=serper")
-                results = await self._live.results(query)
-                try:
-                    with self._path.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps({"query": query, "results": results}) + "\n")
-                except OSError as error:
-                    raise WebError(f"cannot write {self._path}: {error}; make room and resume the run") from error
-                self._recorded[query] = results
-        self._searching.pop(query, None)  # waiting searches keep the lock, and then find the results
-        return as_hits(self._recorded[query], k)
-
-
-def read_recording(path: Path) -> dict[str, Results]:
-    """Reads results by query. Raises WebError where the file cannot be read or is no recording."""
-    recorded: dict[str, Results] = {}
-    try:
-        lines = _complete_lines(path)
-    except OSError as error:
-        raise WebError(f"cannot read recorded web results: {error}") from error
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-            recorded[record["query"]] = [
-                {name: str(result[name]) for name in ("title", "text", "link")} for result in record["results"]
-            ]
-        except (ValueError, KeyError, TypeError) as error:
-            raise WebError(
-                f"{path}, line {number}: not a recorded web search ({error!r}); give the web.jsonl of a run"
-            ) from error
-    return recorded
-
-
-def _complete_lines(path: Path) -> list[bytes]:
-    """The lines of a recording, after removing an incomplete last line. Raises WebError for an endless line."""
-    lines: list[bytes] = []
-    with path.open("rb") as file:
-        while line := file.readline(LINE_BYTES):
-            if line.endswith(b"\n"):
-                lines.append(line)
-            elif len(line) == LINE_BYTES:
-                raise WebError(
-                    f"{path}, line {len(lines) + 1}: more than {LINE_BYTES:,} bytes, which is no recorded web search; "
-                    "give the web.jsonl of a run"
-                )
-            else:
-                os.truncate(path, sum(map(len, lines)))
-    return lines

@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Self
@@ -22,10 +22,8 @@ from actors.messages import (
     Question,
     Request,
     Role,
-    Search,
     Source,
     Trace,
-    Triple,
     Turn,
     Usage,
     Value,
@@ -149,48 +147,30 @@ class ObservedLibrary:
         self.results: list[list[str]] = []
         self.found: set[str] = set()
 
-    def own(self, question: Question) -> Awaitable[tuple[Source, ...]]:
-        return self._recorded([], "own", question)
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """The library's search of that name, observed; `topics` and `annotated` look nothing up."""
+        made: Callable[..., Awaitable[Any]] = getattr(self._library, name)
+        if name in ("topics", "annotated"):
+            return made
 
-    def search(self, question: Question, search: Search) -> Awaitable[tuple[Hit, ...]]:
-        return self._recorded(self._place(), "search", question, search)
+        def observed(question: Question, *args: Any, **options: Any) -> Awaitable[Any]:
+            place: list[str] = []
+            if name != "own":
+                # Reserved when a search is called: with delays, searches end in another order.
+                self.results.append(place)
+            return self._recorded(
+                place, (name, question.id, repr((args, options))), partial(made, question, *args, **options)
+            )
 
-    def graph(
-        self, question: Question, words: Sequence[str], k: int, *, level: Any = "entity"
-    ) -> Awaitable[tuple[Triple, ...]]:
-        return self._recorded(self._place(), "graph", question, tuple(words), k, level=level)
+        return observed
 
-    def neighbours(self, question: Question, entity: str) -> Awaitable[tuple[Triple, ...]]:
-        return self._recorded(self._place(), "neighbours", question, entity)
-
-    def entity(
-        self, question: Question, name: str, k: int | None = None, *, near: str = ""
-    ) -> Awaitable[tuple[Source, ...]]:
-        return self._recorded(self._place(), "entity", question, name, k, near=near)
-
-    def web(self, question: Question, query: str, k: int) -> Awaitable[tuple[Hit, ...]]:
-        return self._recorded(self._place(), "web", question, query, k)
-
-    def topics(self, question: Question) -> Awaitable[tuple[str, ...]]:
-        return self._library.topics(question)
-
-    def annotated(self, question: Question) -> Awaitable[tuple[tuple[str, ...], ...]]:
-        return self._library.annotated(question)
-
-    def _place(self) -> list[str]:
-        # Reserved when a search is called: with delays, searches end in another order.
-        self.results.append([])
-        return self.results[-1]
-
-    async def _recorded(self, place: list[str], search: str, question: Question, *args: Any, **options: Any) -> Any:
+    async def _recorded(self, place: list[str], key: tuple[str, ...], search: Callable[[], Awaitable[Any]]) -> Any:
         if self._delays:
             await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S)
-        key = (search, question.id, args, *options.items())
         if key not in self._known:
-            self._known[key] = await getattr(self._library, search)(question, *args, **options)
-        ids = [hit.source.id if isinstance(hit, Hit) else hit.id for hit in self._known[key]]
-        place += ids
-        self.found.update(ids)
+            self._known[key] = await search()
+        place += [hit.source.id if isinstance(hit, Hit) else hit.id for hit in self._known[key]]
+        self.found.update(place)
         return self._known[key]
 
 

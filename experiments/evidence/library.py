@@ -14,12 +14,13 @@ from actors.errors import UserError, WebError
 from actors.messages import Hit, Question, Search, Source, Triple
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence, first
+from experiments.evidence.recorded_web import RecordedWeb
 from experiments.evidence.retrieval_settings import SERPER_KEY, RetrievalSettings
 from experiments.records.run_files import write_atomically
 from retrieval.graph import KnowledgeGraph
 from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import SearchSpace
-from retrieval.web_search import RecordedWeb, Serper, Web
+from retrieval.web_search import Serper, Web
 
 RECORDING = "web.jsonl"
 SERPER_URL = "https://google.serper.dev/search"
@@ -150,5 +151,5 @@ def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None =
         if before is not None and before.is_file() and not recording.exists():
             write_atomically(recording, before.read_bytes())
         return RecordedWeb(recording, live)
-    except (WebError, OSError) as error:
+    except OSError as error:
         raise UserError(str(error)) from error

@@ -164,6 +164,15 @@ def append(file: FileIO, line: str, sync: bool = False) -> int:
     return len(written)
 
 
+def append_to(path: Path, line: str) -> None:
+    """Adds a line to a file that is opened for it alone. Raises UserError like `append`."""
+    try:
+        with path.open("ab", buffering=0) as file:
+            append(file, line)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error}; make room and resume the run") from error
+
+
 def cut(path: Path) -> None:
     """Cuts off an incomplete last line of a plain file, so that the next line is not appended to it.
 

@@ -111,12 +111,8 @@ class UsageLog:
             grown = {agent: _minus(usage, then.get(agent, Usage())) for agent, usage in sorted(now.items())}
             line = PhaseUsage(name, at - read_at, {agent: usage for agent, usage in grown.items() if usage != Usage()})
             then, read_at = now, at
-            try:
-                # Opened for each line: they are rare, and an open file would need closing.
-                with self._path.open("ab", buffering=0) as file:
-                    jsonl.append(file, line.encode())
-            except OSError as error:
-                raise UserError(f"cannot write {self._path}: {error}; make room and resume the run") from error
+            # Opened for each line: they are rare, and an open file would need closing.
+            jsonl.append_to(self._path, line.encode())
 
         def tick() -> None:
             nonlocal timer

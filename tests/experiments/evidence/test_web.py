@@ -17,9 +17,11 @@ from actors.messages import Kind
 from experiments.config.loading import load
 from experiments.evidence import library
 from experiments.evidence.library import RECORDING, check_web, open_web
+from experiments.evidence.recorded_web import RecordedWeb, read_recording
 from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.records import jsonl
 from retrieval import web_search as web
-from retrieval.web_search import RESULTS, RecordedWeb, Serper, as_hits, read_recording, read_results
+from retrieval.web_search import RESULTS, Serper, as_hits, read_results
 from tests.support.endpoint import Asked, Server, Told
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
@@ -203,7 +205,7 @@ async def test_what_was_recorded_is_told_again_whatever_the_web_says_by_then(tmp
 
 
 async def test_what_was_never_recorded_is_an_error_and_not_an_empty_result(tmp_path: Path) -> None:
-    with pytest.raises(WebError, match=r"web.jsonl holds no results for 'bridge': record it with retrieval.web=serper"):
+    with pytest.raises(UserError, match=r"web.jsonl holds no results for 'bridge': record it"):
         await RecordedWeb(tmp_path / "web.jsonl").search("bridge", 2)
     assert await RecordedWeb(tmp_path / "web.jsonl").search("  ", 2) == ()
 
@@ -235,7 +237,7 @@ async def test_a_line_that_was_not_written_to_its_end_is_cut_away(tmp_path: Path
 def test_a_file_that_is_no_recording_is_refused_by_its_line(line: str, tmp_path: Path) -> None:
     path = tmp_path / "web.jsonl"
     path.write_text(json.dumps({"query": "q", "results": []}) + f"\n{line}\n")
-    with pytest.raises(WebError, match=r"web.jsonl, line 2: not a recorded web search"):
+    with pytest.raises(UserError, match=r"web.jsonl, line 2: not a record"):
         read_recording(path)
 
 
@@ -280,7 +282,7 @@ async def test_a_run_tells_again_what_an_earlier_one_was_told_and_keeps_it_itsel
         assert await told.search("bridge", 5) == found
     assert (replayed / RECORDING).read_bytes() == (first / RECORDING).read_bytes()
     assert replay is not None
-    with pytest.raises(WebError, match="holds no results"):
+    with pytest.raises(UserError, match="holds no results"):
         await replay.search("arch", 5)
 
 
@@ -303,11 +305,11 @@ async def test_connections_are_closed_when_a_search_is_cancelled() -> None:
 
 
 def test_a_recording_without_lines_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "LINE_BYTES", 100)
+    monkeypatch.setattr(jsonl, "LINE_BYTES", 100)
     path = tmp_path / "web.jsonl"
     path.write_text('{"query": "bridge", "results": []}\n')
     with path.open("ab") as file:
         file.truncate(2**35)
-    with pytest.raises(WebError, match=r"web.jsonl, line 2: more than 100 bytes"):
+    with pytest.raises(UserError, match=r"web.jsonl has a line of more than 100 bytes"):
         RecordedWeb(path)
     assert path.stat().st_size == 2**35
