@@ -177,13 +177,14 @@ class OpenAIModel:
         outcome = await self._probe(request, self._layout)
         if isinstance(outcome, Completion):
             return outcome
-        adaptation = await adapt(self._probe, request, self.settings, self._layout, outcome, only)
-        if adaptation is None:
+        adapted = await adapt(self._probe, request, self.settings, self._layout, outcome, only)
+        if adapted is None:
             return outcome
+        reply, cured = adapted
         # Other probes may have changed it meanwhile.
-        for change, fault in adaptation.cured.items():
+        for change, fault in cured.items():
             self._adapt(change, fault.reason)
-        return adaptation.reply
+        return reply
 
     def _adapt(self, change: str, reason: str) -> None:
         self._layout = self._layout.changed(change)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Container
+from dataclasses import replace
 from pathlib import Path
 
 from PIL import Image
@@ -63,15 +62,6 @@ SCHEMA_TOKENS = 48
 THINKING_TOKENS = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Adaptation:
-    """A layout that an endpoint accepts, its reply, and the fault that each new change has cured."""
-
-    layout: Layout
-    reply: Completion
-    cured: Mapping[str, EndpointFault]
-
-
 async def adapt(
     ask: Ask,
     request: Request,
@@ -79,13 +69,16 @@ async def adapt(
     layout: Layout,
     fault: EndpointFault,
     only: Container[str] = CHANGES,
-) -> Adaptation | None:
-    """Searches for the fewest changes with which a refused request is answered; None where there are none.
+) -> tuple[Completion, dict[str, EndpointFault]] | None:
+    """Searches for the fewest changes with which a refused request is answered.
 
     A change that brings another fault is a step on the way. At most some twenty requests.
 
     Args:
         only: changes that come into question.
+
+    Returns:
+        the reply, and the fault that each change has cured; None where no changes help.
     """
     cured: dict[str, EndpointFault] = {}
     seen, now = {_stable(fault)}, layout
@@ -112,7 +105,7 @@ async def adapt(
         if isinstance(again := await ask(request, now.without(change)), Completion):
             reply, now = again, now.without(change)
             del cured[change]
-    return Adaptation(now, reply, cured)
+    return reply, cured
 
 
 def _stable(fault: EndpointFault) -> str:
@@ -125,7 +118,10 @@ async def count_pictures(fitted: Callable[[Request], Awaitable[Outcome]], ready:
 
     A picture that is silently ignored counts, too. Raises ModelError where the endpoint does not answer.
     """
-    with tiny_pictures(most) as pictures:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "red.png"
+        Image.new("RGB", (PICTURE_SIDE, PICTURE_SIDE), "red").save(path)
+        pictures = tuple(Source(f"{n + 1}", f"{n + 1}", Kind.IMAGE, "Picture", "", str(path)) for n in range(most))
         requests = [replace(ready, id=f"start/pictures/{n}", images=pictures[:n]) for n in range(most + 1)]
         refused = await fitted(requests[most])
         if isinstance(refused, Completion):
@@ -141,15 +137,6 @@ async def count_pictures(fitted: Callable[[Request], Awaitable[Outcome]], ready:
             number = (taken + too_many) // 2
     _check_answered(refused)
     return taken, refused.reason
-
-
-@contextmanager
-def tiny_pictures(number: int) -> Iterator[tuple[Source, ...]]:
-    """Yields pictures of one colour, in a file that is deleted afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "red.png"
-        Image.new("RGB", (PICTURE_SIDE, PICTURE_SIDE), "red").save(path)
-        yield tuple(Source(f"{n + 1}", f"{n + 1}", Kind.IMAGE, "Picture", "", str(path)) for n in range(number))
 
 
 async def follows_schemas(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str]:
