@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ class Cluster:
         self._launched: list[_Launched] = []
         self._starting: list[_Launched] = []
         self._pools: dict[str, RemotePool] = {}
-        self._models: list[Model] = []
+        self._models: list[CachedModel] = []
         self._reserved = {"CPU": 0.0, "GPU": 0.0}
         self._supervisors: list[asyncio.Task[None]] = []
         self._start_timeout_s = settings.start_timeout_s or START_S
@@ -59,12 +58,10 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         connect(self._settings.address)
-        self._gc_threshold = gc.get_threshold()
         collect_rarely()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        gc.set_threshold(*self._gc_threshold)
         try:
             self.clear()
         finally:
@@ -78,8 +75,7 @@ class Cluster:
             if not task.get_loop().is_closed():
                 task.get_loop().call_soon_threadsafe(task.cancel)
         for model in self._models:
-            if isinstance(model, CachedModel):
-                model.close()
+            model.close()
         for kind, method, wait_s in (("agent", "close", CLOSE_S), ("replica", "end_children", END_S)):
             ending = [getattr(each.handle, method).remote() for each in self._launched if each.kind == kind]
             if ending:
@@ -156,7 +152,8 @@ class Cluster:
     def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
         """A pool as a model for this process. It is closed with the cluster."""
         model = self._pools[pool].model("driver", reuse)
-        self._models.append(model)
+        if isinstance(model, CachedModel):
+            self._models.append(model)
         return model
 
     async def abilities(self, pool: str = "model") -> Abilities:

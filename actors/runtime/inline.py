@@ -7,7 +7,6 @@ Nothing is restarted: what is lost is lost with this process.
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -24,20 +23,29 @@ from actors.runtime.team import Team, TurnResult, instances_of, make_agent, role
 from actors.settings import AgentSettings
 
 
-class InlineModel:
-    """A model in this process, at work on at most `capacity` requests at once. Loaded when it is first needed."""
+class InlinePool:
+    """A model in each process that asks for one, at work on at most `capacity` requests at once; no number of replicas.
+
+    It is loaded when it is first needed.
+    """
 
     def __init__(self, make_model: Callable[[], Model], capacity: int) -> None:
-        self._make_model = make_model
+        self._arguments = make_model, capacity
         self._free = asyncio.Semaphore(capacity)
         self._loading = asyncio.Lock()
         self._model: Model | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return InlinePool, self._arguments
+
+    def model(self, sender: str, reuse: Reuse | None) -> Model:
+        return self if reuse is None else CachedModel(self, reuse)
 
     async def loaded(self) -> Model:
         """The model, once it is loaded. Raises what loading raises."""
         async with self._loading:
             if self._model is None:
-                model = self._make_model()
+                model = self._arguments[0]()
                 if start := getattr(model, "start", None):
                     await start()
                 self._model = model
@@ -56,28 +64,6 @@ class InlineModel:
 
 
 @dataclass
-class InlinePool:
-    """One model in each process that asks for one, whatever the number of replicas."""
-
-    make_model: Callable[[], Model]
-    capacity: int
-    _here: InlineModel | None = field(default=None, repr=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"make_model": self.make_model, "capacity": self.capacity, "_here": None}
-
-    @property
-    def here(self) -> InlineModel:
-        """The model of this process."""
-        if self._here is None:
-            self._here = InlineModel(self.make_model, self.capacity)
-        return self._here
-
-    def model(self, sender: str, reuse: Reuse | None) -> Model:
-        return self.here if reuse is None else CachedModel(self.here, reuse)
-
-
-@dataclass
 class InlineAgents:
     """Agents that are made in each process that asks for a team of them.
 
@@ -91,8 +77,8 @@ class InlineAgents:
     _here: dict[str, Any] = field(default_factory=dict, repr=False)
     _caches: dict[tuple[int, Reuse | None], Model] = field(default_factory=dict, repr=False)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_here": {}, "_caches": {}}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return InlineAgents, (self.roles, self.settings, self.models, self.instances)
 
     def team(self, name: str = "") -> Team:
         for role in [] if self._here else self.roles.values():
@@ -104,11 +90,8 @@ class InlineAgents:
             self._here[role.name] = make_agent(role, self._caches[key], self.settings)
         return Team({role: InlineClient(agent) for role, agent in self._here.items()}, name, self.instances)
 
-    async def close(self) -> None:
-        """Close the agents of this process and their caches."""
-        for agent in self._here.values():
-            if hasattr(agent, "close"):
-                await agent.close()
+    def close(self) -> None:
+        """Close the caches of this process."""
         for model in self._caches.values():
             if isinstance(model, CachedModel):
                 model.close()
@@ -159,12 +142,10 @@ class Inline:
         self._starting: list[str] = []
 
     def __enter__(self) -> Inline:
-        self._gc_threshold = gc.get_threshold()
         collect_rarely()
         return self
 
     def __exit__(self, *_: object) -> None:
-        gc.set_threshold(*self._gc_threshold)
         self.clear()
 
     @property
@@ -213,7 +194,7 @@ class Inline:
         return model
 
     async def abilities(self, pool: str = "model") -> Abilities:
-        return await self._pools[pool].here.abilities()
+        return await self._pools[pool].abilities()
 
     def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, Local]:
         return {key: Local(make()) for key, make in made.items()}
@@ -225,7 +206,7 @@ class Inline:
         while self._starting:
             name = self._starting[0]
             try:
-                await self._pools[name].here.loaded()
+                await self._pools[name].loaded()
             except Exception as error:
                 raise ClusterError(f"{name}: the model could not be loaded: {one_line(error)}") from error
             del self._starting[0]
@@ -235,6 +216,6 @@ class Inline:
         for model in self._models:
             model.close()
         for agents in self._agents:
-            asyncio.run(agents.close())
+            agents.close()
         for ended in (self._pools, self._agents, self._models, self._starting):
             ended.clear()

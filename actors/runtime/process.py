@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import ray
 
-from actors.completions.cache import Reuse
+from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelLost
 from actors.memory import collect_rarely
 from actors.messages import Abilities, Completion, Request, Role, Turn
@@ -45,7 +45,6 @@ class Process:
         self._incarnation = uuid.uuid4().hex
         self._service: Service[Any, Any] = Service(self.serve, capacity, self.note)
         self._opening: asyncio.Task[None] | None = None
-        self._opened = False
         self._beating: asyncio.Task[None] | None = None
         self._beat_s = 0.0
         self._lost: ModelLost | None = None
@@ -62,8 +61,7 @@ class Process:
 
     async def serve(self, item: Any) -> Any:
         """The result of one item, once the process is opened."""
-        if not self._opened or self._lost is not None:
-            await self.ready()
+        await self.ready()
         return await self.work(item)
 
     def note(self, notes: list[Any]) -> None:
@@ -108,7 +106,6 @@ class Process:
 
     async def _open(self) -> None:
         await self.open()
-        self._opened = True
         if self.hangs:
             self._beating = asyncio.create_task(self._keep_beating())
 
@@ -155,10 +152,8 @@ class AgentProcess(Process):
             self._agent.memory.forget(notes)
 
     async def close(self) -> None:
-        for part in (self._agent, self._model):
-            closing = part.close() if hasattr(part, "close") else None
-            if closing is not None:
-                await closing
+        if isinstance(self._model, CachedModel):
+            self._model.close()
 
 
 class ReplicaProcess(Process):
@@ -191,8 +186,7 @@ class ReplicaProcess(Process):
             raise
         except Exception as error:  # the model cannot be loaded: another replica may do
             raise ModelLost(one_line(error)) from error
-        completion: Completion = await super().serve(item)
-        return completion
+        return await self.work(item)
 
     async def abilities(self) -> Abilities:
         """Returns the model's abilities, once it is loaded. Raises the same errors as `ready`."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline, InlineAgents, InlinePool
 from actors.runtime.pool import RemotePool
-from actors.runtime.team import RemoteAgents, Team
+from actors.runtime.team import RemoteAgents
 
 Runtime = Cluster | Inline
 Agents = RemoteAgents | InlineAgents
 ModelPool = RemotePool | InlinePool
-AgentTeam = Team

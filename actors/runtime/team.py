@@ -122,7 +122,7 @@ class RemoteAgents:
         clients = {role: Client[Turn, TurnResult](actor.address, _lost(role)) for role, actor in self.actors.items()}
         return Team(clients, name, self.instances)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Nothing to do: agents close what they hold open when they end."""
 
 

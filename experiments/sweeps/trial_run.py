@@ -70,8 +70,8 @@ class Opened:
         self.judge = shared.judge_model(uuid.uuid4().hex)
         self.data = inputs.OpenData()
 
-    async def close(self) -> None:
-        await self.shared.agents.close()
+    def close(self) -> None:
+        self.shared.agents.close()
         if isinstance(self.judge, CachedModel):
             self.judge.close()
 

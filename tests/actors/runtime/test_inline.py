@@ -96,11 +96,11 @@ async def test_agents_can_be_sent_to_another_process_whatever_is_open_in_this_on
     await agents.team().ask(turn(BOB.name))
     there = pickle.loads(pickle.dumps(agents))
     assert (await there.team().ask(turn(ANN.name))).answer == "1"
-    await agents.close()
-    await there.close()
+    agents.close()
+    there.close()
     # What one process has computed and written, others find.
     again = pickle.loads(pickle.dumps(agents))
     team = again.team()
     await team.ask(turn(ANN.name))
     assert team.usage[ANN.name].reused == 1
-    await again.close()
+    again.close()

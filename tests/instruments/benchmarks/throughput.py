@@ -33,7 +33,8 @@ from actors.agents.roles import DECISION, TEXTUAL, VISUAL
 from actors.messages import Completion, Kind, Question, Request, Source, Turn
 from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline
-from actors.runtime.runtime import AgentTeam, Runtime
+from actors.runtime.runtime import Runtime
+from actors.runtime.team import Team
 from actors.settings import AgentSettings, RaySettings
 from tests.instruments.benchmarks import repositories
 from tests.instruments.benchmarks.peers import TASK, peers
@@ -73,7 +74,7 @@ def workload() -> Wired:
     return Wired("w", [role.name for role in ROLES], wiring())
 
 
-async def seconds_for(team: AgentTeam, discussions: int, concurrency: int, first: int = 0) -> float:
+async def seconds_for(team: Team, discussions: int, concurrency: int, first: int = 0) -> float:
     """Hold so many discussions; ten samples of each question, five passages each."""
     topology = workload()
     evidence = tuple(Source(f"t{i}", f"t{i}", Kind.TEXT, f"Place {i}", "A town by the sea. " * 15) for i in range(5))

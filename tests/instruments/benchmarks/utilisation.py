@@ -33,7 +33,8 @@ from actors.messages import Completion, Kind, Message, Question, Request, Source
 from actors.models import Model
 from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline
-from actors.runtime.runtime import AgentTeam, Runtime
+from actors.runtime.runtime import Runtime
+from actors.runtime.team import Team
 from actors.settings import AgentSettings, RaySettings
 from tests.instruments.benchmarks.emulated_engine import EmulatedEngine, Pace
 from tests.instruments.benchmarks.throughput import REPLY, ROLES, TURNS, workload
@@ -54,7 +55,7 @@ class Sleeper:
         return Completion(request.id, REPLY, prompt_tokens=100, completion_tokens=12)
 
 
-async def held(team: AgentTeam, discussions: int, at_once: int) -> tuple[list[Trace], list[float], list[float]]:
+async def held(team: Team, discussions: int, at_once: int) -> tuple[list[Trace], list[float], list[float]]:
     """The traces of so many discussions, when each of them ended, and when each turn did, in seconds."""
     topology, gate = workload(), asyncio.Semaphore(at_once)
     evidence = tuple(Source(f"t{i}", f"t{i}", Kind.TEXT, f"Place {i}", "A town by the sea. " * 15) for i in range(5))
@@ -151,7 +152,7 @@ def critical_path_s(trace: Trace, prompt: float) -> float:
     return max(map(ends, waited))
 
 
-async def _team(runtime: Runtime, model: Callable[[], Model], replicas: int, capacity: int) -> AgentTeam:
+async def _team(runtime: Runtime, model: Callable[[], Model], replicas: int, capacity: int) -> Team:
     runtime.launch_replicas(model, replicas=replicas, cpus=0, gpus=0, capacity=capacity)
     team = runtime.launch_agents((*ROLES, DECISION), AgentSettings()).team()
     await runtime.wait_until_ready()
