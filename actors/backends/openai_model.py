@@ -40,6 +40,8 @@ PATIENCE_S, PATIENCE_AT_START_S = 300.0, 30.0
 RETRIES_AT_START = 2
 # Of a request with a schema that is refused: some endpoints refuse a reply that does not keep to it.
 SCHEMA_RETRIES = 2
+# In place of a fingerprint, of a reply to a request in another layout than at the start.
+ADAPTED = "adapted in the middle of a run"
 # Changes of the layout that one request may bring about.
 ADAPTATIONS = 4
 # A shorter prompt is never too long.
@@ -69,6 +71,7 @@ class OpenAIModel:
             frozenset({SYSTEM} if declared.system_turn is False else ()),
             0 if declared.pictures is False else None,
         )
+        self._settled = self._layout
         self._adapted: dict[str, str] = {}
         self._learning = asyncio.Lock()
         self._answered = 0
@@ -90,6 +93,7 @@ class OpenAIModel:
             ready = await self._fitted(self._ready)
             if isinstance(ready, Completion) and ready.stop != "error":
                 self._abilities = await self._find_abilities(ready)
+                self._settled = self._layout
                 return
             problem = ready.error if isinstance(ready, Completion) else f"{ready.reason}{self._remedy(ready)}"
         except (ModelError, ModelGone, NoResponse) as error:
@@ -232,7 +236,8 @@ class OpenAIModel:
             layout, answered = self._layout, self._answered
             reply = await self._answer(request, layout, self.settings.retries, PATIENCE_S)
             if isinstance(reply, Completion):
-                return reply
+                # A cache's keys have the layout of the start.
+                return reply if layout == self._settled else replace(reply, served=(*reply.served[:2], ADAPTED))
             outcome = reply
             if outcome.why in (Why.CLOSED, Why.UNREACHABLE):
                 raise self._gone(outcome)

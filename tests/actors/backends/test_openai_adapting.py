@@ -288,6 +288,18 @@ async def test_another_model_at_the_address_is_noticed_and_not_kept(
     assert caplog.text.count("another model answers") == 1
 
 
+async def test_replies_to_what_was_adapted_in_the_middle_of_a_run_are_not_kept(tmp_path: Path) -> None:
+    begun: list[bool] = []
+    row = body("temperature is not supported")
+    async with endpoint(row, lambda sent: bool(begun) and "temperature" in sent) as (model, _):
+        cached = CachedModel(model, Reuse(str(tmp_path), "m", 0.1, 1))
+        reused = [(await cached.complete(replace(REQUEST, seed=seed))).reused for seed in (1, 1)]
+        begun.append(True)
+        reused += [(await cached.complete(replace(REQUEST, seed=seed))).reused for seed in (1, 2, 2)]
+        cached.close()
+    assert reused == [False, True, True, False, False]
+
+
 async def test_thoughts_that_the_total_alone_counts_are_counted() -> None:
     row = next(iter(rows("thoughts not in completion_tokens")), None)
     usage = row["body"]["usage"] if row else {"prompt_tokens": 20, "completion_tokens": 198, "total_tokens": 623}
