@@ -1,9 +1,8 @@
 """Caches completions, so that equal requests are computed once across agents, discussions, runs and trials.
 
 A key depends on the model with its settings, the model that answers at its address, the layout of its requests, the
-prompt, the contents of the pictures, and the sampling. It does not
-depend on the request's id, so that all equal requests share it, nor on a picture's path, so that a copy of a data set
-serves as well.
+prompt, the contents of the pictures, and the sampling. It does not depend on the request's id, so that all equal
+requests share it, nor on a picture's path, so that a copy of a data set serves as well.
 
 Concurrent equal requests of one process are joined: one is computed, and the rest wait for it. Processes share finished
 completions alone, through the disk within about a second: two that make the same request at once both pay.
@@ -55,19 +54,19 @@ class CachedModel:
         self._abilities: Abilities | None = None
         self._memory = _Memory(int(reuse.memory_mb * 1e6))
         self._disk = CompletionStore(reuse.folder, int(reuse.disk_gb * 1e9))
-        self._files = _FileDigests()
         self._computing: dict[bytes, asyncio.Future[Completion | None]] = {}
 
     async def complete(self, request: Request) -> Completion:
         """Returns a cached completion, marked `reused`, or the model's own.
 
         A request with a picture that cannot be read goes to the model, which reports it. Completions without an answer
-        (`too_long`, `error`, an empty text), or from another model than at the start, go to all that wait for them, but
-        are not cached. An exception of the model goes to the caller that asked it; one of those that waited then asks
-        in turn.
+        (`too_long`, `error`, an empty text), or from another model or in another layout than at the start, go to all
+        that wait for them, but are not cached. An exception of the model goes to the caller that asked it; one of those
+        that waited then asks in turn.
         """
-        files = await self._files.of([source.image for source in request.images])
-        if files is None:
+        try:
+            files = await _file_digests([source.image for source in request.images])
+        except (OSError, ValueError):
             return await self._model.complete(request)
         if self._abilities is None:
             self._abilities = await self.abilities()
@@ -132,36 +131,22 @@ def _reused(completion: Completion, request_id: str) -> Completion:
     return replace(completion, id=request_id, cached_tokens=0, reused=True)
 
 
-class _FileDigests:
-    """Digests files by content, and again only where size or time of change differ."""
+async def _file_digests(paths: Sequence[str | None]) -> list[bytes | None]:
+    """Digests files by content, in order; None for no file. Raises OSError or ValueError where one cannot be read."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[int, int, bytes]] = {}
-
-    async def of(self, paths: Sequence[str | None]) -> list[bytes | None] | None:
-        """Returns digests in order, None for no file; None altogether where a file cannot be read."""
-        try:
-            digests = [None if path is None else self._remembered(path) for path in paths]
-            if any(path is not None and digest is None for path, digest in zip(paths, digests, strict=True)):
-                return await asyncio.to_thread(lambda: [None if path is None else self._read(path) for path in paths])
-        except (OSError, ValueError):
-            return None
-        return digests
-
-    def _remembered(self, path: str) -> bytes | None:
-        if (known := self._known.get(path)) is None:
-            return None
-        now = os.stat(path)
-        return known[2] if known[:2] == (now.st_size, now.st_mtime_ns) else None
-
-    def _read(self, path: str) -> bytes:
+    def digest(path: str) -> bytes:
         # Before reading: a file that changes while it is read is read again next time.
-        before = os.stat(path)
-        digest = hashlib.blake2b(identity(path)).digest()[:DIGEST_BYTES]
-        if len(self._known) >= MAX_FILES:
-            self._known.clear()
-        self._known[path] = (before.st_size, before.st_mtime_ns, digest)
-        return digest
+        now = os.stat(path)
+        return _file_digest(path, now.st_size, now.st_mtime_ns)
+
+    if all(path is None for path in paths):
+        return [None] * len(paths)
+    return await asyncio.to_thread(lambda: [None if path is None else digest(path) for path in paths])
+
+
+@lru_cache(maxsize=MAX_FILES)
+def _file_digest(path: str, size_bytes: int, changed_ns: int) -> bytes:
+    return hashlib.blake2b(identity(path)).digest()[:DIGEST_BYTES]
 
 
 class _Memory:
