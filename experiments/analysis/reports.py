@@ -1,33 +1,58 @@
-"""Reports of runs and sweeps: pages with settings, tables, figures, and discussions turn by turn."""
+"""Reports of runs and sweeps: pages with settings, tables, figures, and discussions turn by turn.
+
+A page is one file that needs no network. Its template, style and scripts are in `assets/`. The template escapes every
+text, and the page's content security policy lets a browser run these scripts and nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from html import escape
-from itertools import chain
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from experiments.analysis import html_page, turn_counts
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from experiments.analysis import turn_counts
 from experiments.analysis.compare import varied
 from experiments.analysis.embedded import LIMIT_TURNS, Embedded, embed
 from experiments.analysis.result_table import ResultTable, plain, tenths, with_interval
 from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import EMBEDDED_NOTE, STRICT, Metrics, model_notes
-from experiments.analysis.tables.formats import html
 from experiments.analysis.tables.layout import Layout
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
+from experiments.records.run_files import write_atomically
 from experiments.records.trials import TRIALS, TrialResult
 
 # In this order: later scripts use the functions of earlier ones.
 SCRIPTS = ("tables.js", "data.js", "wiring.js", "discussion.js", "browse.js")
 REPORT = "report.html"
-INTERVALS = "Tokens and edges are per question; intervals are over questions and seeds, both resampled."
 LABELS = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
 # Measures that only some data sets and attacks have, by name: their headers.
 MEASURES = {STRICT: "strict EM", "attack_success": "attack success"}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a report, shown in the order of its fields."""
+
+    heading: str
+    warnings: Sequence[str] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    tables: Sequence[ResultTable] = ()
+    papers: Sequence[Layout] = ()
+    pictures: Sequence[tuple[str, str]] = ()  # captions, and addresses of data without their scheme
+    text: str = ""
+    discussions: Embedded | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.facts or self.tables or self.papers or self.pictures or self.text or self.discussions)
 
 
 def write_run_report(
@@ -46,61 +71,36 @@ def write_run_report(
         limit_turns: most turns that are embedded; the page names what is left out.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
-    sections = (
-        ("Summary", _run_summary(metrics, embedded)),
-        ("Results", _run_results(run, metrics, metric)),
-        ("Figures", html_page.figures(drawn)),
-        ("Discussions", _discussions(embedded, metric, shown)),
-        ("Configuration", (f'<pre tabindex="0">{escape(run.config.read_text(encoding="utf-8"))}</pre>',)),
-    )
-    return html_page.write(run.report, f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS)
-
-
-def _run_summary(metrics: Metrics, embedded: Embedded) -> Iterator[str]:
-    yield from html_page.paragraphs(model_notes(metrics["model"]), "note")
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
-    pairs = [
-        *((label, metrics[name]) for name, label in LABELS.items()),
-        ("Questions", f"{metrics['questions']:,}"),
-        ("Methods", ", ".join(metrics["methods"])),
-        *([("Attack", ", ".join(attacks))] if attacks else []),
-    ]
-    yield from html_page.facts(pairs)
+    facts = {label: metrics[name] for name, label in LABELS.items()}
+    facts |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"])}
+    facts |= {"Attack": ", ".join(attacks)} if attacks else {}
+    partial = [group for group in embedded.groups if group.shown < group.recorded]
+    parts = "; ".join(f"{g.shown:,} of {g.recorded:,} of {g.label} (all: {g.file})" for g in partial)
+    note = f"The run has too many discussions for one page. This is a sample, drawn by ids alone: {parts}."
+    sections = (
+        Section("Summary", model_notes(metrics["model"]), facts),
+        Section("Results", tables=tuple(_run_tables(run, metrics, metric))),
+        Section("Figures", pictures=tuple(_pictures(drawn))),
+        Section("Discussions", [note] if partial else [], discussions=embedded),
+        Section("Configuration", text=run.config.read_text(encoding="utf-8")),
+    )
+    _write(run.report, f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS, shown=shown)
+    return run.report
 
 
-def _run_results(run: RunFolder, metrics: Metrics, metric: str) -> Iterator[str]:
-    caption = f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}"
-    table = run_table(metrics, metric)
-    yield from html_page.table(caption, table, sortable=True)
-    # The summary shows the note on the reader already.
-    yield from html_page.paragraphs(note for note in table.notes if note != EMBEDDED_NOTE)
+def _run_tables(run: RunFolder, metrics: Metrics, metric: str) -> Iterator[ResultTable]:
+    yield _titled(f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}", run_table(metrics, metric))
     ended = turn_counts.by_phase(run, metrics["methods"])
     if ended:
-        yield from html_page.table("How turns ended", turn_counts.turns_table(ended))
+        yield _titled("How turns ended", turn_counts.turns_table(ended))
     reasons = turn_counts.reasons_table(ended)
     if reasons.rows:
-        yield from html_page.table("Why turns were not read or failed", reasons)
-    phases = usage.by_phase(run)
-    if phases:
+        yield _titled("Why turns were not read or failed", reasons)
+    if phases := usage.by_phase(run):
         rows = [usage.cells(phase, metrics["questions"]) for phase in phases.values()]
-        yield from html_page.table("Usage", ResultTable(usage.HEADERS, rows))
-        yield from html_page.paragraphs([*usage.notes(usage.total(run)), usage.TIMES])
-
-
-def _discussions(embedded: Embedded, metric: str, shown: str) -> Iterator[str]:
-    """Yields the browser of discussions, which the scripts fill, with the data that they read."""
-    partial = [group for group in embedded.groups if group.shown < group.recorded]
-    if partial:
-        parts = "; ".join(f"{g.shown:,} of {g.recorded:,} of {g.label} (all: {g.file})" for g in partial)
-        note = f"The run has too many discussions for one page. This is a sample, drawn by ids alone: {parts}."
-        yield from html_page.paragraphs([note], "note")
-    yield html_page.asset("browse.html")
-    for number, chunk in enumerate(embedded.chunks):
-        # A browser does not run a script of an unknown type: it is only a place to keep data.
-        yield f'<script type="application/gzip" id="chunk-{number}">{chunk}</script>'
-    data = f'data-metric="{escape(metric)}" data-shown="{escape(shown)}"'
-    yield f'<script type="application/gzip" id="index" {data}>{embedded.index()}</script>'
+        yield ResultTable(usage.HEADERS, rows, [*usage.notes(usage.total(run)), usage.TIMES], "Usage")
 
 
 def write_sweep_report(
@@ -109,7 +109,6 @@ def write_sweep_report(
     metric: str,
     drawn: Sequence[Path],
     settings: ResultTable,
-    compared: Sequence[str] = (),
     papers: Sequence[Layout] = (),
 ) -> None:
     """Writes the report of a sweep's trials, each with a link to its own report.
@@ -117,54 +116,39 @@ def write_sweep_report(
     Args:
         metric: the name of the data set's utility.
         settings: the sweep's table, a row per setting and method.
-        compared: the sweep's comparisons in words.
         papers: tables in the form of the papers.
     """
-    tables: Iterator[str] = iter(())
-    if settings.rows:
-        shown = html_page.table("Settings and methods", settings, sortable=True)
-        tables = chain(shown, html_page.paragraphs([INTERVALS]))
-    sections = (
-        ("Summary", _sweep_summary(results)),
-        ("Results", chain(tables, html_page.paragraphs(compared))),
-        ("Papers", chain.from_iterable(map(html, papers))),
-        ("Figures", html_page.figures(drawn)),
-        ("Trials", _trials(folder, results, metric)),
-    )
-    html_page.write(folder / REPORT, f"sweep: {folder.name}", sections, ("tables.js",))
-
-
-def _sweep_summary(results: Sequence[TrialResult]) -> Iterator[str]:
     # Trials may differ in model or data set, and one that was stopped early has no metrics.
     common = {name: sorted({result.metrics[name] for result in results if name in result.metrics}) for name in LABELS}
-    if any(map(model_notes, common["model"])):
-        yield from html_page.paragraphs([EMBEDDED_NOTE], "note")
     stopped = sum(bool(result.stopped) for result in results)
-    pairs = [
-        *((label, ", ".join(common[name])) for name, label in LABELS.items() if common[name]),
-        ("Seeds", ", ".join(str(seed) for seed in sorted({result.seed for result in results}))),
-        ("Trials", f"{len(results):,}" + (f", {stopped:,} of them stopped early" if stopped else "")),
-    ]
-    yield from html_page.facts(pairs)
-    axes = varied(results)
-    if axes:
-        rows = [(key, ", ".join(map(_value, values))) for key, values in axes.items()]
-        yield from html_page.table("What was varied", ResultTable(("setting", "values"), rows))
+    facts = {label: ", ".join(common[name]) for name, label in LABELS.items() if common[name]}
+    facts["Seeds"] = ", ".join(str(seed) for seed in sorted({result.seed for result in results}))
+    facts["Trials"] = f"{len(results):,}" + (f", {stopped:,} of them stopped early" if stopped else "")
+    rows = [(key, ", ".join(map(_value, values))) for key, values in varied(results).items()]
+    axes = [ResultTable(("setting", "values"), rows, title="What was varied")] if rows else []
+    sections = (
+        Section("Summary", [EMBEDDED_NOTE] if any(map(model_notes, common["model"])) else [], facts, axes),
+        Section("Results", tables=[_titled("Settings and methods", settings)] if settings.rows else []),
+        Section("Papers", papers=papers),
+        Section("Figures", pictures=tuple(_pictures(drawn))),
+        Section("Trials", tables=[_trials(folder, results, metric)]),
+    )
+    _write(folder / REPORT, f"sweep: {folder.name}", sections, ("tables.js",))
 
 
-def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> Iterator[str]:
+def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> ResultTable:
     axes = tuple(varied(results))
     # All rows get the column if one trial has the measure: a table needs as many cells in each row.
     rows_of = [row for result in results for row in result.metrics.get("methods", {}).values()]
-    measures = [name for name in MEASURES if any(name in row for row in rows_of)]
-    shown = [MEASURES[name] for name in measures]
-    headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *shown, "tokens", "edges", "failed turns")
+    measures = {name: label for name, label in MEASURES.items() if any(name in row for row in rows_of)}
+    interval = f"{metric} (95% interval)"
+    headers = ("trial", *axes, "seed", "method", interval, *measures.values(), "tokens", "edges", "failed turns")
     rows = []
     for result in results:
         name = result.name
         if (folder / TRIALS / name / REPORT).exists():
-            # Quoted for the address and escaped for the page: a name holds values of settings.
-            name = html_page.Html(f'<a href="{TRIALS}/{escape(quote(name))}/{REPORT}">{escape(name)}</a>')
+            # Quoted for the address; `format` escapes for the page. A name holds values of settings.
+            name = Markup('<a href="{}/{}/{}">{}</a>').format(TRIALS, quote(name), REPORT, name)
         trial = (name, *(_value(result.values.get(key)) for key in axes), str(result.seed))
         methods = result.metrics.get("methods", {})
         for method, row in methods.items():
@@ -176,8 +160,38 @@ def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> Iterat
             ended = f"stopped after {result.stopped:,} steps" if result.stopped else ""
             # Blank cells up to the width of the table.
             rows.append((*trial, ended, *[""] * (len(headers) - len(trial) - 1)))
-    yield from html_page.table(f"{len(results):,} trials", ResultTable(headers, rows), sortable=True)
+    return ResultTable(headers, rows, title=f"{len(results):,} trials")
 
 
 def _value(value: Any) -> str:
     return "default" if value is None else plain(value)
+
+
+def _titled(title: str, table: ResultTable) -> ResultTable:
+    # The summary shows the note on the reader already.
+    return replace(table, title=title, notes=[note for note in table.notes if note != EMBEDDED_NOTE])
+
+
+def _pictures(drawn: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """Yields captions and data of the PNGs among `drawn`, as SVG where there is one."""
+    for path in drawn:
+        # An SVG stays sharp at any zoom. It is embedded as an image, where a browser runs no script of it.
+        path, kind = (svg, "svg+xml") if (svg := path.with_suffix(".svg")).exists() else (path, "png")
+        yield path.stem.replace("-", " "), f"image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def _write(path: Path, title: str, sections: Iterable[Section], scripts: Sequence[str], **shown: str) -> None:
+    """Writes a page atomically, without empty sections; `scripts` of `assets/` run once it is loaded."""
+    loader = PackageLoader("experiments.analysis", "assets")
+    pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    pages.filters["digest"] = _digest
+    style, *code = (loader.get_source(pages, name)[0] for name in ("page.css", *scripts))
+    filled = [section for section in sections if not section.is_empty]
+    page = pages.get_template("page.html")
+    text = page.render(title=title, sections=filled, style=style, script="\n".join(code), **shown)
+    write_atomically(path, text.encode())
+
+
+def _digest(text: str) -> str:
+    """Names an inline block in the page's policy: a script that got in with a message does not run."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""Tables of results with notes below them, and texts of their cells; `html_page.table` turns a table into HTML."""
+"""Tables of results with notes below them, and texts of their cells."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
     settings = sweep_table(shown, metric, models_named(config), notes)
-    write_sweep_report(folder, results, metric, drawn, settings, compared, laid_out)
+    write_sweep_report(folder, results, metric, drawn, settings, laid_out)
     print()
     settings.print(wide_notes=True)
     print_paths(folder, laid_out)

@@ -1,17 +1,14 @@
-"""Writes an experiment's tables as Markdown, LaTeX and CSV, and as HTML for a report."""
+"""Writes an experiment's tables as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
-from html import escape as html_text
+from collections.abc import Sequence
 from pathlib import Path
 
 from actors.visible import visible
-from experiments.analysis import html_page
-from experiments.analysis.result_table import ResultTable
 from experiments.analysis.summary import rounded
 from experiments.analysis.tables.layout import Layout, lay_out
 from experiments.analysis.tables.measured import Evaluated, MeasuredBlock, measure
@@ -57,7 +54,7 @@ def markdown(layout: Layout) -> str:
         return f"| {' | '.join(cells)} |"
 
     blank = [""] * len(layout.columns)
-    lines = [f"**{_plain(layout.caption)}**", "", line("", *map(_plain, _headers(layout)))]
+    lines = [f"**{_plain(layout.caption)}**", "", line("", *map(_plain, layout.headers))]
     lines.append(line("---", *["---:" for _ in blank]))
     for block in layout.blocks:
         lines.append(line(f"**{_plain(block.heading)}**", *blank))
@@ -65,12 +62,6 @@ def markdown(layout: Layout) -> str:
             bold = (f"**{_plain(cell.text)}**" if cell.best else _plain(cell.text) for cell in cells)
             lines.append(line(_plain(name), *bold))
     return "\n".join([*lines, "", *(f"- {_plain(note)}" for note in layout.notes), ""])
-
-
-def _headers(layout: Layout) -> list[str]:
-    """Columns with their groups, for formats that have one row of headers."""
-    over = [name for name, width in layout.groups for _ in range(width)]
-    return [f"{group}: {column}" if group else column for group, column in zip(over, layout.columns, strict=True)]
 
 
 def _plain(text: str) -> str:
@@ -162,18 +153,3 @@ def table_csv(table: PaperTable, measured: Sequence[MeasuredBlock], figures: Seq
         what = (table.name, "reported", figure.model, figure.system, label, figure.column)
         lines.writerow([*what, figure.value, "", "", "", "", figure.spread, figure.doubt])
     return text.getvalue()
-
-
-def html(layout: Layout) -> Iterator[str]:
-    """Yields the table and its notes as lines of HTML for a report's page."""
-    rows: list[list[str]] = []
-    for block in layout.blocks:
-        # HTML tables of a page have one kind of row, so a block's heading is a row with blank cells.
-        rows.append([html_page.Html(f"<em>{html_text(block.heading)}</em>"), *[""] * len(layout.columns)])
-        for name, cells in block.rows:
-            strong = [
-                html_page.Html(f"<strong>{html_text(cell.text)}</strong>") if cell.best else cell.text for cell in cells
-            ]
-            rows.append([name, *strong])
-    yield from html_page.table(layout.caption, ResultTable(["", *_headers(layout)], rows))
-    yield from html_page.paragraphs(layout.notes)

@@ -54,6 +54,12 @@ class Layout:
     blocks: tuple[ShownBlock, ...]
     notes: tuple[str, ...]
 
+    @property
+    def headers(self) -> list[str]:
+        """Columns with their groups, for formats that have one row of headers."""
+        over = [name for name, width in self.groups for _ in range(width)]
+        return [f"{group}: {column}" if group else column for group, column in zip(over, self.columns, strict=True)]
+
 
 def lay_out(
     table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Evaluated]

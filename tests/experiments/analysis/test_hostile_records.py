@@ -110,7 +110,7 @@ def test_a_sweep_s_report_shows_every_field_as_text(
         for row in result.metrics["methods"].values():
             row["edges"] = 1.0
     table = sweep_table(sweep_rows(folder, results, 0), text, text, [text])
-    write_sweep_report(folder, results, text, [], table, [text])
+    write_sweep_report(folder, results, text, [], table)
     check_harmless((folder / "report.html").read_text())
 
 

@@ -98,7 +98,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 @pytest.fixture(scope="module")
 def page(run: RunFolder) -> Outline:
     run.figures.mkdir()
-    drawn = [run.figures / name for name in ("curves.png", "curves.svg", "edges.png", "tokens.pdf")]
+    drawn = [run.figures / name for name in ("curves.png", "curves.svg", "edges.png")]
     for figure in drawn:
         figure.write_bytes(figure.name.encode())
     return outline(write_run_report(run, summarise(run, FACTS), "EM", "m3prune", [drawn[0], *drawn[2:]]))
