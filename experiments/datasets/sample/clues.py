@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from experiments.datasets.sample.domains import ColumnTemplates, Relation, templates
-from experiments.datasets.sample.scene import NUMBERS, article, plural
-from experiments.datasets.sample.shapes import SHAPES
-from experiments.datasets.sample.world import Shelf, WorldEntity, WorldPassage
+from experiments.datasets.sample.scene import NUMBERS, SHAPES, article, plural
+from experiments.datasets.sample.world import Shelf, WorldEntity
 
 # The share of paraphrases that may have no word of the fact: comparing words alone must not find every source.
 OTHER_WORDING = 0.25
 
-Answer = dict[str, Any]
+Answer = str | float
 Support = tuple[tuple[str, str], ...]
 
 
@@ -37,15 +34,11 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """A description of entities and the answers of the hop that it takes, one for each that fits it.
-
-    In `pseudo`, the last brackets hold what the description starts from.
-    """
+    """A description of entities, what it starts from, and the documents that lead from there to the entities."""
 
     fits: tuple[WorldEntity, ...]
     text: str
-    pseudo: str
-    answers: tuple[Answer, ...]
+    start: str
     support: Support
     sight: Sight | None = None
 
@@ -58,29 +51,12 @@ class Clue:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A question about a described entity, with its answer; `between` are answers that it passes on the way."""
+    """A question about a described entity, with its answer; `between` are names that it passes on the way."""
 
     text: str
-    pseudo: str
-    answer: Answer
+    answer: str
     support: Support
-    between: tuple[tuple[Answer, ...], ...] = ()
-
-
-def answer_of(answer: str | float, modality: str, **instances: list[Any]) -> Answer:
-    """An answer as the official records have it."""
-    bare: Answer = {"answer": answer, "type": "string", "modality": modality}
-    return bare | {"text_instances": [], "table_indices": [], "image_instances": []} | instances
-
-
-def stated(passage: WorldPassage, value: str) -> Answer:
-    """An answer from a passage. The world is ASCII, so that characters count as bytes."""
-    # Whole words: a value may be part of a longer name in the passage.
-    match = re.search(rf"\b{re.escape(value)}\b", passage.text)
-    if match is None:
-        raise ValueError(f"the passage {passage.title!r} does not say {value!r}")
-    where = {"doc_id": passage.id, "part": "text", "start_byte": match.start(), "text": value}
-    return answer_of(value, "text", text_instances=[where])
+    between: tuple[str, ...] = ()
 
 
 class Asker:
@@ -90,17 +66,6 @@ class Asker:
         self.shelf, self.domain, self.rng = shelf, shelf.domain, rng
         self.table: Support = ((shelf.table_id, "table"),)
         self.among = self.domain.among.format(o=shelf.owner)
-        self.place = f"In [{self.domain.table}] of [{shelf.owner}]"
-
-    def cell(self, entity: WorldEntity, column: str) -> Answer:
-        where = [self.shelf.entities.index(entity), self.shelf.header.index(column)]
-        return answer_of(entity.cells[column], "table", table_indices=[where])
-
-    def title(self, entity: WorldEntity) -> Answer:
-        return self.cell(entity, self.domain.header)
-
-    def seen(self, entity: WorldEntity, answer: str) -> Answer:
-        return answer_of(answer, "image", image_instances=[{"doc_id": entity.image_id, "doc_part": "image"}])
 
     def any_entity(self) -> WorldEntity:
         return self.rng.choice(self.shelf.entities)
@@ -132,15 +97,13 @@ class Asker:
         # Not the group column: numbers and marks are unique in a table, so the clue fits one row.
         entity, column = self.any_entity(), self.rng.choice((self.domain.number, self.domain.mark))
         value = entity.cells[column.name]
-        pseudo = f"{self.place}, the [{self.domain.header}] when the [{column.name}] was [{value}]"
-        return Clue((entity,), self.such(column, value), pseudo, (self.title(entity),), self.table)
+        return Clue((entity,), self.such(column, value), value, self.table)
 
     def by_group(self) -> Clue:
         group = self.domain.group
         value = self.any_entity().cells[group.name]
         fits = tuple(entity for entity in self.shelf.entities if entity.cells[group.name] == value)
-        pseudo = f"{self.place}, the [{self.domain.header}](s) when the [{group.name}] was [{value}]"
-        return Clue(fits, self.such(group, value), pseudo, tuple(map(self.title, fits)), self.table)
+        return Clue(fits, self.such(group, value), value, self.table)
 
     def by_fact(self, several: bool = False) -> Clue | None:
         relation = self.any_relation()
@@ -149,13 +112,8 @@ class Asker:
         if (len(fits) > 1) is not several:
             return None
         text = self.such(relation, value)
-        return Clue(
-            fits,
-            text if several else f"the {self.domain.noun} {text}",
-            f"the {self.domain.noun} whose {relation.name} is [{value}]",
-            tuple(stated(entity.passage, entity.title) for entity in fits),
-            tuple((entity.passage.id, "text") for entity in fits),
-        )
+        text = text if several else f"the {self.domain.noun} {text}"
+        return Clue(fits, text, value, tuple((entity.passage.id, "text") for entity in fits))
 
     def by_picture(self, several: bool = False, placed: bool = False) -> Clue | None:
         """`placed` names the table in the description, for questions that do not name it anyway."""
@@ -172,8 +130,7 @@ class Asker:
         return Clue(
             fits,
             text if several else f"the {self.domain.noun} {f'{self.among} ' if placed else ''}{text}",
-            f"the {self.domain.noun} {self.among} whose {picture} shows [{thing}]",
-            tuple(self.seen(entity, entity.title) for entity in fits),
+            thing,
             tuple((entity.image_id, "image") for entity in fits),
             sight,
         )
@@ -182,9 +139,7 @@ class Asker:
 
     def of_row(self, entity: WorldEntity, x: str) -> Finding:
         column = self.any_column()
-        return Finding(
-            self.ask(column, x), f"{self.place}, the [{column.name}]", self.cell(entity, column.name), self.table
-        )
+        return Finding(self.ask(column, x), entity.cells[column.name], self.table)
 
     def of_passage(self, entity: WorldEntity, x: str) -> Finding:
         """A fact, yes or no, or a fact of the person whom the passage names."""
@@ -192,18 +147,14 @@ class Asker:
         passage, value = entity.passage, entity.passage.facts[relation.name]
         own: Support = ((passage.id, "text"),)
         if turn < 0.12:
-            # Even odds. The place of the evidence is that of the true value, also where the answer is no.
-            checked = self.rng.choice((value, self.other_value(relation, value)))
-            answer = stated(passage, value) | {"answer": "yes" if checked == value else "no", "type": "yesno"}
-            return Finding(relation.check.format(x=x, v=checked), f"is {checked} the {relation.name}", answer, own)
+            checked = self.rng.choice((value, self.other_value(relation, value)))  # even odds
+            return Finding(relation.check.format(x=x, v=checked), "yes" if checked == value else "no", own)
         # Only values that are people have a `role` and a passage of their own.
         if turn < 0.6 and relation.role:
             person, further = self.shelf.people[value], self.rng.choice(templates().person)
-            answer = stated(person, person.facts[further.name])
             text = self.ask(further, relation.role.format(x=x))
-            pseudo = f"the {further.name} of the {relation.name}"
-            return Finding(text, pseudo, answer, (*own, (person.id, "text")), ((stated(passage, value),),))
-        return Finding(self.ask(relation, x), f"the {relation.name}", stated(passage, value), own)
+            return Finding(text, person.facts[further.name], (*own, (person.id, "text")), (value,))
+        return Finding(self.ask(relation, x), value, own)
 
     def of_picture(self, entity: WorldEntity, x: str) -> Finding:
         """Colour, number, kind, words, or yes or no; `turn` sets how often each is drawn."""
@@ -234,6 +185,4 @@ class Asker:
             questions = (f"What colour {verb} the {thing} on {{p}}?", f"In which colour does {{p}} show the {thing}?")
             answer = group.colour
         text = self.rng.choice(questions).format(p=f"the {picture} of {x}")
-        return Finding(
-            text, f"what one sees on the {picture}", self.seen(entity, answer), ((entity.image_id, "image"),)
-        )
+        return Finding(text, answer, ((entity.image_id, "image"),))

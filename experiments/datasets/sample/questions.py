@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from experiments.datasets.sample.clues import Answer, Asker, Clue, Finding, Sight, Support, answer_of
+from experiments.datasets.sample.clues import Answer, Asker, Clue, Finding, Sight, Support
 from experiments.datasets.sample.world import WorldEntity
 
 
@@ -13,14 +13,15 @@ from experiments.datasets.sample.world import WorldEntity
 class Draft:
     """A question before it gets its distractors; what `sight` looks for must not be on pictures from elsewhere.
 
-    `between` holds the answers of the hops before the last, one tuple a hop.
+    start: where the first description of a question of several hops starts from.
+    between: the names that each hop before the last leads to, a tuple for each.
     """
 
     text: str
-    pseudo: str
     answers: tuple[Answer, ...]
     support: Support
-    between: tuple[tuple[Answer, ...], ...] = ()
+    start: str = ""
+    between: tuple[tuple[str, ...], ...] = ()
     sight: Sight | None = None
 
 
@@ -33,9 +34,7 @@ def about_table(asker: Asker) -> Draft | None:
         clue = asker.by_row()
         finding = asker.of_row(clue.entity, clue.text)
         # A clue by the column that the question is about would hold the answer.
-        if f"[{finding.answer['answer']}]" in clue.pseudo:
-            return None
-        return Draft(finding.text, f"{finding.pseudo} of {{{clue.pseudo}}}", (finding.answer,), asker.table)
+        return None if finding.answer == clue.start else Draft(finding.text, (finding.answer,), asker.table)
     if turn < 0.75:
         return _compared(asker, _by_name(asker), _by_name(asker))
     return _group(asker) if turn < 0.9 else _sum(asker)
@@ -47,21 +46,15 @@ def _group(asker: Asker) -> Draft:
     text = asker.rng.choice(
         (f"{_place(asker)}, which {plural} are {clue.text}?", f"Name the {plural} {among} {clue.text}.")
     )
-    return Draft(text, clue.pseudo, clue.answers, clue.support)
+    return Draft(text, _titles(clue), clue.support)
 
 
 def _sum(asker: Asker) -> Draft | None:
     if not asker.domain.total:
         return None
-    clue, group, mark = asker.by_group(), asker.domain.group.name, asker.domain.mark.name
-    cells = [asker.cell(entity, mark) for entity in clue.fits]
-    # Every cell that is added up is evidence, not the total alone, which is in no cell.
-    where = [place for cell in cells for place in cell["table_indices"]]
-    total = answer_of(float(sum(int(cell["answer"]) for cell in cells)), "table", table_indices=where)
-    value = clue.fits[0].cells[group]
-    pseudo = f"{asker.place}, what was the SUM of [{mark}](s) when the [{group}] was [{value}]"
-    text = asker.domain.total.format(o=asker.shelf.owner, v=value)
-    return Draft(text, pseudo, (total | {"type": "number"},), asker.table)
+    clue = asker.by_group()
+    total = float(sum(int(entity.cells[asker.domain.mark.name]) for entity in clue.fits))
+    return Draft(asker.domain.total.format(o=asker.shelf.owner, v=clue.start), (total,), asker.table)
 
 
 def about_pictures(asker: Asker) -> Draft | None:
@@ -75,7 +68,7 @@ def about_pictures(asker: Asker) -> Draft | None:
         (f"which {noun} {has} {thing} on {its} {picture}", f"on the {picture} of which {noun} can one see {thing}")
     )
     text = f"{_place(asker)}, {which}?"
-    return Draft(text, clue.pseudo, clue.answers, clue.support, sight=clue.sight)
+    return Draft(text, _titles(clue), clue.support, sight=clue.sight)
 
 
 def _intersected(asker: Asker, left: Clue | None, right: Clue | None) -> Draft | None:
@@ -89,12 +82,13 @@ def _intersected(asker: Asker, left: Clue | None, right: Clue | None) -> Draft |
     first, last = asker.rng.sample((left.text, right.text), 2)
     also = asker.rng.choice(("the", "also"))
     text = f"which {asker.domain.noun} {first} is {also} one {last}?"
-    pseudo = f"{{{left.pseudo}}} and {{{right.pseudo}}}"
     support = tuple(dict.fromkeys((*left.support, *right.support)))
-    sight = left.sight or right.sight
-    return Draft(
-        f"{_place(asker)}, {text}", pseudo, (asker.title(both[0]),), support, (left.answers, right.answers), sight
-    )
+    between = (_titles(left), _titles(right))
+    return Draft(f"{_place(asker)}, {text}", (both[0].title,), support, "", between, left.sight or right.sight)
+
+
+def _titles(clue: Clue) -> tuple[str, ...]:
+    return tuple(entity.title for entity in clue.fits)
 
 
 def _place(asker: Asker) -> str:
@@ -104,7 +98,7 @@ def _place(asker: Asker) -> str:
 def _named(asker: Asker, about: Callable[[WorldEntity, str], Finding]) -> Draft:
     entity = asker.any_entity()
     finding = about(entity, asker.named(entity))
-    return Draft(finding.text, f"{finding.pseudo} of [{entity.title}]", (finding.answer,), finding.support)
+    return Draft(finding.text, (finding.answer,), finding.support)
 
 
 def _composed(clue: Clue | None, about: Callable[[WorldEntity, str], Finding]) -> Draft | None:
@@ -112,15 +106,13 @@ def _composed(clue: Clue | None, about: Callable[[WorldEntity, str], Finding]) -
         return None
     finding = about(clue.entity, clue.text)
     support = tuple(dict.fromkeys((*clue.support, *finding.support)))
-    between = (clue.answers, *finding.between)
-    return Draft(
-        finding.text, f"{finding.pseudo} of {{{clue.pseudo}}}", (finding.answer,), support, between, clue.sight
-    )
+    between = (_titles(clue), *((name,) for name in finding.between))
+    return Draft(finding.text, (finding.answer,), support, clue.start, between, clue.sight)
 
 
 def _by_name(asker: Asker) -> Clue:
     entity = asker.any_entity()
-    return Clue((entity,), asker.named(entity), f"[{entity.title}]", (asker.title(entity),), asker.table)
+    return Clue((entity,), asker.named(entity), entity.title, asker.table)
 
 
 def _compared(asker: Asker, left: Clue | None, right: Clue | None) -> Draft | None:
@@ -132,13 +124,9 @@ def _compared(asker: Asker, left: Clue | None, right: Clue | None) -> Draft | No
     first, last = sorted((left.entity, right.entity), key=lambda entity: int(entity.cells[domain.number.name]))
     a, b = asker.rng.sample((left.text, right.text), 2)
     text = asker.rng.choice(domain.least if least else domain.most).format(o=asker.shelf.owner, a=a, b=b)
-    how = f"which [{domain.header}] has {'lower' if least else 'higher'} [{domain.number.name}]"
-    pseudo = f"{asker.place}, {how} : {{{right.pseudo}}} or {{{left.pseudo}}}"
     support = tuple(dict.fromkeys((*left.support, *right.support, *asker.table)))
-    answer = asker.title(first if least else last)
-    # Two entities by name take one look at the table, with nothing to find out before it.
-    between = () if left.support == right.support else (left.answers, right.answers)
-    return Draft(text, pseudo, (answer,), support, between, left.sight or right.sight)
+    winner = first if least else last
+    return Draft(text, (winner.title,), support, sight=left.sight or right.sight)
 
 
 @dataclass(frozen=True, slots=True)

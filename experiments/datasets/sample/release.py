@@ -1,19 +1,16 @@
 """Generates a small seeded data set in MultimodalQA's layout, so that everything runs where the release is absent.
 
-The loader of MultimodalQA reads it. One key is added: `description` of an image, the words of a perfect observer.
+The loader of MultimodalQA reads it: records have the keys that the loader reads. Two are added: `description` of an
+image, the words of a perfect observer, and `start`, where the first hop of a question starts.
 """
 
 from __future__ import annotations
 
-import difflib
-import gzip
-import io
 import json
 import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -67,7 +64,7 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
     try:
         release = build(seed, train, dev)
         for stem, records in release.files.items():
-            (part / f"{stem}.jsonl.gz").write_bytes(_packed(records))
+            (part / f"{stem}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
         (part / PICTURES).mkdir()
         for image, scene in release.scenes.items():
             (part / PICTURES / f"{image}.png").write_bytes(draw(scene))
@@ -108,21 +105,13 @@ def build(seed: int, train: int, dev: int) -> Release:
     entities = [entity for shelf in all_shelves for entity in shelf.entities]
     files = {f"MMQA_{split}": records for split, (_, records) in sets.items()}
     passages = [passage for shelf in all_shelves for passage in shelf.passages]
-    files["MMQA_texts"] = [_document(passage.title, passage.id, text=passage.text) for passage in passages]
-    files["MMQA_tables"] = [_document(shelf.owner, shelf.table_id, table=_table(shelf)) for shelf in all_shelves]
+    files["MMQA_texts"] = [{"title": p.title, "id": p.id, "text": p.text} for p in passages]
+    files["MMQA_tables"] = [{"title": s.owner, "id": s.table_id, "table": _table(s)} for s in all_shelves]
     files["MMQA_images"] = [
-        _document(e.title, e.image_id, path=f"{e.image_id}.png", description=e.description) for e in entities
+        {"title": e.title, "id": e.image_id, "path": f"{e.image_id}.png", "description": e.description}
+        for e in entities
     ]
     return Release(files, {entity.image_id: entity.scene for entity in entities})
-
-
-def _packed(records: Iterable[Record]) -> bytes:
-    """JSON lines under gzip without name and time, so that the same records give the same bytes."""
-    file = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-        for record in records:
-            packed.write(json.dumps(record).encode() + b"\n")
-    return file.getvalue()
 
 
 def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[Record]:
@@ -179,23 +168,17 @@ def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], r
         for entity in other.entities
         if draft.sight is None or not draft.sight.on(entity)
     ]
-    # The heuristic (autojunk) would drop letters that are frequent in texts of 200 characters and more.
-    likeness = difflib.SequenceMatcher(None, draft.text, draft.pseudo, autojunk=False).ratio()
     return {
-        # Every key of the official records, also those that the loader does not read: other readers may.
         "qid": qid,
         "question": draft.text,
-        "answers": list(draft.answers),
+        "answers": [{"answer": answer} for answer in draft.answers],
         "metadata": {
             "type": name,
             "modalities": list(TYPES[name].modalities),
-            "wiki_entities_in_question": _mentioned(draft.text, shelf),
-            "wiki_entities_in_answers": _mentioned(" | ".join(str(a["answer"]) for a in draft.answers), shelf),
-            "pseudo_language_question": draft.pseudo,
-            "rephrasing_meta": {"accuracy": 1.0, "edit_distance": round(1 - likeness, 4), "confidence": 1.0},
+            "start": draft.start,
             "image_doc_ids": _pool(images, near_images, far_images, IMAGES_PER_QUESTION, rng),
             "text_doc_ids": _pool(texts, near, far, TEXTS_PER_QUESTION, rng),
-            "intermediate_answers": [list(step) for step in draft.between],
+            "intermediate_answers": [[{"answer": name} for name in hop] for hop in draft.between],
             "table_id": shelf.table_id,
         },
         "supporting_context": [{"doc_id": doc, "doc_part": part} for doc, part in draft.support],
@@ -214,38 +197,10 @@ def _pool(needed: list[str], near: list[str], far: list[str], size: int, rng: Ra
     return pool
 
 
-def _mentioned(text: str, shelf: Shelf) -> list[Record]:
-    names = [shelf.owner, *shelf.people, *(entity.title for entity in shelf.entities)]
-    return [{"text": name, "wiki_title": name, "url": _url(name)} for name in names if name in text]
-
-
-def _url(title: str) -> str:
-    # A top-level domain that is reserved: such an address never exists.
-    return "https://sample.invalid/wiki/" + title.replace(" ", "_")
-
-
-def _document(title: str, id: str, **content: Any) -> Record:
-    return {"title": title, "url": _url(title), "id": id, **content}
-
-
 def _table(shelf: Shelf) -> Record:
-    rows = []
-    for entity in shelf.entities:
-        link = {"text": entity.title, "wiki_title": entity.title, "url": _url(entity.title)}
-        cells = [(entity.cells[name], [link] if name == shelf.domain.header else []) for name in shelf.header]
-        rows.append([{"text": text, "links": links} for text, links in cells])
-    header = [{"column_name": name, "metadata": _about_column(shelf, name)} for name in shelf.header]
+    rows = [[{"text": entity.cells[name]} for name in shelf.header] for entity in shelf.entities]
+    header = [{"column_name": name} for name in shelf.header]
     return {"table_rows": rows, "table_name": shelf.domain.table, "header": header}
-
-
-def _about_column(shelf: Shelf, name: str) -> Record:
-    if name == shelf.domain.header:
-        flags = dict.fromkeys(("is_key_column", "image_associated_column", "entities_column"), True)
-        return {"num_of_links": len(shelf.entities)} | flags
-    values = [entity.cells[name] for entity in shelf.entities]
-    if all(value.isdigit() for value in values):
-        return {"parsed_values": [float(value) for value in values], "type": "float", "num_of_links": 0}
-    return {"num_of_links": 0}
 
 
 def open_sample(request: DataRequest) -> Mmqa:

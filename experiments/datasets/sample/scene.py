@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+from typing import cast
 
+import yaml
 from PIL import Image, ImageDraw, ImageFont
-
-from experiments.datasets.sample.shapes import draw_shape
 
 SIZE = 224  # pixels
 COLOURS = {
@@ -25,6 +27,13 @@ COLOURS = {
 # Indexed by a count.
 NUMBERS = ("no", "one", "two", "three", "four", "five")
 GROUNDS = {"pale": (244, 240, 228), "grey": (208, 212, 218), "cream": (255, 247, 205), "mint": (216, 240, 226)}
+
+
+# The strokes of each thing that may be on a picture.
+SHAPES: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "shapes.yaml").read_text(encoding="utf-8"))
+_STROKE = re.compile(r"(hole )?(\w+) (.+)")
+
+Colour = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,7 @@ def draw(scene: Scene) -> bytes:
         x, y = left + cell * (place % columns), top + cell * (place // columns)
         # A margin of 8% on each side keeps neighbours apart.
         box = x + cell * 0.08, y + cell * 0.08, cell * 0.84
-        draw_shape(group.kind, canvas, *box, COLOURS[group.colour], ground)
+        _draw_shape(group.kind, canvas, *box, COLOURS[group.colour], ground)
     if scene.words:
         # Pillow's own font, because those of machines differ.
         font = ImageFont.load_default(size=24)
@@ -101,3 +110,35 @@ def draw(scene: Scene) -> bytes:
     file = io.BytesIO()
     image.save(file, format="PNG")
     return file.getvalue()
+
+
+def _draw_shape(
+    name: str, canvas: ImageDraw.ImageDraw, x: float, y: float, side: float, colour: Colour, ground: Colour
+) -> None:
+    """Draws a shape in the box at `x`, `y` with side `side` (pixels)."""
+
+    def at(*numbers: float) -> list[tuple[float, float]]:
+        return [(x + u * side, y + v * side) for u, v in zip(numbers[::2], numbers[1::2], strict=True)]
+
+    for stroke in SHAPES[name]:
+        hole, kind, text = cast("re.Match[str]", _STROKE.fullmatch(stroke)).groups()
+        fill, numbers = ground if hole else colour, [float(number) for number in text.split()]
+        # One pixel at least: a thin line on a small square would not be drawn.
+        width = max(1, round(numbers[0] * side))
+        match kind:
+            case "area":
+                canvas.polygon(at(*numbers), fill=fill)
+            case "disc":
+                u, v, r, s = numbers
+                canvas.ellipse(at(u - r, v - s, u + r, v + s), fill=fill)
+            case "box":
+                u, v, w, h = numbers
+                canvas.rectangle(at(u, v, u + w, v + h), fill=fill)
+            case "pie":
+                *box, start, end = numbers
+                canvas.pieslice(at(*box), start, end, fill=fill)
+            case "line":
+                canvas.line(at(*numbers[1:]), fill=fill, width=width, joint="curve")
+            case "ring":
+                _, u, v, r, start, end = numbers
+                canvas.arc(at(u - r, v - r, u + r, v + r), start, end, fill=fill, width=width)

@@ -10,8 +10,7 @@ from random import Random
 
 from actors.errors import UserError
 from experiments.datasets.sample.domains import Domain, Relation, templates
-from experiments.datasets.sample.scene import COLOURS, GROUNDS, Scene, Things
-from experiments.datasets.sample.shapes import SHAPES
+from experiments.datasets.sample.scene import COLOURS, GROUNDS, SHAPES, Scene, Things
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample import release
 from experiments.datasets.sample.questions import TYPES
 from experiments.datasets.sample.release import MOST, QUESTIONS_PER_SHELF, write_sample
-from experiments.datasets.sample.scene import COLOURS, GROUNDS, Scene, Things, draw
-from experiments.datasets.sample.shapes import SHAPES
+from experiments.datasets.sample.scene import COLOURS, GROUNDS, SHAPES, Scene, Things, draw
 from experiments.datasets.sample.world import shelves
 
 Record = dict[str, Any]
@@ -36,7 +35,7 @@ class Written:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.train, self.dev, texts, tables, images = (read(folder / f"{stem}.jsonl.gz") for stem in FILES)
+        self.train, self.dev, texts, tables, images = (read(folder / f"{stem}.jsonl") for stem in FILES)
         self.texts = {record["id"]: record for record in texts}
         self.tables = {record["id"]: record for record in tables}
         self.images = {record["id"]: record for record in images}
@@ -53,19 +52,18 @@ class Written:
 
 
 def read(path: Path) -> list[Record]:
-    with gzip.open(path, "rt") as lines:
-        return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def says(source: str, words: str) -> bool:
     return re.search(rf"\b{re.escape(words)}\b", source) is not None
 
 
-def named(record: Record) -> set[str]:
-    """The entities that a question is about: those it names, its owner and its table among them, and its answers."""
-    meta = record["metadata"]
-    mentions = meta["wiki_entities_in_question"] + meta["wiki_entities_in_answers"]
-    return {mention["text"] for mention in mentions} | {meta["table_id"]}
+def named(sample: Written, record: Record) -> set[str]:
+    """The entities that a question is about: those that it or its answers name, and its table."""
+    titles = {text["title"] for text in sample.texts.values()} | {table["title"] for table in sample.tables.values()}
+    said = " | ".join([record["question"], *(str(answer["answer"]) for answer in record["answers"])])
+    return {title for title in titles if says(said, title)} | {record["metadata"]["table_id"]}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +88,7 @@ def test_a_seed_gives_the_same_bytes_and_another_seed_does_not(tmp_path: Path) -
         write_sample(tmp_path / name, seed=seed, train=20, dev=20)
     one, again, other = (contents(tmp_path / name) for name in ("one", "again", "other"))
     assert one == again
-    assert not {one[f"{stem}.jsonl.gz"] for stem in FILES} & {other[f"{stem}.jsonl.gz"] for stem in FILES}
+    assert not {one[f"{stem}.jsonl"] for stem in FILES} & {other[f"{stem}.jsonl"] for stem in FILES}
 
 
 def test_the_numbers_asked_for_are_written(sample: Written) -> None:
@@ -120,31 +118,25 @@ def test_there_are_names_for_the_largest_sample(seed: int) -> None:
     assert len(list(islice(found, MOST // QUESTIONS_PER_SHELF + 4))) == MOST // QUESTIONS_PER_SHELF + 4
 
 
-def test_every_key_of_the_official_records_is_there(sample: Written, shared_data: Path) -> None:
-    official = read(shared_data / "mmqa" / "MMQA_dev.jsonl.gz")
+def test_types_have_the_official_modalities(sample: Written, shared_data: Path) -> None:
     modalities: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
-    for record in official:
-        modalities[record["metadata"]["type"]] |= {tuple(record["metadata"]["modalities"])}
+    with gzip.open(shared_data / "mmqa" / "MMQA_dev.jsonl.gz", "rt") as lines:
+        for meta in (json.loads(line)["metadata"] for line in lines):
+            modalities[meta["type"]] |= {tuple(meta["modalities"])}
     for record in sample.dev + sample.train:
-        assert set(record) == set().union(*official)
-        assert set(record["metadata"]) == set().union(*(other["metadata"] for other in official))
         assert tuple(record["metadata"]["modalities"]) in modalities[record["metadata"]["type"]]
-        for answer in record["answers"] + [a for step in record["metadata"]["intermediate_answers"] for a in step]:
-            assert set(answer) == set(official[0]["answers"][0])
-    images = read(shared_data / "mmqa" / "MMQA_images.jsonl.gz")
-    assert {frozenset(image) for image in sample.images.values()} == {frozenset(images[0]) | {"description"}}
 
 
 def test_tables_and_texts_have_the_official_layout(sample: Written) -> None:
     for table in sample.tables.values():
-        assert set(table) == {"title", "url", "id", "table"}
+        assert set(table) == {"title", "id", "table"}
         assert set(table["table"]) == {"table_rows", "table_name", "header"}
         assert 5 <= len(table["table"]["table_rows"]) <= 10
         for row in table["table"]["table_rows"]:
             assert len(row) == len(table["table"]["header"])
-            assert all(set(cell) == {"text", "links"} for cell in row)
+            assert all(cell["text"] for cell in row)
     for text in sample.texts.values():
-        assert set(text) == {"title", "url", "id", "text"}
+        assert set(text) == {"title", "id", "text"}
         assert text["title"] in text["text"]
         assert 3 <= text["text"].count(".") <= 6
 
@@ -158,27 +150,27 @@ def test_pools_hold_what_supports_the_answer_among_distractors(sample: Written) 
         assert {context["doc_id"] for context in record["supporting_context"]} < pool
 
 
-def test_answers_stand_where_the_records_say(sample: Written) -> None:
+def test_what_supports_an_answer_says_it(sample: Written) -> None:
     for record in sample.dev + sample.train:
-        final, between = record["answers"], record["metadata"]["intermediate_answers"]
-        for answer in final + [answer for step in between for answer in step]:
-            places = answer["text_instances"] + answer["table_indices"] + answer["image_instances"]
-            assert places
-            for place in answer["text_instances"]:
-                text = sample.texts[place["doc_id"]]["text"]
-                assert text[place["start_byte"] :].startswith(place["text"])
-                assert answer["type"] == "yesno" or place["text"] == answer["answer"]
-            rows = sample.tables[record["metadata"]["table_id"]]["table"]["table_rows"]
-            cells = [rows[row][column]["text"] for row, column in answer["table_indices"]]
-            assert not cells or cells == [answer["answer"]] or sum(map(float, cells)) == answer["answer"]
-            for place in answer["image_instances"]:
-                description = sample.images[place["doc_id"]]["description"]
-                assert answer["answer"] in ("yes", "no", "one") or says(description.lower(), answer["answer"].lower())
+        meta, docs = record["metadata"], {context["doc_id"] for context in record["supporting_context"]}
+        table = sample.rows(meta["table_id"]) if meta["table_id"] in docs else []
+        told = [sample.texts[doc]["text"] for doc in docs if doc in sample.texts]
+        seen = [sample.images[doc] for doc in docs if doc in sample.images]
+        told += [f"{image['title']}: {image['description']}" for image in seen]
+        every = record["answers"] + [answer for step in meta["intermediate_answers"] for answer in step]
+        for answer in every:
+            said = str(answer["answer"]).lower()
+            # A sum is in no cell, and one thing may be called `a boat`.
+            assert (
+                isinstance(answer["answer"], float)
+                or said in ("yes", "no", "one")
+                or any(says(source.lower(), said) for source in told + table)
+            )
 
 
 def test_train_and_dev_ask_about_different_entities(sample: Written) -> None:
     asked = [{record["question"] for record in records} for records in (sample.train, sample.dev)]
-    entities = [set().union(*map(named, records)) for records in (sample.train, sample.dev)]
+    entities = [set().union(*(named(sample, record) for record in records)) for records in (sample.train, sample.dev)]
     assert (len(asked[0]), len(asked[1])) == (120, 200)
     assert not asked[0] & asked[1]
     assert min(map(len, entities)) > 50
@@ -190,8 +182,7 @@ def composed(records: list[Record]) -> Iterator[tuple[Record, str, str]]:
     for record in records:
         meta, (answer, *_) = record["metadata"], record["answers"]
         if meta["type"].startswith("Compose") and answer["answer"] not in ("yes", "no"):
-            start = re.findall(r"\[([^\]]*)\]", meta["pseudo_language_question"])[-1]
-            yield record, start, answer["answer"]
+            yield record, meta["start"], answer["answer"]
 
 
 def test_no_single_source_leads_from_a_composed_question_to_its_answer(sample: Written) -> None:
@@ -243,7 +234,7 @@ def test_guessing_the_most_frequent_answer_of_a_type_seldom_helps(many: list[rel
 def test_some_answers_are_lists_numbers_and_yes_or_no(many: list[release.Release]) -> None:
     answers = [record["answers"] for made in many for record in made.files["MMQA_dev"]]
     assert any(len(answer) > 1 for answer in answers)
-    assert {"string", "yesno", "number"} == {answer["type"] for each in answers for answer in each}
+    assert any(isinstance(each[0]["answer"], float) for each in answers)
     said = Counter(each[0]["answer"] for each in answers)
     assert 0.35 < said["yes"] / (said["yes"] + said["no"]) < 0.65
 

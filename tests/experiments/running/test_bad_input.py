@@ -140,22 +140,21 @@ def test_a_ray_address_that_does_not_answer_is_named(capsys: pytest.CaptureFixtu
 def test_a_missing_data_file_is_named_with_where_to_get_it(
     release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (release / "MMQA_tables.jsonl.gz").unlink()
+    (release / "MMQA_tables.jsonl").unlink()
     error = refused(capsys, *recall(release, tmp_path))
     assert "MMQA_tables.jsonl" in error
     assert "github.com/allenai/multimodalqa" in error
 
 
 def test_a_truncated_data_file_is_named(release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = release / "MMQA_texts.jsonl.gz"
+    path = release / "MMQA_texts.jsonl"
     path.write_bytes(path.read_bytes()[:-40])
-    assert "MMQA_texts.jsonl.gz" in refused(capsys, *recall(release, tmp_path))
+    assert "MMQA_texts.jsonl" in refused(capsys, *recall(release, tmp_path))
 
 
 def test_a_broken_line_is_named_by_file_and_number(
     release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (release / "MMQA_texts.jsonl.gz").unlink()
     good = json.dumps({"id": "a", "title": "A", "text": "b", "url": ""})
     (release / "MMQA_texts.jsonl").write_text(f"{good}\n{{broken\n")
     assert re.search(r"MMQA_texts\.jsonl.*line 2|MMQA_texts\.jsonl:2", refused(capsys, *recall(release, tmp_path)))
