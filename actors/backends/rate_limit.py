@@ -23,14 +23,37 @@ class Admission:
     tokens: int
 
 
-class Window:
-    """The requests admitted in the last sixty seconds. Reads no clock: callers pass `now`, in seconds."""
+class RateLimit:
+    """The requests admitted in the last sixty seconds, by the callers of one event loop.
 
-    def __init__(self, requests: float | None, tokens: float | None) -> None:
-        self._requests = None if requests is None else max(1, int(requests))
-        self._tokens = tokens
+    A caller that is cancelled while it waits uses up nothing. Times are seconds of `time.monotonic`.
+    """
+
+    def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
+        self._requests = None if requests_per_minute is None else max(1, int(requests_per_minute))
+        self._tokens = tokens_per_minute
         self._admitted: deque[Admission] = deque()
         self._paused_until = 0.0
+        self._turn = asyncio.Lock()  # wakes its waiters in order of arrival
+        self._changed = asyncio.Event()
+
+    async def admit(self, tokens: int) -> Admission:
+        """Waits until a request of about that many tokens may go."""
+        async with self._turn:
+            while (wait := self.wait_s(time.monotonic(), tokens)) > 0:
+                self._changed.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), wait)
+            return self.add(time.monotonic(), tokens)
+
+    def correct(self, admission: Admission, tokens: int) -> None:
+        """Replaces the estimate by the tokens that the request took."""
+        admission.tokens = tokens
+        self._changed.set()
+
+    def pause(self, seconds: float) -> None:
+        """Admits no request of any caller for that long: an endpoint's limit is the account's."""
+        self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
     def wait_s(self, now: float, tokens: int) -> float:
         """Returns the seconds until a request of that many tokens may go; one above the limit goes alone."""
@@ -51,38 +74,8 @@ class Window:
         return max(0.0, free_at - now)
 
     def add(self, now: float, tokens: int) -> Admission:
+        """Counts a request as admitted now."""
         admission = Admission(now, tokens)
         if self._requests is not None or self._tokens is not None:
             self._admitted.append(admission)
         return admission
-
-    def pause(self, until: float) -> None:
-        """Admits nothing before `until`."""
-        self._paused_until = max(self._paused_until, until)
-
-
-class RateLimit:
-    """A window shared by the callers of one event loop. A caller that is cancelled while it waits uses up nothing."""
-
-    def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
-        self._window = Window(requests_per_minute, tokens_per_minute)
-        self._turn = asyncio.Lock()  # wakes its waiters in order of arrival
-        self._changed = asyncio.Event()
-
-    async def admit(self, tokens: int) -> Admission:
-        """Waits until a request of about that many tokens may go."""
-        async with self._turn:
-            while (wait := self._window.wait_s(time.monotonic(), tokens)) > 0:
-                self._changed.clear()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), wait)
-            return self._window.add(time.monotonic(), tokens)
-
-    def correct(self, admission: Admission, tokens: int) -> None:
-        """Replaces the estimate by the tokens that the request took."""
-        admission.tokens = tokens
-        self._changed.set()
-
-    def pause(self, seconds: float) -> None:
-        """Admits no request of any caller for that long: an endpoint's limit is the account's."""
-        self._window.pause(time.monotonic() + seconds)

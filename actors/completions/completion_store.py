@@ -37,6 +37,7 @@ OPENING_PATIENCE_S = 30.0
 PATIENCE_MS = 50  # it blocks the event loop
 # SQLite's module decodes a damaged file's names into UnicodeError, and its lengths into MemoryError.
 DISK_ERRORS = (OSError, sqlite3.Error, UnicodeError, MemoryError)
+UNUSABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR)
 LOG_BYTES = 16_000_000
 VALUE_BYTES = 64_000_000  # of a completion; a damaged or foreign value must not fill the memory
 LOCAL = frozenset("apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs ntfs overlay ramfs reiserfs tmpfs xfs zfs".split())
@@ -202,12 +203,6 @@ def _remedy(error: Exception) -> str:
         return "another process has locked it: end that process"
     if _code(error) == sqlite3.SQLITE_FULL:
         return "make room there, or lower completions.disk_gb"
-    if isinstance(error, OSError) or _code(error) in (
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PERM,
-    ):
-        return "make the folder writable, or choose another with cache=<folder>"
-    if _code(error) == sqlite3.SQLITE_IOERR:
-        return "check that disk, or choose another with cache=<folder>"
+    if isinstance(error, OSError) or _code(error) in UNUSABLE:
+        return "make the folder writable and check its disk, or choose another with cache=<folder>"
     return "delete or move the file, and the next run makes a new one"

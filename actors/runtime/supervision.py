@@ -65,15 +65,16 @@ async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -
     Only the driver supervises: of two supervisors, the second would end the new process.
     """
     process: str | None = None
-    killed_before, words = kills(), LastWords(actor)
+    killed_before, words = kills(), asyncio.create_task(_last_words(actor))
     try:
         while True:
-            words.listen()
+            if words.done() and not _said(words):  # it was not there, and Ray knew nothing
+                words = asyncio.create_task(_last_words(actor))
             stalled_s, lost, answering = 0.0, False, process
             try:
                 stalled_s, answering = await _pulse(actor, hung_s)
                 # Another process that answers means that Ray has restarted the actor between two pulses.
-                lost = process not in (None, answering) or bool(words.heard)
+                lost = process not in (None, answering) or bool(_said(words))
             except TimeoutError:
                 stalled_s = hung_s
             except RayError as error:  # of the actor, or of the node that it was on
@@ -85,7 +86,9 @@ async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -
             if hung:
                 await actor.restart()
             if hung or lost:
-                reason = await words.last()
+                await asyncio.wait([words], timeout=AGAIN_S)
+                reason = _said(words)
+                words.cancel()
                 killed, killed_before = killed_before, kills()
                 for_memory = killed_before > killed or reason == OUT_OF_MEMORY
                 how = f", {LESS}," if for_memory else f" ({reason})" if reason else ""
@@ -93,50 +96,24 @@ async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -
                 noticed = time.monotonic()
                 if await _up_again(actor, hung_s):
                     _report(on_event, f"{name} is up again after {time.monotonic() - noticed:.0f} s")
-                answering = None
+                answering, words = None, asyncio.create_task(_last_words(actor))
             process = answering
             await asyncio.sleep(PULSE_S)
     finally:
-        words.close()
+        words.cancel()
 
 
-class LastWords:
-    """Listens to why an actor's processes end: by their own words, or by Ray's where memory ran out."""
+async def _last_words(actor: Actor) -> str:
+    """Waits until the actor's process ends, and returns why: by its own words, or by Ray's where memory ran out."""
+    try:
+        words: str = await actor.call("last_words")
+        return words
+    except RayError as error:
+        return OUT_OF_MEMORY if loss(error) == OUT_OF_MEMORY else ""
 
-    def __init__(self, actor: Actor) -> None:
-        self._actor = actor
-        self._answer: asyncio.Task[str] | None = None
 
-    def close(self) -> None:
-        """Listens no more."""
-        if self._answer is not None:
-            self._answer.cancel()
-
-    @property
-    def heard(self) -> str:
-        """Why the present process ends, as far as is known."""
-        return self._answer.result() if self._answer is not None and self._answer.done() else ""
-
-    def listen(self) -> None:
-        """Asks, unless an answer is on its way."""
-        if self._answer is None or (self._answer.done() and not self.heard):
-            self._answer = asyncio.create_task(self._asked())
-
-    async def last(self) -> str:
-        """Why the process that has ended did so; the next `listen` asks the one after it."""
-        answer, self._answer = self._answer, None
-        if answer is None:
-            return ""
-        await asyncio.wait([answer], timeout=AGAIN_S)
-        answer.cancel()  # does nothing to one that is there
-        return answer.result() if answer.done() else ""
-
-    async def _asked(self) -> str:
-        try:
-            words: str = await self._actor.call("last_words")
-            return words
-        except RayError as error:
-            return OUT_OF_MEMORY if loss(error) == OUT_OF_MEMORY else ""
+def _said(words: asyncio.Task[str]) -> str:
+    return words.result() if words.done() else ""
 
 
 async def watch_head(address: str, on_event: OnEvent) -> None:

@@ -26,7 +26,7 @@ from actors.backends import openai_model
 from actors.backends.model_settings import DeclaredAbilities, ModelSettings
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.openai_reply import EndpointFault, Why, read_reply
-from actors.backends.rate_limit import RateLimit, Window
+from actors.backends.rate_limit import RateLimit
 from actors.errors import ModelError, ModelGone
 from actors.messages import Completion, Kind, Request, Source
 from tests.support.endpoint import Asked, Server, Told, completion
@@ -689,7 +689,7 @@ async def test_the_key_is_in_no_text_that_leaves(
 
 
 def test_no_sixty_seconds_hold_more_requests_than_the_limit() -> None:
-    window = Window(requests=3, tokens=None)
+    window = RateLimit(3, None)
     for now in (0, 1, 2):
         assert window.wait_s(now, 1) == 0
         window.add(now, 1)
@@ -700,7 +700,7 @@ def test_no_sixty_seconds_hold_more_requests_than_the_limit() -> None:
 
 
 def test_no_sixty_seconds_hold_more_tokens_than_the_limit_and_what_was_not_used_is_given_back() -> None:
-    window = Window(requests=None, tokens=100)
+    window = RateLimit(None, 100)
     first = window.add(0, 60)
     window.add(10, 30)
     assert window.wait_s(20, 10) == 0
@@ -711,7 +711,7 @@ def test_no_sixty_seconds_hold_more_tokens_than_the_limit_and_what_was_not_used_
 
 
 def test_a_request_larger_than_the_limit_goes_alone() -> None:
-    window = Window(requests=None, tokens=100)
+    window = RateLimit(None, 100)
     assert window.wait_s(0, 500) == 0
     window.add(0, 500)
     assert window.wait_s(1, 1) == 59
