@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import logging
+import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors import http_client
 from actors.errors import UserError, WebError
 from actors.messages import Kind
 from experiments.config.loading import load
@@ -126,6 +130,29 @@ async def test_a_fault_that_stays_is_one_line(fault: Told) -> None:
             await google.serper().results("bridge")
     assert "\n" not in str(caught.value)
     assert len(google.asked) == 5
+
+
+HOSTILE = {
+    "a compressed body": Told(gzip.compress(b"0" * 1_000_000), headers={"content-encoding": "gzip"}),
+    "a body without end": Told("0" * 300_000),
+    "the key in a reason phrase": Told("", 503, reason=f"bad key {KEY}"),
+    "the key in no reason phrase": Told("", 503, reason=f"\0bad key {KEY}"),
+}
+
+
+@pytest.mark.parametrize("told", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_a_hostile_service_fills_no_memory_and_repeats_no_key(
+    told: Told, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(http_client, "BODY_BYTES", 100_000)
+    google = Google(*[told] * 9)
+    async with google.server.running():
+        with pytest.raises(WebError, match="failed 5 times") as caught:
+            await google.serper().results("bridge")
+    left = "".join([*traceback.format_exception(caught.value), caplog.text])
+    assert KEY not in left
+    assert len(str(caught.value)) < 1000
 
 
 async def test_nobody_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
