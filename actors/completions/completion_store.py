@@ -204,5 +204,5 @@ def _remedy(error: Exception) -> str:
     if _code(error) == sqlite3.SQLITE_FULL:
         return "make room there, or lower completions.disk_gb"
     if isinstance(error, OSError) or _code(error) in UNUSABLE:
-        return "make the folder writable and check its disk, or choose another with cache=<folder>"
+        return "make the folder writable, or choose another with cache=<folder>, and check the disk"
     return "delete or move the file, and the next run makes a new one"
