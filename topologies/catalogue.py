@@ -31,26 +31,10 @@ from topologies.systems import (
 from topologies.topology import Topology
 
 # In the order of `help=methods`.
-METHODS = (
-    *baselines.METHODS,
-    *resilience.METHODS,
-    majority.METHOD,
-    *suspicion.METHODS,
-    *variants.METHODS,
-    *zero_shot.METHODS,
-    ddcot.METHOD,
-    mad.METHOD,
-    *visual_retrieval.METHODS,
-    llava_mr2ag.METHOD,
-    core_mmrag.METHOD,
-    *bdog.METHODS,
-    *mmapg.METHODS,
-    *mh_mmkg.METHODS,
-    omnisearch.METHOD,
-    vidorag.METHOD,
-    *hm_rag.METHODS,
-    e_agent.METHOD,
-)
+_TEAMS = (baselines, resilience, majority, suspicion, variants)
+_BASELINES = (zero_shot, ddcot, mad, visual_retrieval, llava_mr2ag, core_mmrag)
+_SYSTEMS = (bdog, mmapg, mh_mmkg, omnisearch, vidorag, hm_rag, e_agent)
+METHODS: tuple[Method, ...] = tuple(method for module in (*_TEAMS, *_BASELINES, *_SYSTEMS) for method in module.METHODS)
 OURS = {method.name: method for method in METHODS}
 _COLD = {"agents.temperature": 0}
 # By method, the methods that `experiment=<method>` evaluates before it, and the settings of its paper.

@@ -116,16 +116,11 @@ def speaking_order(spatial: Bools) -> Ints:
 
     Raises ValueError when there is a cycle.
     """
-    order = np.zeros(0, dtype=np.int64)
-    waiting = np.ones(len(spatial), dtype=bool)
-    while waiting.any():
-        # Ready: hears no agent that is still waiting.
-        ready = waiting & ~spatial[waiting].any(axis=0)
-        if not ready.any():
-            raise ValueError("the spatial edges close a cycle: no agent could speak first")
-        order = np.concatenate([order, np.flatnonzero(ready)])
-        waiting &= ~ready
-    return order
+    layers = nx.topological_generations(nx.from_numpy_array(spatial, create_using=nx.DiGraph))
+    try:
+        return np.array([agent for layer in layers for agent in sorted(layer)], dtype=np.int64)
+    except nx.NetworkXUnfeasible as error:
+        raise ValueError("the spatial edges close a cycle: no agent could speak first") from error
 
 
 def as_wirings(

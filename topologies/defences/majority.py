@@ -65,8 +65,10 @@ def vote(question: Question, messages: Sequence[Message]) -> str | None:
     return winners[0].answer
 
 
-METHOD = Method(
-    "majority",
-    "all answer once by themselves and the most frequent answer wins",
-    lambda context: Majority(context.method, context.agents),
+METHODS = (
+    Method(
+        "majority",
+        "all answer once by themselves and the most frequent answer wins",
+        lambda context: Majority(context.method, context.agents),
+    ),
 )

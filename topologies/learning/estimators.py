@@ -1,6 +1,6 @@
 """Estimators of the policy gradient: how scores of sampled wirings become the edges' logits (Eq. 8).
 
-To add one, write a class with the methods of `Reinforce`, name it in `ESTIMATORS` and in `Estimator` (variants.py).
+To add one, write a class with the members of `Reinforce`, name it in `ESTIMATORS` and in `Estimator` (variants.py).
 """
 
 from __future__ import annotations

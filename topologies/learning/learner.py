@@ -61,7 +61,7 @@ class Learner:
         self._stages = stages_of(spec, ties)
         self._edges = EdgeState(self._stages[1].start, ties, spec.rounds if spec.variant.per_round else None)
         self._estimator = ESTIMATORS[spec.variant.estimator](spec, self._edges)
-        self._rule = RULES[spec.variant.rule](spec.pruning, self._edges)
+        self._rule = RULES[spec.variant.rule](spec.pruning, self._edges, self._generator)
 
     @property
     def finished(self) -> bool:
@@ -117,7 +117,7 @@ class Learner:
             raise ValueError(f"groups has shape {question.shape}, expected {(k,)}")
         group = torch.tensor(np.unique(question, return_inverse=True)[1])
         change, terms = self._estimator.learn(self._stage, wirings, scores, utility, group)
-        self._rule.after_step(self._stage, self.step, self._generator)
+        self._rule.after_step(self._stage, self.step)
         if self.pruning.steps_to_interim(self.step) == 1:
             for kind, harmful in self._estimator.harmful(self._stage).items():
                 self._edges.keep(kind, ~harmful, self.step + 1)
@@ -159,7 +159,7 @@ class Learner:
     def next_stage(self) -> None:
         """Goes on to stage 2, or finishes after the last stage. A staged one's edges start fully connected."""
         if self.may_stop():
-            self._rule.cut_rest(self._stage, self._generator)
+            self._rule.cut_rest(self._stage)
         self._cut()
         if self.stage == self.stages:
             self._over = True
@@ -321,12 +321,12 @@ class Learner:
 
     def _left(self) -> dict[str, Tensor]:
         """Edges that would be left if learning ended here, bool [rounds or 1, sender, receiver] by kind."""
-        left = self._rule.left(self._stage, True, self._generator) if self._knows() else self._edges.mask
+        left = self._rule.left(self._stage, True) if self._knows() else self._edges.mask
         return {kind: self._edges.left(kind, mask) for kind, mask in left.items()}
 
     def _cut(self) -> None:
         if self._knows():
-            self._rule.cut(self._stage, self._generator)
+            self._rule.cut(self._stage)
 
     def _knows(self) -> bool:
         """True with evidence of any effect: without it the estimates are noise, and nothing is cut by them."""

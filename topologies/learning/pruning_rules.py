@@ -34,8 +34,8 @@ class PruningRule:
     by_sign = False
     prefix = ""
 
-    def __init__(self, pruning: PruningSettings, edges: EdgeState) -> None:
-        self.pruning, self.edges = pruning, edges
+    def __init__(self, pruning: PruningSettings, edges: EdgeState, random: Random) -> None:
+        self.pruning, self.edges, self.random = pruning, edges, random
         self.state: dict[str, Tensor] = {}
         self.rate = pruning.first_rate(intra=True)
 
@@ -43,21 +43,21 @@ class PruningRule:
         """Starts a later stage than the first."""
         self.rate = self.pruning.first_rate(intra=False)
 
-    def after_step(self, stage: Stage, step: int, random: Random) -> None:
+    def after_step(self, stage: Stage, step: int) -> None:
         """Cuts after a step of a stage; `step` counts from 0."""
 
-    def cut(self, stage: Stage, random: Random, tick: int = 1) -> None:
+    def cut(self, stage: Stage, tick: int = 1) -> None:
         """Cuts at the end of a stage. Doing it again changes nothing."""
-        for kind, kept in self.left(stage, stage.final, random).items():
+        for kind, kept in self.left(stage, stage.final).items():
             self.edges.keep(kind, kept, tick)
 
-    def left(self, stage: Stage, final: bool, random: Random) -> dict[str, Tensor]:
+    def left(self, stage: Stage, final: bool) -> dict[str, Tensor]:
         """Edges left if the stage ended now, by kind; `final`: if no later stage learned them again either."""
         kept = {kind: mask.clone() for kind, mask in self.edges.mask.items()}
         for block in stage.blocks:
             p, present = block.of(self.edges.probability(block.kind)), block.of(self.edges.mask[block.kind])
             rooms = [room_for(self.share(stage, block), of_round) for of_round in self.start(stage, block)]
-            rounds = [self.left_of(block, *each, final, random) for each in zip(p, present, rooms, strict=True)]
+            rounds = [self.left_of(block, *each, final) for each in zip(p, present, rooms, strict=True)]
             kept[block.kind][(..., *block.cells)] = torch.stack(rounds)
         return kept
 
@@ -69,14 +69,14 @@ class PruningRule:
         """Share of a matrix's edges that the cut at the end leaves at most."""
         return 1.0
 
-    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool) -> Tensor:
         """Present edges of one matrix that a cut leaves, `room` at most in the end.
 
         p: float, present and result: bool, [sender, receiver].
         """
         return present
 
-    def cut_rest(self, stage: Stage, random: Random) -> None:
+    def cut_rest(self, stage: Stage) -> None:
         """Makes the cuts of a stage's remaining steps, where it ends early."""
 
     def end_cut(self, stage: Stage, block: Block) -> EndCut:
@@ -91,31 +91,31 @@ class PruningRule:
 class Progressive(PruningRule):
     """M3Prune's: a share p_t of every matrix at each cut (Eqs. 13, 14)."""
 
-    def __init__(self, pruning: PruningSettings, edges: EdgeState) -> None:
-        super().__init__(pruning, edges)
+    def __init__(self, pruning: PruningSettings, edges: EdgeState, random: Random) -> None:
+        super().__init__(pruning, edges, random)
         self.schedules = {intra: pruning.schedule(pruning.first_rate(intra)) for intra in (True, False)}
 
-    def after_step(self, stage: Stage, step: int, random: Random) -> None:
+    def after_step(self, stage: Stage, step: int) -> None:
         schedule = self.schedules[stage.number == 1]
         # Learning may go on after the last step of a stage; no more cuts are due then.
         self.rate, share = schedule[min(step, len(schedule) - 1)]
-        self._leave(share, stage, step + 1, random)
+        self._leave(share, stage, step + 1)
 
-    def cut_rest(self, stage: Stage, random: Random) -> None:
+    def cut_rest(self, stage: Stage) -> None:
         schedule = self.schedules[stage.number == 1]
-        self._leave(schedule[-1].share, stage, len(schedule), random)
+        self._leave(schedule[-1].share, stage, len(schedule))
 
     def share(self, stage: Stage, block: Block) -> float:
         return self.schedules[stage.number == 1][-1].share
 
-    def _leave(self, share: float, stage: Stage, tick: int, random: Random) -> None:
+    def _leave(self, share: float, stage: Stage, tick: int) -> None:
         """Cuts all but a share of the edges that each matrix had at the start."""
         # Shares of the edges at the start: rounded shares of the remaining ones would stall above the last one.
         rooms = [room_for(share, block.of(stage.start[block.kind])) for block in stage.blocks]
         presents = [block.of(self.edges.mask[block.kind]) for block in stage.blocks]
         if all(int(present.sum()) <= room for room, present in zip(rooms, presents, strict=True)):
             return
-        generator = random("pruning")
+        generator = self.random("pruning")
         for block, room, present in zip(stage.blocks, rooms, presents, strict=True):
             kept = self.edges.mask[block.kind].clone()
             kept[(..., *block.cells)] = largest(block.of(self.edges.probability(block.kind)), present, room, generator)
@@ -128,13 +128,13 @@ class BySign(Progressive):
 
     by_sign = True
 
-    def _leave(self, share: float, stage: Stage, tick: int, random: Random) -> None:
+    def _leave(self, share: float, stage: Stage, tick: int) -> None:
         """Does nothing: `cut` follows."""
 
     def share(self, stage: Stage, block: Block) -> float:
         return 1.0 if block.kind == "decision" else self.schedules[block.intra][-1].share
 
-    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool) -> Tensor:
         return worth_keeping(p, present, room if final else p.numel(), at_least_one=block.kind == "decision")
 
 
@@ -145,8 +145,8 @@ class Once(PruningRule):
         # As much as all cuts of a schedule leave, so that a comparison of rules is one of equally sparse graphs.
         return self.pruning.schedule(self.pruning.rate)[-1].share
 
-    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
-        return largest(p, present, room, random("cut")) if final else present
+    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool) -> Tensor:
+        return largest(p, present, room, self.random("cut")) if final else present
 
 
 class Likely(PruningRule):
@@ -154,9 +154,9 @@ class Likely(PruningRule):
 
     by_sign = True
 
-    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool, random: Random) -> Tensor:
+    def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool) -> Tensor:
         likely = present & (p > 0.5) if final else present
-        return largest(p, present, 1, random("cut")) if block.kind == "decision" and not likely.any() else likely
+        return largest(p, present, 1, self.random("cut")) if block.kind == "decision" and not likely.any() else likely
 
 
 class AgentRule(Once):
@@ -168,8 +168,8 @@ class AgentRule(Once):
     state: `dropped`: bool [rounds, agents].
     """
 
-    def __init__(self, pruning: PruningSettings, edges: EdgeState) -> None:
-        super().__init__(pruning, edges)
+    def __init__(self, pruning: PruningSettings, edges: EdgeState, random: Random) -> None:
+        super().__init__(pruning, edges, random)
         self.state["dropped"] = torch.zeros(edges.logits["spatial"].shape[:2], dtype=torch.bool)
 
     def begin(self) -> None:
@@ -178,16 +178,16 @@ class AgentRule(Once):
             theta.zero_()
         self.edges.forget_gradients()
 
-    def cut(self, stage: Stage, random: Random, tick: int = 1) -> None:
+    def cut(self, stage: Stage, tick: int = 1) -> None:
         if stage.number == 1:
             self.state["dropped"] = self._weakest(stage)
-        super().cut(stage, random, tick=stage.number)
+        super().cut(stage, tick=stage.number)
 
-    def left(self, stage: Stage, final: bool, random: Random) -> dict[str, Tensor]:
+    def left(self, stage: Stage, final: bool) -> dict[str, Tensor]:
         if stage.number == 1:
             dropped = self._weakest(stage)
             return {kind: without(dropped, mask, kind) for kind, mask in self.edges.mask.items()}
-        return super().left(stage, final, random)
+        return super().left(stage, final)
 
     def start(self, stage: Stage, block: Block) -> Tensor:
         start = stage.start[block.kind].expand(self.edges.mask[block.kind].shape)

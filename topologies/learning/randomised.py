@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import sqrt
 
 import torch
@@ -52,17 +52,17 @@ class Effects:
     prefix = "seen."
 
     def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
-        self.spec, self.settings, self.rounds, self.edges = spec, spec.settings, spec.rounds, edges
+        self.spec, self.settings, self.edges = spec, spec.settings, edges
         self.visual = torch.tensor([str(modality) == "visual" for modality in spec.modalities])
-        shapes = {"scores": torch.Size([self.rounds, len(self.visual)]), "link": torch.Size([3])}
-        shapes |= {"utility": torch.Size([1]), "samples": torch.Size([1])}
+        shapes: dict[str, Sequence[int]] = {"scores": (spec.rounds, len(self.visual))}
+        shapes |= {"link": (3,), "utility": (1,), "samples": (1,)}
         for kind, theta in edges.logits.items():
             of_edges = ("squares", *CREDITS, *(f"bound.{credit}" for credit in CREDITS))
             shapes |= {f"{name}.{kind}": theta.shape for name in of_edges}
-            shapes |= {f"spread.{credit}.{kind}": torch.Size([2]) for credit in CREDITS}
+            shapes |= {f"spread.{credit}.{kind}": (2,) for credit in CREDITS}
             shapes |= {f"harm.{kind}": theta.shape[1:]}
         if self.settings.early_stop is not None:
-            shapes["steps"] = torch.Size([1])  # how many there were, in all stages
+            shapes["steps"] = (1,)  # how many there were, in all stages
         self.state = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:

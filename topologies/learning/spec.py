@@ -95,12 +95,11 @@ class StepReport:
 
 def shared_training(learners: Mapping[str, LearnerSpec]) -> dict[str, str]:
     """Finds for each learner, by name, the first other one from whose discussions it can learn."""
-    sources = {}
-    for name, learner in learners.items():
-        able = [other for other, source in learners.items() if can_learn_from(learner, source)]
-        if able:
-            sources[name] = able[0]
-    return sources
+    able = {
+        name: [other for other, source in learners.items() if can_learn_from(learner, source)]
+        for name, learner in learners.items()
+    }
+    return {name: others[0] for name, others in able.items() if others}
 
 
 def can_learn_from(learner: LearnerSpec, source: LearnerSpec) -> bool:

@@ -8,16 +8,15 @@
    round, the debate is over, and the moderator's last answer is its answer.
 
 Decided here: an agent that works alone draws the first graph, as no agent has a side yet; `epsilon` is 0 (nothing
-changed), and the most rounds are 3 (three of the four main results are Table 3's after three rounds, one is that after
-two); the distance is in bdog_graph.py. The Size constraint is stated in the prompts and enforced.
+changed), and the most rounds are 3 (Table 3); the distance is in bdog_graph.py. The Size constraint is stated in the
+prompts and enforced.
 
 Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, and ends no debate. If
 the last conclusion cannot be read, the one before it counts. Without the first graph the debate starts from none.
 
 Without the graph (`graph=False`) both sides state their thoughts and no answer, at first by themselves, later on the
 other's words of the round before; after all rounds the moderator's last answer counts, of which the sides hear none.
-The published code means this and cannot run it (it asks for prompts that it does not have). Without the debate
-(`debate=False`), for which there is no code, the question is answered from the first graph.
+Without the debate (`debate=False`) the question is answered from the first graph.
 """
 
 from __future__ import annotations

@@ -82,4 +82,4 @@ class CoreMmrag(System):
         return [tuple(of_page[name]) for name in of_page]
 
 
-METHOD = system("core_mmrag", "closed-book and evidence answers, reconciled", CoreMmrag)
+METHODS = (system("core_mmrag", "closed-book and evidence answers, reconciled", CoreMmrag),)

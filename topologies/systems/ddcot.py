@@ -103,9 +103,11 @@ def divide(lines: Sequence[str]) -> list[SubQuestion]:
     return list(parts.values())[:MOST]
 
 
-METHOD = system(
-    "ddcot",
-    "sub-questions answered from words or from the picture, then put together, without retrieval",
-    DDCoT,
-    (REASONER, RECOGNISER),
+METHODS = (
+    system(
+        "ddcot",
+        "sub-questions answered from words or from the picture, then put together, without retrieval",
+        DDCoT,
+        (REASONER, RECOGNISER),
+    ),
 )

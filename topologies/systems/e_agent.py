@@ -73,4 +73,4 @@ def planned(plan: Message) -> list[tuple[str, str]]:
     return list(calls)
 
 
-METHOD = system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, ROLES)
+METHODS = (system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, ROLES),)

@@ -10,22 +10,19 @@
 
 Decided here:
 - All answers must be the same (the paper's Figs. 4 and 5 ask the expert where two of three are). The paper compares
-  summaries instead (Eqs. 13, 14; `systems.consistency=summaries`), against a threshold that it does not give, so that
-  wording decides. The authors' code returns the most frequent of the three without asking a model (`majority`). A
-  missing answer is not compared, and fewer than two never agree.
+  summaries instead (Eqs. 13, 14; `systems.consistency=summaries`), against a threshold that it does not give. A missing
+  answer is not compared, and fewer than two never agree.
 - Several intents: each agent answers the sub-questions one after the other and then the question with these answers.
-  The paper does not say how they are joined; the authors' code fails on them.
 - An agent whose base does not have the answer answers unknown; of choices it picks one in any case.
 - Eq. 10's threshold tau is the number of triples retrieved, and its attention the similarity of words and vectors. The
   graph agent also reads descriptions of the first entities, as LightRAG adds: as many sources as there are texts at
   most, those nearest to the question.
-- Captions come with the data, and are found by their pictures' vectors; a picture without one is its
-  title. Triples are those of the run's graph (Eqs. 1-3 make both by models).
+- Captions come with the data, and are found by their pictures' vectors; a picture without one is its title. Triples
+  are those of the run's graph (Eqs. 1-3 make both by models).
 - A decomposition that cannot be read leaves the question whole; keywords that cannot be read are the question's own
   words; for a summary that cannot be read, or does not name the answer, the answer itself is compared.
 - The light and the expert model are two roles of one pool; the paper has Qwen2.5-7B and GPT-4o, at temperature 0.
-- Without the decision agent the most frequent answer wins, of equally frequent ones the more confident one: the
-  paper's line for it repeats the line of the web agent alone.
+- Without the decision agent the most frequent answer wins, of equally frequent ones the more confident one.
 """
 
 from __future__ import annotations

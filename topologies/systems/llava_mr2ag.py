@@ -100,4 +100,4 @@ def certainty(message: Message) -> float:
     return float(stated[0]) if stated else 0.5
 
 
-METHOD = system("llava_mr2ag", "each passage judged and answered from by itself; scores pick", LlavaMr2ag)
+METHODS = (system("llava_mr2ag", "each passage judged and answered from by itself; scores pick", LlavaMr2ag),)

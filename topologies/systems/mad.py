@@ -93,4 +93,4 @@ class Debate(System):
         return await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True)
 
 
-METHOD = system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES)
+METHODS = (system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES),)

@@ -16,11 +16,10 @@ are a label: that setting is an upper bound. A model that reads no pictures gets
 
 Decided here:
 - Where the data set does not name topics (MH-Benchmark's monsters), the topic agent first names entities; it picks from
-  the graph's entities of these names or else from the nearest. A topic may be enough alone, as in the authors' code.
-- Found are the paths judged enough, as in the authors' code (Eq. 11 has all leaves of the search); where there is none,
-  the question is answered without knowledge, and precision and recall are 0.
-- The topic agent reads the perceiver's description; in the paper it reads the question alone, in the authors' code it
-  sees the question's pictures, even in the setting without sight.
+  the graph's entities of these names or else from the nearest. A topic may be enough alone.
+- Found are the paths judged enough (Eq. 11 has all leaves of the search); where there is none, the question is answered
+  without knowledge, and precision and recall are 0.
+- The topic agent reads the perceiver's description; in the paper it reads the question alone.
 - In a graph that was extracted from a corpus, edges are followed both ways.
 - When the topic agent fails there is no search; an expansion that fails adds nothing, a validation that fails goes on,
   and a description that fails is missing. The search's own limits are in mh_mmkg_paths.py.

@@ -107,9 +107,6 @@ def step(plan: Message) -> tuple[str, str, str]:
     return where, " ".join(sub_question), " ".join(query or sub_question)
 
 
-METHOD = system(
-    "omnisearch",
-    "a planner asks one sub-question after another and chooses where to look",
-    OmniSearch,
-    ROLES,
+METHODS = (
+    system("omnisearch", "a planner asks one sub-question after another and chooses where to look", OmniSearch, ROLES),
 )

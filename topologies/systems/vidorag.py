@@ -186,4 +186,6 @@ def cutoff(scores: Sequence[float], least: int = 1, most: int | None = None) -> 
     return min(most, max(least, leading))
 
 
-METHOD = system("vidorag", "retrieval cut off by a Gaussian mixture; seeker, inspector and synthesiser", ViDoRAG, ROLES)
+METHODS = (
+    system("vidorag", "retrieval cut off by a Gaussian mixture; seeker, inspector and synthesiser", ViDoRAG, ROLES),
+)

@@ -1,9 +1,8 @@
 """Zero-shot baselines of one agent, from the question and its own hint and picture: SP, CoT, CCoT, Self-Correction.
 
 SP and CoT (M3Prune, section 8): SP gives the answer alone; CoT first writes down the steps that lead to it, at any
-length. The authors published no code for these rows. BDoG and CCoT ask for their baselines in the same way, but CoT
-takes them two calls (the steps, then the answer with these read) and here one, as M3Prune describes it. Questions of
-MultimodalQA have neither hint nor picture: there both use the model's knowledge alone.
+length, in the same turn. Questions of MultimodalQA have neither hint nor picture: there both use the model's knowledge
+alone.
 
 CCoT: compositional chain of thought (Mitra et al. 2024; BDoG, section 2.3). A scene graph takes the place of the
 rationale: objects, attributes and relations that bear on the question, drawn from the pictures with question and hint
@@ -11,9 +10,9 @@ in view. Then the question is answered with the pictures and the graph. A questi
 directly.
 
 Self-Correction: an agent answers, criticises its own answer and revises it (BDoG, section 3 and Fig. 2c). BDoG gives a
-feedback function from one rationale to the next, iterated, all from one model, and no code for it. Decided here:
-feedback is a verdict and the faults; at most two revisions; it ends when no fault is found, when a revision repeats the
-answer, or when a turn fails (the last answer then counts).
+feedback function from one rationale to the next, iterated, all from one model. Decided here: feedback is
+a verdict and the faults; at most two revisions; it ends when no fault is found, when a revision repeats the answer, or
+when a turn fails (the last answer then counts).
 """
 
 from __future__ import annotations
