@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Protocol, Self
 
 from actors.agents.role_agent import RoleAgent
-from actors.errors import AgentLost
+from actors.errors import AgentLost, UserError
 from actors.messages import Message, Role, Turn, Usage
 from actors.models import Model
 from actors.runtime.client import Client
@@ -79,7 +79,10 @@ class Team:
 
         Raises:
             MemoryLost, AgentLost: the discussion has to be replayed; with the same seeds it ends the same.
+            UserError: there is no such agent.
         """
+        if turn.agent not in self._role_of:
+            raise UserError(f"a method asks {turn.agent!r}; the run's agents are {', '.join(self._role_of)}")
         own = replace(turn, discussion=self._own(turn.discussion)) if self._name else turn
         message, usage = await self._agents[self._role_of[turn.agent]](own)
         # Only of answers: a turn that is lost with its process reports no usage.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,6 +28,12 @@ def main(words: list[str]) -> int:
         return 2
     except NotConforming as error:
         print(visible(f"does not conform: {error}"), file=sys.stderr)
+        return 1
+    except Exception as error:  # another author's part may raise anything
+        *_, place = traceback.extract_tb(error.__traceback__)
+        where = f"at line {place.lineno} of {place.filename}: {place.line}"
+        text = " ".join(str(error).split())
+        print(visible(f"does not conform: {type(error).__name__}: {text} ({where})"), file=sys.stderr)
         return 1
     print("\n".join(f"conforms: {name}" for name in checked))
     return 0

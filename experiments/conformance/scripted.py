@@ -8,6 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from inspect import isawaitable
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Self
@@ -32,6 +33,7 @@ from actors.messages import (
 from actors.models import Model
 from actors.reader.reader import Reader, ReaderSettings
 from actors.settings import AgentSettings
+from experiments.conformance.parts import require
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -187,7 +189,9 @@ class ObservedDiscussion:
 async def run_discussion(
     method: Topology, question: Question, team: ScriptedTeam, library: ObservedLibrary, seed: int = 7
 ) -> ObservedDiscussion:
-    return ObservedDiscussion(question, await method.answer(question, team.ask, seed), team, library)
+    answer: Any = method.answer(question, team.ask, seed)
+    require(isawaitable(answer), f"{method.method}: `answer` returns no awaitable; write `async def answer`")
+    return ObservedDiscussion(question, await answer, team, library)
 
 
 @dataclass

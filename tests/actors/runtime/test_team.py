@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from actors.errors import UserError
 from actors.messages import Message, Question, Turn, Usage
 from actors.runtime.team import Team, TurnResult
 
@@ -41,6 +44,11 @@ async def test_a_team_adds_up_what_each_agent_has_used_and_phases_side_by_side_w
         assert (await phase.ask(turn("ann", seed))).agent == "ann"
     assert [phase.usage["ann"].prompt_tokens for phase in (team, one, other)] == [1, 11, 7]
     assert team.usage == {"ann": Usage(calls=1, prompt_tokens=1), "bob": Usage()}
+
+
+async def test_an_agent_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(UserError, match=r"'eve'.* ann, bob"):
+        await Team({"ann": Agent(), "bob": Agent()}).ask(turn("eve", 1))
 
 
 async def test_instances_of_a_role_share_its_agent_and_have_a_usage_each() -> None:

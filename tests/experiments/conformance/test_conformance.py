@@ -170,8 +170,30 @@ def test_an_encoder_whose_vectors_are_not_of_unit_length_is_caught() -> None:
         check_encoder(Long(), "long")
 
 
+class Waits:
+    """A method that is not asynchronous."""
+
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+
+    def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Any:
+        return None
+
+
+class Raises(Waits):
+    async def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Any:
+        raise KeyError("nobody")
+
+
 def test_the_command_line_says_what_conforms_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["attack=input", "model=reader"]) == 0
     assert capsys.readouterr().out == "conforms: input\nconforms: reader\n"
     assert main([f"attack={__name__}:Reseeds"]) == 1
     assert main(["seed=1"]) == 2
+    for part in ("Waits", "Raises"):
+        capsys.readouterr()
+        assert main([f"methods=[{__name__}:{part}]"]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith("does not conform: ")
+        assert ("async def answer" if part == "Waits" else "KeyError") in error
+        assert error.count("\n") == 1
