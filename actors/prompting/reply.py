@@ -1,6 +1,6 @@
 """Reads a reply in the form that was asked for, or in what models make of it. Nothing uncertain is read.
 
-reply -> spoken (reply_text) -> fields as text or JSON (json_reply, line_reply, unlabelled_reply)
+reply -> spoken (reply_text) -> fields as text or JSON (reply_fields)
       -> values (field_values) -> Reading -> ParsedReply
 """
 
@@ -13,14 +13,19 @@ from functools import lru_cache, partial
 
 from actors.messages import Field, FieldKind, Question, Turn, Value
 from actors.prompting.answer_value import answer_text, stated_answer
-from actors.prompting.field_values import lines_behind, read_values
+from actors.prompting.field_values import lines_behind, paired, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of
-from actors.prompting.json_reply import fields_in_json
-from actors.prompting.line_reply import fields_in_lines, labels, on_lines_of_their_own, untagged
-from actors.prompting.list_values import paired
+from actors.prompting.reply_fields import (
+    called_the_answer,
+    fields_in_json,
+    fields_in_lines,
+    labels,
+    on_lines_of_their_own,
+    unlabelled_fields,
+    untagged,
+)
 from actors.prompting.reply_text import chatter, may_follow, spoken, whole_sentences
 from actors.prompting.safe_text import clean, one_line
-from actors.prompting.unlabelled_reply import called_the_answer, unlabelled_fields
 
 # Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, citations, channels.
 _MARKED = re.compile(r"[<◁{\\【]|\[\^|\^\[|\][(\[]|\[[A-Z]{2}|\[\s{0,80}\[|assistant")

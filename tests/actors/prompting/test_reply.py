@@ -10,9 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors.messages import Field, FieldKind, Value
-from actors.prompting.answer_value import stated_answer
+from actors.prompting.answer_value import is_unknown, stated_answer
 from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
-from actors.prompting.not_known import is_unknown
 from actors.prompting.prompt import overview
 from actors.prompting.reply import ParsedReply, parse_reply, read
 from actors.prompting.reply_text import stated_confidence, undecorated

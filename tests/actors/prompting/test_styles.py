@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import Form, key
-from actors.prompting.line_reply import plural
 from actors.prompting.reply import read
+from actors.prompting.reply_fields import plural
 from tests.actors.prompting.forms import FORMS
 
 # One to three words that no reader takes for a label, a bullet, a remark or `none`.

@@ -12,8 +12,8 @@ from types import ModuleType
 import pytest
 
 from actors.messages import Field, Task, Value
+from actors.prompting.field_values import read_items
 from actors.prompting.form import AS_JSON, Form, as_json, key
-from actors.prompting.list_values import read_items
 from experiments.config.loading import load
 from experiments.conformance.methods import MethodInWorld
 from experiments.conformance.scripted import SampleWorld, improvised, sample_world, stubborn
