@@ -38,6 +38,7 @@ from actors.messages import (
     derive_seed,
 )
 from experiments.records import jsonl
+from experiments.records.records import Record
 from retrieval.graph_tables import Extraction
 from topologies.topology import Ask, discussion_id
 
@@ -174,7 +175,7 @@ def parts_of(text: str, most_words: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class Extracted(Record):
     """The values extracted from a source or a part of one.
 
     error: of the first reply that could not be read, which adds no values.
@@ -193,15 +194,6 @@ class Extracted:
         for later in of_turns[1:]:
             values += tuple(value for value in dict.fromkeys(later) if value not in values)
         return Extracted(trace.question, values, next((turn.error for turn in trace.turns if turn.error), ""))
-
-    def encode(self) -> str:
-        """One line of plain ASCII, without its newline."""
-        return json.dumps({"key": self.key, "values": self.values, "error": self.error}, separators=(",", ":"))
-
-    @staticmethod
-    def decode(line: str) -> Extracted:
-        record = json.loads(line)
-        return Extracted(record["key"], tuple(map(str, record["values"])), record["error"])
 
 
 def extracted_file(folder: Path, step: Step, identity: str) -> Path:

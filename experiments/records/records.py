@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Annotated, Any, ClassVar, TypeVar
+from functools import cache
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -17,7 +18,7 @@ from experiments.metrics.answer_metrics import path_metrics
 
 T = TypeVar("T")
 
-# A record's class has it as `__pydantic_config__`: numbers only as numbers, no NaN, no other fields.
+# Numbers only as numbers, no NaN, no other fields.
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -37,6 +38,32 @@ def read_record(kind: TypeAdapter[T], line: str) -> T:
         first: Any = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise ValueError(f"{field + ': ' if field else ''}{first['msg']}") from None
+
+
+class Record:
+    """A record whose form is one line of JSON; a subclass is a frozen dataclass."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    def encode(self) -> str:
+        """One line of ASCII JSON without its newline."""
+        return json.dumps(asdict(self), separators=(",", ":"))  # type: ignore[call-overload]
+
+    @classmethod
+    def decode(cls, line: str) -> Self:
+        """Reads an encoded line; fields that it lacks take their defaults. Raises ValueError for any other line."""
+        record = read_record(_adapter(cls), line)
+        record.check()
+        return record
+
+    def check(self) -> None:
+        """Raises ValueError for values that the types of fields do not exclude."""
+
+
+@cache  # pydantic compiles a validator for each
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)
 
 
 def encode_trace(trace: Trace) -> str:
@@ -83,7 +110,7 @@ SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns"
 
 
 @dataclass(frozen=True, slots=True)
-class LearningStep:
+class LearningStep(Record):
     """The learner after `step` training steps of a stage; step 0 is the stage's start.
 
     Attributes:
@@ -94,8 +121,6 @@ class LearningStep:
             each round has weights), with None where there is no edge.
         source: the method with whose discussions it learned, if they were not its own.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     stage: Count
     step: Count
@@ -112,15 +137,12 @@ class LearningStep:
             del fields["source"]
         return json.dumps(fields, separators=(",", ":"))
 
-    @staticmethod
-    def decode(line: str) -> LearningStep:
-        step = read_record(_STEP, line)
-        n = len(step.agents)
-        if len(step.modalities) != n or any(
-            len(rows) != n or any(len(row) != n for row in rows) for rows in step.probabilities.values()
+    def check(self) -> None:
+        n = len(self.agents)
+        if len(self.modalities) != n or any(
+            len(rows) != n or any(len(row) != n for row in rows) for rows in self.probabilities.values()
         ):
             raise ValueError(f"expected modalities and matrices of {n} agents")
-        return step
 
 
 def matrix(probabilities: np.ndarray, mask: np.ndarray) -> Matrix:
@@ -132,7 +154,7 @@ def matrix(probabilities: np.ndarray, mask: np.ndarray) -> Matrix:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(Record):
     """One method's answer to one question, with its label, scores and cost.
 
     Attributes:
@@ -146,8 +168,6 @@ class Scored:
         group: the question of which this one is a variant.
         strict_em: the score's; None in old records.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     method: FileName
     question: str
@@ -212,15 +232,6 @@ class Scored:
         if not self.failed_calls:
             del fields["failed_calls"]
         return json.dumps(fields, separators=(",", ":"))
-
-    @staticmethod
-    def decode(line: str) -> Scored:
-        # Fields that older records lack take their defaults.
-        return read_record(_SCORED, line)
-
-
-# Built once: pydantic compiles a validator for each.
-_STEP, _SCORED = TypeAdapter(LearningStep), TypeAdapter(Scored)
 
 
 def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import fcntl
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
-
-from pydantic import ConfigDict, TypeAdapter
+from typing import Any, Self
 
 from actors.errors import UserError
 from experiments.records import jsonl
-from experiments.records.records import STRICT, Count, FileName, Share, read_record
+from experiments.records.records import Count, FileName, Record, Share
 
 RESULTS, TRIALS = "trials.jsonl", "trials"
 
 
 @dataclass(frozen=True, slots=True)
-class TrialResult:
+class TrialResult(Record):
     """One finished trial.
 
     Attributes:
@@ -30,8 +27,6 @@ class TrialResult:
         utility: mean training utility of a stopped trial.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
     name: FileName
     values: Mapping[str, Any]
     seed: int
@@ -39,18 +34,11 @@ class TrialResult:
     stopped: Count = 0
     utility: Share | None = None
 
-    def encode(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @staticmethod
-    def decode(line: str) -> TrialResult:
-        result = read_record(_RESULT, line)
-        if not result.stopped:
-            _check_metrics(result.metrics)
-        return result
+    def check(self) -> None:
+        if not self.stopped:
+            _check_metrics(self.metrics)
 
 
-_RESULT = TypeAdapter(TrialResult)
 _TEXTS = ("experiment", "model", "dataset", "metric")
 LEARNED_FROM = "learned_from"  # the method with whose discussions a graph was learned, if they were not its own
 

@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field
 
 from actors.errors import UserError
 from actors.messages import Usage
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
-from experiments.records.records import STRICT, read_record
+from experiments.records.records import Record
 
 USAGE = "usage.jsonl"
 EVERY_S = 20.0  # seconds between lines of a phase: a killed run forgets no more
@@ -46,10 +46,8 @@ UsageByAgent = Mapping[str, Usage]
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseUsage:
+class PhaseUsage(Record):
     """Wall-clock seconds of a phase and the usage of each agent that had any; as JSON, without zeros."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     phase: str
     seconds: Annotated[float, Field(ge=0)]
@@ -64,15 +62,9 @@ class PhaseUsage:
         record = {"phase": self.phase, "seconds": round(self.seconds, 3), "agents": agents}
         return json.dumps(record, separators=(",", ":"))
 
-    @staticmethod
-    def decode(line: str) -> PhaseUsage:
-        read = read_record(_LINE, line)
-        if any(abs(count) >= 2**63 for usage in read.agents.values() for count in astuple(usage)):
+    def check(self) -> None:
+        if any(abs(count) >= 2**63 for usage in self.agents.values() for count in astuple(usage)):
             raise ValueError("agents: expected counts of calls and tokens")
-        return read
-
-
-_LINE = TypeAdapter(PhaseUsage)
 
 
 class UsageLog:
