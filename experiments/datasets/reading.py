@@ -195,7 +195,10 @@ def _streamed(path: Path, noun: str, inside: str, *, names: bool) -> Iterator[tu
     with reading(path), path.open("rb") as file:
         limited = _Limited(path, file)
         try:
-            for name, value in _built(ijson.basic_parse(limited, use_float=True), inside, names):
+            events = ijson.parse(_shallow(ijson.basic_parse(limited, use_float=True)))
+            place = ".".join(filter(None, (inside, "" if names else "item")))
+            members = ijson.kvitems(events, place) if names else (("", each) for each in ijson.items(events, place))
+            for name, value in members:
                 yield name, value
                 number += 1
                 limited.begin()
@@ -215,34 +218,14 @@ def _streamed(path: Path, noun: str, inside: str, *, names: bool) -> Iterator[tu
         raise UserError(f"{path}: expected a JSON {form}{where} with one {noun} at least; download it again")
 
 
-def _built(events: Iterable[tuple[str, Any]], inside: str, names: bool) -> Iterator[tuple[str, Any]]:
-    """Builds the records of one container from the events of a JSON text. Raises ValueError for too deep nesting.
-
-    `ijson.kvitems` would do, but keeps a path for every level: deep nesting fills the memory.
-    """
-    opening, base = "start_map" if names else "start_array", 1 if inside else 0
-    depth, key, name, is_open = 0, "", "", False
-    record: ijson.ObjectBuilder | None = None
+def _shallow(events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yields the events of a JSON text. Raises ValueError for too deep nesting, which would fill the memory."""
+    depth = 0
     for event, value in events:
-        depth -= event in ("end_map", "end_array")
-        if is_open and depth == base:
-            is_open = False
-        elif is_open and event == "map_key" and depth == base + 1:
-            name = value
-        elif is_open:
-            record = record or ijson.ObjectBuilder()
-            record.event(event, value)
-        elif event == opening and depth == base and key == inside:
-            is_open = True
-        elif event == "map_key" and depth == 1:
-            key = value
-        if event in ("start_map", "start_array"):
-            depth += 1
-            if depth > NESTING:
-                raise ValueError(f"more than {NESTING} levels")
-        elif record is not None and depth == base + 1:
-            yield name, record.value
-            record = None
+        depth += (event in ("start_map", "start_array")) - (event in ("end_map", "end_array"))
+        if depth > NESTING:
+            raise ValueError(f"more than {NESTING} levels")
+        yield event, value
 
 
 def read_table(path: Path, schema: TypeAdapter[T], *, quoted: bool) -> Iterator[tuple[str, T]]:
