@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import learned_topologies, make_topology
 from experiments.running.evaluation import watched_topology
-from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, watched_items
+from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, training_items, watched_items
 from experiments.running.left_to_extract import check_extraction, left_to_extract
 from topologies.learning.making import make_learner
 from topologies.method import Method
@@ -143,13 +142,7 @@ class _DryRun:
             learner,
             *(self._learners[name] for name, source in self._plan.shared_from.items() if source == method),
         ]
-        needed = steps * per_step
-        items = list(islice(self._dataset.train(), (stage - 1) * needed, stage * needed))
-        if len(items) < needed:
-            raise UserError(
-                f"stage {stage} needs {needed} training questions of its own and {self._dataset.name} has only "
-                f"{len(items)} left for it: lower pruning.steps or training.questions_per_step"
-            )
+        items = training_items(config, self._dataset, stage)
         # A step has k discussions in each stage, so fewer steps are discussed as those grow.
         discussed = set(spread(range(steps), max(1, DISCUSSIONS // (self._plan.learners[method].stages * k))))
         counts = PhaseCounts()
@@ -158,7 +151,7 @@ class _DryRun:
             wirings, topologies = await self._learned[method].sample(k)
             if step in discussed:
                 # The first question of a step stands for all of it.
-                question = await self._evidence.question(items[step * per_step])
+                question = await self._evidence.question(items[step][0])
                 for sample, topology in enumerate(topologies):
                     await self._team.run_discussion(topology, question, config.seed, sample, counts, self._cache)
             # A fair coin prefers no edge, as scores of zero, but moves logits as a run does: after zeros alone the
@@ -169,7 +162,7 @@ class _DryRun:
                 each.learn(wirings, turns, utilities)
         for each in learners:
             each.next_stage()
-        return counts.scaled(f"learning {method}, stage {stage}", needed * k)
+        return counts.scaled(f"learning {method}, stage {stage}", steps * per_step * k)
 
     async def _evaluation(self, method: Method, questions: Sequence[Question], total: int) -> PhaseCounts:
         plan, config = self._plan, self._config

@@ -150,14 +150,26 @@ def watched_items(dataset: Dataset, number: int) -> list[Item]:
 
 def check_questions(plan: Plan, dataset: Dataset) -> None:
     """Raises UserError where a data set has too few training questions for all stages of learning, or to be watched."""
-    config = plan.config
     watched_items(dataset, plan.watched_questions)
-    needed = plan.stages * config.pruning.steps * config.training.questions_per_step
-    if (there := sum(1 for _ in islice(dataset.train(), needed))) < needed:
+    for stage in range(1, plan.stages + 1):
+        training_items(plan.config, dataset, stage)
+
+
+def training_items(config: Config, dataset: Dataset, stage: int) -> list[list[Item]]:
+    """The questions of each step of a stage of learning; no two steps share one, nor do the stages.
+
+    Raises:
+        UserError: there are too few.
+    """
+    per_step = config.training.questions_per_step
+    needed = config.pruning.steps * per_step
+    items = list(islice(dataset.train(), (stage - 1) * needed, stage * needed))
+    if len(items) < needed:
         raise UserError(
-            f"learning takes {needed:,} training questions, each once in {plan.stages} stages, and {dataset.name} has "
-            f"only {there:,}: lower pruning.steps or training.questions_per_step"
+            f"stage {stage} needs {needed} training questions of its own and {dataset.name} has only "
+            f"{len(items)} left for it: lower pruning.steps or training.questions_per_step"
         )
+    return [items[start : start + per_step] for start in range(0, needed, per_step)]
 
 
 def check_room(folders: Sequence[Path], actors: int) -> None:

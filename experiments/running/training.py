@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from experiments.records.recorder import LearningRecorder
 from experiments.records.records import LearningStep, matrix
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import CountedTeam, Slots
-from experiments.running.inputs import RunContext
+from experiments.running.inputs import RunContext, training_items
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.spec import StepReport
 from topologies.topology import Team
@@ -195,7 +194,7 @@ class Training:
                 f"{names} learns from the discussions of {method} and holds none of its own (training.share=true)"
             )
         while not finished:
-            items = self._items(stage)
+            items = training_items(self.context.config, self.context.dataset, stage)
             bar = self.context.progress.phase(f"learning {method}, stage {stage}", total=steps, done=step)
             for learner in self._all:
                 await learner.begin(stage)
@@ -237,19 +236,6 @@ class Training:
             if graph.failed(phase):
                 what = f"learning {self.own.method}, stage {phase.removeprefix('train-')}"
                 self.context.breaker.check(what, graph.traces(phase), again)
-
-    def _items(self, stage: int) -> list[list[Item]]:
-        """The questions of every step of a stage; no two steps share one, nor do the stages."""
-        config, dataset = self.context.config, self.context.dataset
-        per_step = config.training.questions_per_step
-        needed = config.pruning.steps * per_step
-        items = list(islice(dataset.train(), (stage - 1) * needed, stage * needed))
-        if len(items) < needed:
-            raise UserError(
-                f"stage {stage} needs {needed} training questions of its own and {dataset.name} has only "
-                f"{len(items)} left for it: lower pruning.steps or training.questions_per_step"
-            )
-        return [items[start : start + per_step] for start in range(0, needed, per_step)]
 
     async def _learn(self, stage: int, first: int, items: Sequence[Sequence[Item]], bar: Bar) -> None:
         """Discusses the steps of a stage from `first` on and learns from them in order, until the stage may stop.

@@ -122,7 +122,7 @@ def test_too_few_training_questions_are_noticed_before_anything_starts(
 
     monkeypatch.setattr(runtime_start, "runtime_started", None)
     words = ["data=mmqa", f"data.root={release}", f"output={tmp_path}", "wandb.mode=disabled", "pruning.steps=3"]
-    assert "learning takes 6 training questions" in refused(capsys, "experiment=mmqa_prune", *words)
+    assert "stage 2 needs 3 training questions" in refused(capsys, "experiment=mmqa_prune", *words)
     calibrated = ["methods=[anomaly]", "defence.calibration=5", *words[:-1]]
     assert "has only 4 training questions" in refused(capsys, "experiment=mmqa_prune", *calibrated)
 
