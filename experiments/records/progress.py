@@ -7,22 +7,15 @@ from datetime import timedelta
 from typing import Self
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as RichProgress
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from actors.visible import visible
 
 PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough for a log
+BAR_WIDTH = 24  # narrow enough for rate, turns and time on a line of a hundred characters
 
 
 class Progress:
@@ -30,26 +23,17 @@ class Progress:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
-        self._bars: RichProgress | None = None
-        if self._console.is_terminal:
-            self._bars = RichProgress(
-                SpinnerColumn(finished_text="[green]\u2713"),
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=24),  # narrow enough for rate, turns and time on a line of a hundred characters
-                MofNCompleteColumn(),
-                _Rate(),
-                TimeRemainingColumn(elapsed_when_finished=True),
-                console=self._console,
-            )
+        self._bars: list[Bar] = []
+        self._live = Live(console=self._console, get_renderable=self._table) if self._console.is_terminal else None
 
     def __enter__(self) -> Self:
-        if self._bars:
-            self._bars.start()
+        if self._live:
+            self._live.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._bars:
-            self._bars.stop()
+        if self._live:
+            self._live.stop()
 
     def phase(self, name: str, total: int, done: int = 0, note: str = "") -> Bar:
         """Starts a phase of `total` units.
@@ -58,7 +42,18 @@ class Progress:
             done: units from before a resumption, which do not count in the rate.
             note: what the phase waits for, shown in place of the rate.
         """
-        return Bar(self._console, self._bars, visible(name), total, done, visible(note))
+        bar = Bar(None if self._live else self._console, visible(name), total, done)
+        self._bars.append(bar)
+        if note:
+            bar.advance(0, note)
+        return bar
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 1))
+        for bar in self._bars:
+            drawn = ProgressBar(max(1, bar.total), bar.done if bar.total else 1, width=BAR_WIDTH)
+            table.add_row(drawn, Text(bar.line, no_wrap=True, overflow="ellipsis"))
+        return table
 
     def print(self, line: str) -> None:
         """Prints a line above the bars."""
@@ -67,61 +62,42 @@ class Progress:
 
 
 class Bar:
-    """Progress of one phase: a bar on a terminal, plain lines elsewhere."""
+    """Progress of one phase; prints plain lines where it has a console."""
 
-    def __init__(
-        self, console: Console, bars: RichProgress | None, name: str, total: int, done: int, note: str = ""
-    ) -> None:
-        self._console, self._bars = console, bars
-        self._name, self._total, self._before, self._done = name, total, done, done
+    def __init__(self, console: Console | None, name: str, total: int, done: int) -> None:
+        self.total, self.done = total, done
+        self._console, self._name, self._before = console, name, done
         # Monotonic: a clock that is set back must not give negative rates.
-        self._begun = self._printed_at = time.monotonic()
+        self._begun = self._printed_at = self._last = time.monotonic()
         self._note = ""
         self._turns = 0
-        self._task: TaskID | None = None
-        if bars:
-            self._task = bars.add_task(name, total=total, completed=done, turns=0)
-        if note:
-            self.advance(0, note)
 
     def advance(self, n: int = 1, note: str = "") -> None:
         """Counts `n` more units; shows a new note at once."""
         changed = note not in ("", self._note)
-        self._done, self._note = self._done + n, note
-        if self._bars and self._task is not None:
-            self._bars.update(self._task, advance=n, description=f"{self._name}{note and f', {visible(note)}'}")
-            return
+        self.done, self._note = self.done + n, note
         # The last unit is always printed: a log must end with the phase complete.
-        self._print(at_once=changed or self._done >= self._total)
+        self._print(at_once=changed or self.done >= self.total)
 
     def turn(self) -> None:
         """Counts a finished turn: a sign of life before the first unit is done."""
         self._turns += 1
-        if self._bars and self._task is not None:
-            self._bars.update(self._task, turns=self._turns)
-        else:
-            self._print()
+        self._print()
+
+    @property
+    def line(self) -> str:
+        """The phase in one line: its note, or its rate and the time left."""
+        if self._note:
+            return f"{self._name}: {self.done:,}/{self.total:,}, {visible(self._note)}"
+        now = self._last if self.done >= self.total else time.monotonic()
+        return plain(self._name, self.done, self.total, self.done - self._before, now - self._begun, self._turns)
 
     def _print(self, at_once: bool = False) -> None:
         """Prints a plain line, at most every `PLAIN_EVERY_S` seconds."""
-        now = time.monotonic()
-        if at_once or now - self._printed_at >= PLAIN_EVERY_S:
-            self._printed_at = now
-            line = f"{self._name}: {self._done:,}/{self._total:,}, {visible(self._note)}"
-            if not self._note:
-                fresh = self._done - self._before
-                line = plain(self._name, self._done, self._total, fresh, now - self._begun, self._turns)
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-class _Rate(ProgressColumn):
-    """Units per second, and finished turns with their rate; rich has no such column."""
-
-    def render(self, task: Task) -> Text:
-        speed, elapsed_s = task.finished_speed or task.speed, task.finished_time or task.elapsed or 0.0
-        rates = [] if speed is None else [_per_second(speed)]
-        rates += [_turns(task.fields["turns"], elapsed_s)] if task.fields["turns"] else []
-        return Text("  ".join(rates), style="progress.data.speed")
+        self._last = time.monotonic()
+        if self._console and (at_once or self._last - self._printed_at >= PLAIN_EVERY_S):
+            self._printed_at = self._last
+            self._console.print(self.line, markup=False, highlight=False, soft_wrap=True)
 
 
 def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns: int = 0) -> str:
