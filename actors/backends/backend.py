@@ -93,10 +93,6 @@ class Backend:
         """Returns the share of a GPU's memory that one replica reserves; None where it allocates on demand."""
         return None
 
-    def gpu_bytes(self) -> int | None:
-        """Returns the size of one replica's weights on each of its GPUs; None where it is unknown."""
-        return None
-
     def identity(self) -> str:
         """Returns the model and all that its completions depend on, as JSON: part of the completion cache's keys."""
         known = {"kind": self.settings.kind, "name": self.settings.name, **self.dependencies()}

@@ -87,10 +87,6 @@ class VllmBackend(Backend):
     def gpu_share(self) -> float:
         return float(self.settings.engine.get("gpu_memory_utilization", GPU_SHARE))
 
-    def gpu_bytes(self) -> int | None:
-        size, split = loaded_bytes(self.settings.name, self.settings.dtype), self.settings.tensor_parallel
-        return None if size is None or "quantization" in self.settings.engine else size // split
-
     @property
     def gpus_each(self) -> float:
         return float(self.settings.tensor_parallel) if self.settings.gpus is None else self.settings.gpus

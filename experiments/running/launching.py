@@ -19,7 +19,7 @@ from experiments.config.config import Config
 from experiments.judging.judge import Judge
 from experiments.planning.models import JUDGE, MAIN
 from experiments.planning.plan import Plan
-from experiments.running.pools import Pool, check_gpus, check_memory, gpu_memory, plan_pools
+from experiments.running.pools import Pool, check_gpus, check_memory, plan_pools
 from topologies.learning.making import make_learner
 from topologies.topology import Team
 
@@ -127,7 +127,7 @@ def _pools(plan: Plan, runtime: Runtime, agents: bool = True) -> dict[str, Pool]
     # Other nodes may have more than this one, and a cluster may grow.
     if plan.config.ray.address is None:
         if runtime.gpus:
-            check_gpus(pools, int(runtime.gpus), gpu_memory())
+            check_gpus(pools, int(runtime.gpus))
         else:
             check_memory(pools, available_bytes())
     return {pool.key: pool for pool in pools}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from actors.backends.backend import Backend
@@ -73,11 +71,11 @@ def check_memory(pools: Sequence[Pool], available_bytes: int) -> None:
     )
 
 
-def check_gpus(pools: Sequence[Pool], gpus: int, gpu_bytes: int | None) -> None:
-    """Raises UserError where the pools do not fit on so many GPUs together, or not into the memory of each.
+def check_gpus(pools: Sequence[Pool], gpus: int) -> None:
+    """Raises UserError where the pools do not fit on so many GPUs together, or engines set aside more than one has.
 
-    gpu_bytes: of one GPU, None where it is not known. Replicas that reserve parts of a GPU share it; how Ray places
-    them is not known beforehand, so they are put where there is room, the largest first.
+    Replicas that reserve parts of a GPU share it; how Ray places them is not known beforehand, so they are put where
+    there is room, the largest first.
     """
     asking = [pool for pool in pools if pool.gpus]
     needed = sum(pool.replicas * pool.gpus for pool in asking)
@@ -97,37 +95,14 @@ def check_gpus(pools: Sequence[Pool], gpus: int, gpu_bytes: int | None) -> None:
             f"{', on which these parts do not fit' if needed <= gpus else ''}: use fewer replicas, a smaller gpus= or "
             "tensor_parallel for one of them, or give roles and judge one model"
         )
-    for on in (*([pool] for pool in asking if pool.gpus >= 1), *shared):
-        _check_one_gpu(on, gpu_bytes)
-
-
-def gpu_memory() -> int | None:
-    """Bytes of the smallest GPU of this machine; None where NVIDIA's tool does not say."""
-    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-    with suppress(OSError, subprocess.SubprocessError, ValueError):
-        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.split()
-        return min(int(mebibytes) for mebibytes in told) * 2**20
-    return None
-
-
-def _check_one_gpu(on: Sequence[Pool], gpu_bytes: int | None) -> None:
-    """Raises UserError for replicas on one GPU whose engines set aside more than it has, or whose weights exceed it."""
-    shares = [share for pool in on if (share := pool.backend.gpu_share()) is not None]
-    if len(on) > 1 and sum(shares) > 1 + ROUNDING:
-        keys = " and ".join(dict.fromkeys(pool.key for pool in on if pool.backend.gpu_share() is not None))
-        raise UserError(
-            f"{len(on)} replicas share a GPU, of whose memory their engines set aside {sum(shares):.0%}: set "
-            f"engine.gpu_memory_utilization of {keys} to {90 // len(on) / 100:g} or less, or their gpus to 1"
-        )
-    if gpu_bytes is None:
-        return
-    for pools, share in ((on, 1.0), *(([pool], pool.backend.gpu_share() or 1.0) for pool in on)):
-        weights, room = sum(pool.backend.gpu_bytes() or 0 for pool in pools), int(gpu_bytes * share)
-        if weights > room:
-            keys = " and ".join(dict.fromkeys(pool.key for pool in pools))
+    for on in shared:
+        engines = {pool.key: share for pool in on if (share := pool.backend.gpu_share()) is not None}
+        set_aside = sum(engines.get(pool.key, 0.0) for pool in on)
+        if len(on) > 1 and set_aside > 1 + ROUNDING:
             raise UserError(
-                f"the weights of {keys} take {_gb(weights)} of a GPU, on which {_gb(room)} are theirs: use a smaller "
-                "model, more GPUs for it (tensor_parallel) or, where models share one, a GPU for each (gpus=1)"
+                f"{len(on)} replicas share a GPU, of whose memory their engines set aside {set_aside:.0%}: set "
+                f"engine.gpu_memory_utilization of {' and '.join(engines)} to {90 // len(on) / 100:g} or less, or "
+                "their gpus to 1"
             )
 
 
