@@ -30,7 +30,7 @@ class PhaseCounts:
         made, made_prompt, made_completion: calls that a model answers and their tokens. The completion cache answers
             the others, whose prompts repeat earlier ones.
         cached: tokens of `made_prompt` that a prefix cache may serve.
-        longest: tokens of the longest prompt; `at_most` if every reply in it had the longest allowed length.
+        longest: tokens of the longest prompt.
         by_model: the part of each model by its key, where there are several.
     """
 
@@ -46,7 +46,6 @@ class PhaseCounts:
     made_completion: float = 0.0
     cached: float = 0.0
     longest: int = 0
-    at_most: int = 0
     by_model: dict[str, PhaseCounts] = field(default_factory=dict)
 
     def scaled(self, name: str, discussions: int) -> PhaseCounts:
@@ -61,7 +60,7 @@ class PhaseCounts:
         return replace(self, **values)
 
 
-_EXACT, _LARGEST = ("turns", "calls"), ("longest", "at_most")
+_EXACT = ("turns", "calls")
 _EXPECTED = ("prompt", "completion", "made", "made_prompt", "made_completion", "cached")
 _SUMMED = ("discussions", *_EXACT, *_EXPECTED)
 
@@ -72,8 +71,7 @@ def total(phases: Iterable[PhaseCounts], name: str = "all") -> PhaseCounts:
     whole = PhaseCounts(name, exact=all(phase.exact for phase in phases))
     for key in _SUMMED:
         setattr(whole, key, sum(getattr(phase, key) for phase in phases))
-    for key in _LARGEST:
-        setattr(whole, key, max((getattr(phase, key) for phase in phases), default=0))
+    whole.longest = max((phase.longest for phase in phases), default=0)
     for key in dict.fromkeys(key for phase in phases for key in phase.by_model):
         whole.by_model[key] = total(phase.by_model[key] for phase in phases if key in phase.by_model)
     return whole
@@ -235,10 +233,7 @@ def _notes(counts: RunCounts) -> Iterator[str]:
             f"calls have {short(whole.made_prompt)} prompt tokens{cached} and {short(whole.made_completion)} "
             "completion tokens."
         )
-    yield (
-        f"The longest prompt has about {whole.longest:,} tokens, and {whole.at_most:,} at most (if every reply in it "
-        "had the longest allowed length)."
-    )
+    yield f"The longest prompt has about {whole.longest:,} tokens."
     yield from _cost_notes(counts)
     yield from (f"Warning: {warning}." for warning in counts.warnings)
 

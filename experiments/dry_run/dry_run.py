@@ -190,14 +190,11 @@ class _DryRun:
             if asked is None:
                 continue
             limit, reply = backend.settings.max_model_len, config.agents.max_tokens
-            # Only the stronger of the two warnings.
-            for sure, longest in (("will", asked.longest), ("may", asked.at_most)):
-                if limit is not None and longest + reply > limit:
-                    yield (
-                        f"{key}.max_model_len={limit:,} is less than the {longest:,} tokens of the longest prompt with "
-                        f"{reply:,} for its reply: evidence {sure} be cut, least relevant first"
-                    )
-                    break
+            if limit is not None and asked.longest + reply > limit:
+                yield (
+                    f"{key}.max_model_len={limit:,} is less than the {asked.longest:,} tokens of the longest prompt "
+                    f"with {reply:,} for its reply: evidence will be cut, least relevant first"
+                )
         hosted = [name for name, role in config.roles.items() if role.agent]
         if config.attack.kind != "none":
             yield f"attack={config.attack.kind}: discussions are counted as they would be without it"

@@ -129,7 +129,7 @@ class SimulatedTeam:
             request = build_request(
                 turn, role.modality, role.instruction, recalled, self._settings, reads=role.evidence
             )
-            content = self._answer(request, role, len(turn.heard) + len(recalled), counts, cache)
+            content = self._answer(request, role, counts, cache)
         answers = not role.dummy and (role.answers if turn.task is None or turn.task.answers else False)
         answer, confidence = (ANSWER, CONFIDENCE) if answers else (None, None)
         fields = []
@@ -142,8 +142,8 @@ class SimulatedTeam:
         memory.remember(turn, message)
         return message
 
-    def _answer(self, request: Request, role: Role, quoted: int, counts: PhaseCounts, cache: SimulatedCache) -> str:
-        """Counts a request whose prompt quotes so many replies; returns the reply's text."""
+    def _answer(self, request: Request, role: Role, counts: PhaseCounts, cache: SimulatedCache) -> str:
+        """Counts a request; returns the reply's text."""
         model, counter = self._others.get(role.played, (MAIN, self._counter))
         # Everything that a completion depends on here, as in the completion cache's key.
         key = "\x1f".join((*([model] if self._others else []), request.prefix, request.own, str(request.seed)))
@@ -151,13 +151,11 @@ class SimulatedTeam:
         text, tokens = self._replies.of(role.name)
         shared = counter.shared(request)
         prompt = shared + counter.own(request)
-        longer = max(0, self._settings.max_tokens - self.reply_tokens) * quoted
         for one in (counts, *([counts.by_model.setdefault(model, PhaseCounts())] if self._others else [])):
             one.calls += 1
             one.prompt += prompt
             one.completion += tokens
             one.longest = max(one.longest, prompt)
-            one.at_most = max(one.at_most, prompt + longer)
         if digest not in cache.requests or not self._reuse:
             counts.made += 1
             counts.made_prompt += prompt

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -53,7 +52,9 @@ class Record:
     @classmethod
     def decode(cls, line: str) -> Self:
         """Reads an encoded line; fields that it lacks take their defaults. Raises ValueError for any other line."""
-        record = read_record(_adapter(cls), line)
+        if cls not in _ADAPTERS:
+            _ADAPTERS[cls] = TypeAdapter(cls)
+        record: Self = read_record(_ADAPTERS[cls], line)
         record.check()
         return record
 
@@ -61,9 +62,7 @@ class Record:
         """Raises ValueError for values that the types of fields do not exclude."""
 
 
-@cache  # pydantic compiles a validator for each
-def _adapter(kind: type[T]) -> TypeAdapter[T]:
-    return TypeAdapter(kind)
+_ADAPTERS: dict[type[Record], TypeAdapter[Any]] = {}  # pydantic compiles a validator for each
 
 
 def encode_trace(trace: Trace) -> str:
