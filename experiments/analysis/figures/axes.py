@@ -45,17 +45,11 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
 @style.styled
 def over_keys(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
     """Draws utility over the values of each key, a panel per key."""
-    columns = min(3, len(keys))
-    rows = -(-len(keys) // columns)
-    figure = Figure(figsize=(style.PAGE, 0.8 + 2.0 * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    for axes in grid.flat[len(keys) :]:
-        axes.set_visible(False)
-    for axes, (key, values) in zip(grid.flat, keys.items(), strict=False):
+    figure, grid = style.panels(len(keys), 3, 2.2, sharey=True)
+    for axes, (key, values) in zip(grid, keys.items(), strict=True):
         over(axes, arms, key, values, joined=len(keys) == 1)
-    for axes in grid[:, 0]:
-        axes.set_ylabel(f"{metric} (bars: 95% interval)")
-    style.legend_above(figure, grid[0, 0])
+    figure.supylabel(f"{metric} (bars: 95% interval)")
+    style.legend_above(figure, grid[0])
     return figure
 
 
@@ -99,38 +93,23 @@ def heat_map(
 
     names: labels of the axes down and across.
     """
-    # Sizes below are in inches, fitted to the text of a cell at SMALL.
-    wide = max(0.5 * len(across), 1.4)
-    columns = max(1, min(len(panels), int((style.PAGE - 0.8) / (wide + 0.6))))
-    # Integer division rounded up.
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(style.PAGE, 0.5 + rows * (0.34 * len(down) + 0.55)), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    # In inches, fitted to the text of a cell at SMALL.
+    columns = max(1, int((style.PAGE - 0.8) / (max(0.5 * len(across), 1.4) + 0.6)))
+    figure, grid = style.panels(len(panels), columns, 0.34 * len(down) + 0.55, sharex=True, sharey=True)
     means = [arm.mean for arms in panels.values() for arm in arms.values()]
     # One scale for all panels, so that equal colours are equal values.
     low, high = min(means), max(means)
-    # The last row of the grid may have more places than there are panels.
-    for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
-    for axes, (title, arms) in zip(grid.flat, panels.items(), strict=False):
-        values = np.ma.masked_invalid(np.full((len(down), len(across)), np.nan))
+    for axes, (title, arms) in zip(grid, panels.items(), strict=True):
+        values = np.full((len(down), len(across)), np.nan)
         for (row, column), arm in arms.items():
-            values[down.index(row), across.index(column)] = arm.mean
-        axes.patch.set(**style.ABSENT)
-        scale: Any = {"cmap": style.probabilities(), "vmin": low, "vmax": high}
-        image = axes.pcolormesh(values, edgecolors="white", linewidth=0.8, **scale)
-        for (row, column), arm in arms.items():
+            y, x = down.index(row), across.index(column)
+            values[y, x] = arm.mean
             # All means may be equal, and then there is no scale to place a value on.
             colour = style.ink(style.probabilities(), (arm.mean - low) / (high - low) if high > low else 0)
-            place = (across.index(column) + 0.5, down.index(row) + 0.5)
             look: Any = {"ha": "center", "va": "center", "fontsize": style.SMALL, "color": colour, "linespacing": 1.1}
-            axes.text(*place, f"{arm.mean:.3f}\n±{(arm.ci95[1] - arm.ci95[0]) / 2:.3f}", **look)
+            axes.text(x + 0.5, y + 0.5, f"{arm.mean:.3f}\n±{(arm.ci95[1] - arm.ci95[0]) / 2:.3f}", **look)
+        image = style.heat(axes, values, down, across, cmap=style.probabilities(), vmin=low, vmax=high)
         axes.set_title(title, fontsize=style.SMALL)
-        axes.set_xticks(np.arange(len(across)) + 0.5, across)
-        axes.set_yticks(np.arange(len(down)) + 0.5, down)
-        axes.tick_params(length=0)
-    # The first row on top, as in a table; the panels share their axes, so one call turns all.
-    grid[0, 0].invert_yaxis()
     figure.supylabel(names[0])
     figure.supxlabel(names[1])
     figure.colorbar(image, ax=grid, shrink=0.8, aspect=25, label=f"{metric} (±: half the 95% interval)")

@@ -16,8 +16,7 @@ from experiments.analysis.result_table import short_keys
 @style.styled
 def utility_against_tokens(arms: Sequence[Arm], metric: str) -> Figure:
     """Draws utility against tokens: a marker per method and setting, a faint one per trial."""
-    figure = Figure(figsize=(style.PAGE, 3.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, [axes] = style.panels(1, 1, 2.7)
     for i, method in enumerate(methods_in(arms)):
         group = [arm for arm in arms if arm.method == method]
         for arm in group:
@@ -39,8 +38,7 @@ def utility_against_tokens(arms: Sequence[Arm], metric: str) -> Figure:
 @style.styled
 def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
     """Draws seconds and utility as bars, grouped by setting, with a faint point per trial."""
-    figure = Figure(figsize=(style.PAGE, 2.6), layout="constrained")
-    time, utility = figure.subplots(1, 2)
+    figure, (time, utility) = style.panels(2, 2, 2.1)
     methods = methods_in(arms)
     short = short_keys(list(arms[0].values))
     settings = [", ".join(f"{short[key]} {shown(value)}" for key, value in arm.values.items()) for arm in arms]
@@ -50,9 +48,7 @@ def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
         x = places.index(setting) + style.offset(m, len(methods), 0.8)
         mean = float(np.nanmean(arm.seconds)) if np.isfinite(arm.seconds).any() else np.nan
         for axes, height in ((time, mean), (utility, arm.mean)):
-            look = {"color": "white", "edgecolor": style.nth(style.COLOURS, m), "hatch": style.nth(style.HATCHES, m)}
-            # The legend names a method once.
-            axes.bar(x, height, 0.8 / len(methods), label=arm.method if setting == places[0] else None, **look)
+            style.bars(axes, m, x, height, 0.8 / len(methods), arm.method)
         style.trials(time, x, arm.seconds)
         style.points(utility, m, [x], [arm.mean], [arm.ci95])
     time.set_ylabel("seconds per question")

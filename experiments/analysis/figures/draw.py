@@ -14,7 +14,7 @@ from experiments.analysis.figures.costs import utility_against_tokens, utility_a
 from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
 from experiments.analysis.figures.style import save_all
 from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_arms
-from experiments.analysis.figures.under_attack import against_clean, by_kind, by_position
+from experiments.analysis.figures.under_attack import by_kind, by_position
 from experiments.analysis.scores import by_method
 from experiments.analysis.summary import Metrics
 from experiments.records.recorder import RunFolder
@@ -69,7 +69,6 @@ def draw_sweep(
             figures["attackers-position"] = by_position(arms, keys, metric)
             arms = merge(arms, over=[POSITION])
         figures["attacks"] = by_kind(arms, keys[KIND], metric)
-        figures["attacks-against-clean"] = against_clean(arms, keys[KIND], metric)
     # Without any axis there is one setting only, which the figure of costs shows.
     elif keys:
         figures["settings"] = by_setting(arms, keys, metric)

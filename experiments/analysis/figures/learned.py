@@ -22,7 +22,6 @@ from topologies.wiring import Bools, Floats
 
 MOMENTS = 4  # snapshots per stage: its start, two between, and its end
 NAMED_AGENTS = 16  # more names than this along one panel cannot be read
-CURVE_COLUMNS = 3
 LEFT = "edges left"
 
 _Curve = dict[int, list[tuple[int, float]]]  # by stage: (training step, value)
@@ -79,44 +78,38 @@ def _grid(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence
     side = (style.PAGE - 1.1 - room) / MOMENTS
     figure = Figure(figsize=(style.PAGE, 0.65 + room + (side + 0.3) * len(stages)), layout="compressed")
     panels = figure.subplots(len(stages), MOMENTS, squeeze=False)
-    for n, (row, steps, before) in enumerate(zip(panels, stages, existed, strict=True)):
-        last = n == len(stages) - 1
+    for row, steps, before in zip(panels, stages, existed, strict=True):
         # A short stage has fewer snapshots than places.
         for panel in row[len(steps) :]:
             panel.set_visible(False)
         for panel, step in zip(row, steps, strict=False):
-            image = _panel(panel, step, kind, before)
-            panel.set_xticks(np.arange(len(names)) + 0.5, names if last else [""] * len(names), rotation=90)
-            panel.set_yticks(np.arange(len(names)) + 0.5, names if panel is row[0] else [""] * len(names))
-            panel.tick_params(length=0, pad=2)
-            panel.set_xlabel("receiver" if last else "")
-        row[0].set_ylabel(f"stage {steps[0].stage}: sender")
+            image = _panel(panel, step, kind, before, names)
+            panel.set(xlabel="receiver", ylabel=f"stage {step.stage}: sender")
+            panel.label_outer()
     figure.colorbar(image, ax=panels, shrink=0.7, aspect=28, pad=0.02, label=f"probability of the edge ({kind})")
     cross = Line2D([], [], linestyle="", marker="x", color=style.GREY, markersize=4)
     figure.legend([cross, Patch(**style.ABSENT)], ["pruned", "no such edge"], loc="outside upper right", ncols=2)
     return figure
 
 
-def _panel(panel: Axes, step: LearningStep, kind: str, existed: Bools) -> QuadMesh:
-    values = np.ma.masked_invalid(_matrix(step, kind))
+def _panel(panel: Axes, step: LearningStep, kind: str, existed: Bools, names: Sequence[str]) -> QuadMesh:
+    values = _matrix(step, kind)
     n = len(values)
-    pruned = existed & np.ma.getmaskarray(values)
+    pruned = existed & np.isnan(values)
     # Three layers: hatching for no edge at all, white over it for a pruned edge, colour for one that is left.
-    panel.patch.set(**style.ABSENT)
     panel.pcolormesh(np.ma.masked_where(~pruned, pruned), cmap=ListedColormap(["white"]))
     # Between the tiny cells of a large team, white lines would hide the colours.
     line = 0.5 if n <= NAMED_AGENTS else 0
-    image = panel.pcolormesh(values, cmap=style.probabilities(), vmin=0, vmax=1, edgecolors="white", linewidth=line)
+    image = style.heat(panel, values, names, names, cmap=style.probabilities(), vmin=0, vmax=1, linewidth=line)
     rows, columns = np.nonzero(pruned)
     panel.scatter(columns + 0.5, rows + 0.5, marker="x", s=(40 / n) ** 2, color=style.GREY, linewidth=min(0.7, 9 / n))
     panel.set_aspect("equal")
-    # The first sender on top, as in a printed matrix.
-    panel.invert_yaxis()
+    panel.tick_params("x", rotation=90)
     for border, (one, other) in enumerate(pairwise(step.modalities), start=1):
         if one != other:
             panel.axhline(border, color="black", linewidth=1)
             panel.axvline(border, color="black", linewidth=1)
-    panel.set_title(f"step {step.step}: {values.count()} edges", fontsize=style.SMALL)
+    panel.set_title(f"step {step.step}: {np.isfinite(values).sum()} edges", fontsize=style.SMALL)
     return image
 
 
@@ -135,13 +128,10 @@ def learning_curves(run: RunFolder) -> Figure | None:
             panels.setdefault(panel, {}).setdefault(name, {}).setdefault(step.stage, []).append((n, value))
     if not panels:
         return None
-    # One more place than panels: the legend of the edges takes the last one.
-    rows = -(-(len(panels) + 1) // CURVE_COLUMNS)
-    figure = Figure(figsize=(style.PAGE, 0.5 + 1.3 * rows), layout="constrained")
-    grid = figure.subplots(rows, CURVE_COLUMNS, squeeze=False, sharex=True)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_axis_off()
-    for axes, (title, curves) in zip(grid.flat, panels.items(), strict=False):
+    # One more place than panels, the last, for the legend of the edges.
+    figure, grid = style.panels(len(panels) + 1, 3, 1.3, sharex=True)
+    grid[-1].set_axis_off()
+    for axes, (title, curves) in zip(grid, panels.items(), strict=False):
         for i, (name, curve) in enumerate(curves.items()):
             look: Any = {"color": style.nth(style.COLOURS, i), "linestyle": style.nth(style.LINES, i), "label": name}
             # One line per stage: a new stage starts from other edges, and a joined line would show that as progress.
@@ -158,6 +148,6 @@ def learning_curves(run: RunFolder) -> Figure | None:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         style.plain(axes)
         if title == LEFT:
-            grid.flat[-1].legend(*axes.get_legend_handles_labels(), loc="upper left", title=LEFT, alignment="left")
+            grid[-1].legend(*axes.get_legend_handles_labels(), loc="upper left", title=LEFT, alignment="left")
     figure.supxlabel("training step (dotted line: the next stage begins)")
     return figure

@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
-from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
@@ -51,6 +49,11 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",  # looks the same where the font is missing
     "svg.hashsalt": "agora",  # ids in an SVG are random without it
 }
+UNDATED: dict[str, dict[str, Any]] = {
+    "pdf": dict.fromkeys(("CreationDate", "Producer", "Creator")),
+    "svg": dict.fromkeys(("Date", "Creator")),
+    "png": {"Software": None},
+}
 styled = rc_context(STYLE)  # decorates functions that draw
 
 
@@ -58,17 +61,12 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
     """Saves `name`.pdf, .svg and .png without dates, so that equal data give equal files. Returns the PNG's path."""
     folder.mkdir(parents=True, exist_ok=True)
     with rc_context(STYLE):
-        # `savefig` would lay it out for each format, and draw it twice for that.
+        # Once for all formats.
         if (layout := figure.get_layout_engine()) is not None:
             layout.execute(figure)
             figure.set_layout_engine("none")
-        canvas: Any = FigureCanvasPdf(figure)
-        canvas.print_pdf(folder / f"{name}.pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
-        canvas = FigureCanvasSVG(figure)
-        canvas.print_svg(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
-        figure.dpi = DPI
-        canvas = FigureCanvasAgg(figure)
-        canvas.print_png(path := folder / f"{name}.png", metadata={"Software": None})
+        for suffix, metadata in UNDATED.items():
+            figure.savefig(path := folder / f"{name}.{suffix}", dpi=DPI, metadata=metadata)
     return path
 
 
@@ -93,10 +91,28 @@ def plain(axes: Axes, grid: str = "both") -> None:
     axes.grid(True, axis=grid, color="#E6E6E6", linewidth=0.6)  # type: ignore[arg-type]
 
 
-def stacked(panels: int, share_y: bool = False) -> tuple[Figure, list[Axes]]:
-    """Makes a page-wide figure of panels below each other with a common x axis."""
-    figure = Figure(figsize=(PAGE, 0.5 + 2.0 * panels), layout="constrained")
-    return figure, list(figure.subplots(panels, 1, squeeze=False, sharex=True, sharey=share_y)[:, 0])
+def panels(count: int, columns: int, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
+    """Makes a page-wide figure of so many panels, each `height` inches high, in rows of `columns` at most."""
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(PAGE, 0.5 + height * rows), layout="constrained")
+    grid = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    for axes in grid[count:]:
+        axes.set_axis_off()
+    return figure, grid[:count]
+
+
+def heat(
+    axes: Axes, values: npt.ArrayLike, down: Sequence[str] = (), across: Sequence[str] = (), **look: Any
+) -> QuadMesh:
+    """Draws a matrix as coloured cells, the first row on top, with names of rows and columns; NaN is hatched."""
+    axes.patch.set(**ABSENT)
+    image = axes.pcolormesh(np.ma.masked_invalid(values), **{"edgecolors": "white", "linewidth": 0.6, **look})
+    axes.set_xticks(np.arange(len(across)) + 0.5, across)
+    axes.set_yticks(np.arange(len(down)) + 0.5, down)
+    axes.set_ylim(len(np.asarray(values)), 0)
+    axes.tick_params(length=0)
+    return image
 
 
 def legend_above(figure: Figure, axes: Axes, columns: int = 6) -> None:
@@ -121,6 +137,12 @@ def offset(i: int, count: int, width: float) -> float:
     return width * ((i + 0.5) / count - 0.5)
 
 
+def bars(axes: Axes, i: int, xs: npt.ArrayLike, heights: npt.ArrayLike, width: float, label: str = "") -> None:
+    """Draws the i-th method's bars, told apart by colour and hatching."""
+    look: Any = {"color": "white", "edgecolor": nth(COLOURS, i), "hatch": nth(HATCHES, i)}
+    axes.bar(np.atleast_1d(xs), np.atleast_1d(heights), width, label=_once(axes, label), **look)
+
+
 def points(
     axes: Axes,
     i: int,
@@ -130,18 +152,17 @@ def points(
     label: str = "",
     line: str = "",
     faint: float = 1.0,
-    hollow: bool = False,
 ) -> None:
-    """Draws the i-th method's means with their intervals (vertical bars of opacity `faint`), joined by `line`.
-
-    A label that the legend has already is not named again.
-    """
+    """Draws the i-th method's means with their intervals (vertical bars of opacity `faint`), joined by `line`."""
     colour, ends = nth(COLOURS, i), np.array(intervals)
-    label = "" if label in axes.get_legend_handles_labels()[1] else label
     axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour, linewidth=0.8, alpha=faint)
-    look: Any = {"color": colour, "marker": nth(MARKERS, i), "markersize": 4.5}
-    look |= {"markerfacecolor": "white"} if hollow else {"markeredgewidth": 0}
-    axes.plot(np.atleast_1d(xs), np.atleast_1d(means), linestyle=line, linewidth=0.9, label=label, **look)
+    look: Any = {"color": colour, "marker": nth(MARKERS, i), "markersize": 4.5, "markeredgewidth": 0}
+    axes.plot(np.atleast_1d(xs), np.atleast_1d(means), linestyle=line, linewidth=0.9, label=_once(axes, label), **look)
+
+
+def _once(axes: Axes, label: str) -> str:
+    """A label that the legend has already is not named again."""
+    return "" if label in axes.get_legend_handles_labels()[1] else label
 
 
 def trials(axes: Axes, xs: npt.ArrayLike, values: Sequence[float], colour: str = "black") -> None:

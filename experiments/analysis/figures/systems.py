@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -38,16 +37,14 @@ def condensation(run: RunFolder) -> Figure | None:
     within, between = changes(run.traces(f"evaluate-{DEBATE}"))
     if not within:
         return None
-    figure = Figure(figsize=(2 * style.COLUMN, 2.6), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
+    figure, panels = style.panels(2, 2, 2.1, sharey=True)
     titles = ("from the proponent's graph to the opponent's", "from the round before")
     names = {"updated": "attributes updated", "pruned": "pruned", "added": "added"}
     for axes, rounds, title in zip(panels, (within, between), titles, strict=True):
         for i, (name, label) in enumerate(names.items()):
             means = [float(np.mean([getattr(one, name) for one in rounds[number]])) for number in sorted(rounds)]
             x = np.array(sorted(rounds)) + 0.26 * (i - 1)
-            look: Any = {"color": style.nth(style.COLOURS, i), "hatch": style.nth(style.HATCHES, i)}
-            axes.bar(x, means, 0.24, label=label, edgecolor="white", **look)
+            style.bars(axes, i, x, means, 0.24, label)
         axes.set_title(title)
         axes.set_xlabel("round")
         axes.set_xticks(sorted(rounds))
@@ -115,9 +112,9 @@ def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int
     axes = figure.add_subplot()
     bars = axes.twinx()
     for (method, most), counts in reached.items():
-        place = most + style.offset(methods.index(method), len(methods), 0.6)
-        hatch = style.nth(style.HATCHES, methods.index(method))
-        bars.bar(place, float(np.mean(counts)), 0.6 / len(methods), color="none", edgecolor=style.GREY, hatch=hatch)
+        i = methods.index(method)
+        place = most + style.offset(i, len(methods), 0.6)
+        style.bars(bars, i, place, float(np.mean(counts)), 0.6 / len(methods))
     over(axes, arms, PATHS, numbers, joined=True)
     # The lines in front of the bars, which belong to the other axis.
     axes.set_zorder(bars.get_zorder() + 1)

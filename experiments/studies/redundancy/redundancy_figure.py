@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from experiments.analysis.figures.style import ABSENT, save
+from experiments.analysis.figures.style import heat, save, styled
 from experiments.analysis.summary import Metrics
 from experiments.records.recorder import RunFolder
 
@@ -21,6 +21,7 @@ def draw(run: RunFolder, metrics: Metrics) -> list[Path]:
     return [save(edge_effects(metrics), run.figures, "edge-effects")]
 
 
+@styled
 def edge_effects(metrics: Metrics) -> Figure:
     """Draws effects on the final answer and on receivers, a row each, in a panel per kind of edge.
 
@@ -49,17 +50,13 @@ def edge_effects(metrics: Metrics) -> Figure:
                 values[place] = edge[side]["mean"]
                 if edge[side]["shown"]:
                     axes.text(place[1] + 0.5, place[0] + 0.55, "*", ha="center", va="center", fontsize=11)
-            scale = {"cmap": colours, "vmin": -most, "vmax": most}
-            image = axes.pcolormesh(np.ma.masked_invalid(values), edgecolors="#DDDDDD", linewidth=0.5, **scale)
-            axes.invert_yaxis()
-            axes.patch.set(**ABSENT)
-            axes.tick_params(length=0, labelsize=8)
-            down = agents if kind == kinds[0] and len(agents) <= NAMED_AGENTS else []
-            across = receivers if side == "receiver_effect" and len(receivers) <= NAMED_AGENTS else []
-            axes.set_yticks(np.arange(len(down)) + 0.5, down)
-            axes.set_xticks(np.arange(len(across)) + 0.5, across, rotation=90)
-            axes.set_title(kind, fontsize=10)
+            down = agents if len(agents) <= NAMED_AGENTS else []
+            across = receivers if len(receivers) <= NAMED_AGENTS else []
+            image = heat(axes, values, down, across, cmap=colours, vmin=-most, vmax=most, edgecolors="#DDDDDD")
+            axes.tick_params("x", rotation=90)
+            axes.label_outer()
+            axes.set_title(kind)
         figure.colorbar(image, ax=list(row), shrink=0.9, aspect=25, label=f"effect on the {title}")
-    figure.supxlabel("receiver", fontsize=10)
-    figure.supylabel("sender", fontsize=10)
+    figure.supxlabel("receiver")
+    figure.supylabel("sender")
     return figure

@@ -16,7 +16,7 @@ from experiments.analysis.compare import Arm, merge, varied
 from experiments.analysis.figures.axes import by_setting
 from experiments.analysis.figures.costs import utility_and_seconds
 from experiments.analysis.figures.systems import f1_by_supporting
-from experiments.analysis.figures.under_attack import against_clean, by_kind
+from experiments.analysis.figures.under_attack import by_kind
 from experiments.config.loading import load
 from experiments.records.records import Scored
 from experiments.records.trials import TrialResult
@@ -61,7 +61,7 @@ def texts(figure: Figure) -> list[str]:
 
 def test_a_sweep_over_attacks_draws_kinds_positions_and_costs(attacks: tuple[Path, list[TrialResult]]) -> None:
     paths = draw(*attacks, "EM")
-    names = ["attackers-position", "attacks", "attacks-against-clean", "utility-against-tokens"]
+    names = ["attackers-position", "attacks", "utility-against-tokens"]
     assert [path.stem for path in paths] == names
     assert all(path.with_suffix(suffix).exists() for path in paths for suffix in (".pdf", ".svg", ".png"))
 
@@ -78,16 +78,6 @@ def test_points_are_means_over_seeds_and_positions_of_each_method(
             trials = [r.metrics["methods"][method]["utility"] for r in results if r.values["attack.kind"] == kind]
             assert len(trials) == (2 if kind == "none" else 6)
             assert mean == pytest.approx(np.mean(trials))
-
-
-def test_a_change_by_an_attack_is_filled_only_where_the_corrected_test_shows_it(arms: list[Arm]) -> None:
-    axes = against_clean(arms, ["none", "input", "response"], "EM").axes[0]
-    points = [line for line in axes.lines if len(line.get_xdata()) == 1]
-    hit = {round(float(line.get_xdata()[0])): line for line in points}  # the last kind of each method: response
-    assert hit[1].get_ydata()[0] < -0.2
-    assert hit[1].get_markerfacecolor() != "white"
-    assert hit[0].get_ydata()[0] == 0
-    assert hit[0].get_markerfacecolor() == "white"
 
 
 def test_two_axes_give_heat_maps_without_values_that_were_not_run(tmp_path: Path) -> None:

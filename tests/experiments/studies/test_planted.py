@@ -184,7 +184,7 @@ def test_tables_file_and_figures_have_every_learner(tmp_path: Path) -> None:
     stored = json.loads((tmp_path / "planted.json").read_text())
     assert (len(stored["outcomes"]), stored["settings"]["seeds"]) == (len(outcomes), 2)
     drawn = draw(tmp_path, summaries)
-    assert [path.name for path in drawn] == ["planted-regret.png", "planted-tokens.png"]
+    assert [path.name for path in drawn] == ["planted-tokens.png"]
     vector = (tmp_path / "planted-tokens.svg").read_text()
     # Outlines of letters are drawn once for all that use them, and named in comments.
     assert all(f"<!-- {learner} -->" in vector for learner in learners)
@@ -319,7 +319,7 @@ def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path:
     run(plan_of(load([f"resume={folder.path}"])), folder)
     assert (folder.path / "planted.json").read_text() == whole
     assert sorted(records.read_text().splitlines(keepends=True)) == sorted([first, second])
-    assert (folder.figures / "planted-regret.png").stat().st_size > 1000
+    assert (folder.figures / "planted-tokens.png").stat().st_size > 1000
 
 
 FAILING = """
