@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from actors.messages import Trace, derive_seed
@@ -52,8 +53,8 @@ class Embedded:
 
     def index(self) -> str:
         """Groups and entries for the browser, compressed."""
-        groups = [{"name": g.name, "label": g.label, "file": g.file} for g in self.groups]
-        return _compressed(json.dumps({"groups": groups, "entries": self.entries}, separators=(",", ":")))
+        index = {"groups": [asdict(group) for group in self.groups], "entries": self.entries}
+        return _compressed(json.dumps(index, separators=(",", ":")))
 
     def add(self, group: DiscussionGroup, discussions: Iterable[tuple[Entry, Trace]]) -> None:
         """Adds a group's discussions in their order."""
@@ -82,41 +83,34 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
     training gets the turns that are left.
     """
     embedded = Embedded()
-    lines: dict[str, dict[str, int]] = {method: {} for method in methods}
-    turns: dict[str, int] = {}
-    # A first pass for ids and sizes alone: texts of all questions need not fit in memory, only the chosen ones.
+    scores: dict[str, list[Scored]] = {method: [] for method in methods}
+    turns: Counter[str] = Counter()
     for scored in run.scores():
-        if scored.method in lines:
-            of_method = lines[scored.method]
-            of_method[scored.question] = len(of_method)  # a method's scores and traces are recorded in one order
+        if scored.method in scores:
+            scores[scored.method].append(scored)
             # A turn took a call, or failed without one.
-            most = max(1, scored.calls + scored.failed_turns)
-            turns[scored.question] = turns.get(scored.question, 0) + most
+            turns[scored.question] += max(1, scored.calls + scored.failed_turns)
     chosen = _draw(turns, limit_turns)
     grades = {(j.method, j.question): j.judgement for j in judgements.judged(run) if j.question in chosen}
-    scores: dict[str, list[Scored]] = {method: [] for method in methods}
-    for scored in run.scores():
-        if scored.method in scores and scored.question in chosen:
-            scores[scored.method].append(scored)
-    for method, numbers in lines.items():
-        places = [numbers[scored.question] for scored in scores[method]]
-        traces = run.traces(f"evaluate-{method}", only=set(places))
+    for method, recorded in scores.items():
+        # A method's scores and traces are recorded in one order.
+        places = [number for number, scored in enumerate(recorded) if scored.question in chosen]
         shown = []
-        for scored, trace, number in zip(scores[method], traces, places, strict=True):
-            entry = _score(scored) | _outline(trace, number)
-            if judgement := grades.get((method, scored.question)):
+        for number, trace in zip(places, run.traces(f"evaluate-{method}", only=set(places)), strict=True):
+            entry = _score(recorded[number]) | _outline(trace, number)
+            if judgement := grades.get((method, recorded[number].question)):
                 entry |= {"grade": judgement.grade, "judged": judgement.reason or judgement.error}
             shown.append((entry, trace))
         shown.sort(key=lambda pair: str(pair[0]["question"]))
         file = f"traces/evaluate-{method}.jsonl"
-        embedded.add(DiscussionGroup(method, method, file, len(numbers), len(shown)), shown)
+        embedded.add(DiscussionGroup(method, method, file, len(recorded), len(shown)), shown)
     for graph in run.all_learned():
         for path in graph.training_traces():
             _add_training(embedded, graph, path.stem, limit_turns - embedded.turns)
     return embedded
 
 
-def _draw(turns: dict[str, int], limit: int) -> set[str]:
+def _draw(turns: Mapping[str, int], limit: int) -> set[str]:
     """Draws questions with `limit` turns at most, one question at least; the choice depends on ids alone."""
     chosen: set[str] = set()
     # In the order of a hash, so the sample is not the first questions of the data set, and is the same every time.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from actors.messages import Status, Trace
 from experiments.analysis.result_table import ResultTable
@@ -16,7 +16,7 @@ REASONS = ("turns of", "turns", "reason")
 MOST_REASONS = 12  # rows for one method; the rest are one row
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnCounts:
     """Turns for which a model was asked, by how they ended.
 
@@ -29,16 +29,16 @@ class TurnCounts:
     failure: the commonest reason of those that failed.
     """
 
-    turns: int
-    at_once: int
-    repaired: int
-    unread: int
-    failed: int
-    silent: int
-    repairs: int
-    tokens: int
-    repair_tokens: int | None
-    reasons: Mapping[str, int]
+    turns: int = 0
+    at_once: int = 0
+    repaired: int = 0
+    unread: int = 0
+    failed: int = 0
+    silent: int = 0
+    repairs: int = 0
+    tokens: int = 0
+    repair_tokens: int | None = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
     failure: str = ""
 
     @property
@@ -49,41 +49,33 @@ class TurnCounts:
 
 def count_turns(traces: Iterable[Trace]) -> TurnCounts:
     """Counts the turns of some discussions; a dummy agent's are none, since no model is asked."""
-    turns = at_once = repairs = failed = unread = silent = tokens = repair_tokens = 0
-    known = True
+    counts, known = TurnCounts(), True
     reasons: Counter[str] = Counter()
     errors: Counter[str] = Counter()
-    for turn in (turn for trace in traces for turn in trace.turns):
-        if turn.status is Status.OK and not turn.calls:
-            continue
+    for turn in (turn for trace in traces for turn in trace.turns if turn.calls or turn.status is not Status.OK):
         # Two calls are a repair in a trace that does not count its tokens; or an AutoGen agent called its model twice.
         repaired = turn.repair_tokens > 0 or turn.calls == 2
-        cost = turn.prompt_tokens + turn.completion_tokens
-        turns, tokens, repairs = turns + 1, tokens + cost, repairs + repaired
-        repair_tokens += turn.repair_tokens
+        cost, read = turn.prompt_tokens + turn.completion_tokens, turn.status is Status.OK
         # A repair costs tokens; where none at all are counted, the model counts none.
         known = known and not (repaired and cost and not turn.repair_tokens)
-        at_once += turn.status is Status.OK and not repaired
-        failed += turn.status is Status.FAILED
-        unread += turn.status is Status.UNPARSED
-        silent += turn.status is Status.OK and not turn.states_anything
-        if turn.status is not Status.OK:
+        counts.turns += 1
+        counts.tokens += cost
+        counts.repairs += repaired
+        counts.repair_tokens = (counts.repair_tokens or 0) + turn.repair_tokens
+        counts.at_once += read and not repaired
+        counts.repaired += read and repaired
+        counts.failed += turn.status is Status.FAILED
+        counts.unread += turn.status is Status.UNPARSED
+        counts.silent += read and not turn.states_anything
+        if not read:
             reasons[kind_of(turn.error)] += 1
             errors[kind_of(turn.error)] += turn.status is Status.FAILED
-    return TurnCounts(
-        turns=turns,
-        at_once=at_once,
-        repaired=turns - at_once - failed - unread,
-        unread=unread,
-        failed=failed,
-        silent=silent,
-        repairs=repairs,
-        tokens=tokens,
-        repair_tokens=repair_tokens if known else None,
-        # By number, then by text: the order of the traces must not show.
-        reasons=dict(sorted(reasons.items(), key=lambda counted: (-counted[1], counted[0]))),
-        failure=min(errors, key=lambda error: (-errors[error], error)) if failed else "",
-    )
+    if not known:
+        counts.repair_tokens = None
+    # By number, then by text: the order of the traces must not show.
+    counts.reasons = dict(sorted(reasons.items(), key=lambda counted: (-counted[1], counted[0])))
+    counts.failure = min(errors, key=lambda error: (-errors[error], error)) if counts.failed else ""
+    return counts
 
 
 def by_phase(run: RunFolder, methods: Iterable[str], failed: bool = False) -> dict[str, TurnCounts]:

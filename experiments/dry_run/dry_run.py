@@ -40,7 +40,8 @@ def dry_run(plan: Plan) -> RunCounts:
     Raises:
         UserError: what would end the run as well, or a job that is not counted.
     """
-    plan.job.check_counted(plan)
+    if not plan.job.is_counted:
+        raise UserError(f"job={plan.job.name} is not counted: dry_run=true counts what job=prune asks")
     counts = count_run(plan)
     counts_table(counts).print()
     return counts

@@ -34,6 +34,7 @@ class Job:
     learns: graphs of its learned methods are learned.
     holds_out: training questions are held out whatever the methods are.
     searches: its methods search graphs and the web.
+    is_counted: a dry run can count its calls and tokens.
     """
 
     name: ClassVar[str]
@@ -41,12 +42,10 @@ class Job:
     learns: ClassVar[bool] = True
     holds_out: ClassVar[bool] = False
     searches: ClassVar[bool] = False
+    is_counted: ClassVar[bool] = False
 
     def check(self, plan: Plan) -> None:
         """Checks a plan for this job, before anything is opened or started. Raises UserError."""
-
-    def check_counted(self, plan: Plan) -> None:
-        """Raises UserError where a dry run cannot count the job."""
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         """Does the job in its folder, from where it was left. Returns False where too much failed for a conclusion.

@@ -20,6 +20,7 @@ class Prune(DiscussionJob):
 
     name = "prune"
     searches = True
+    is_counted = True
 
     async def discuss(self, discussions: Discussions) -> None:
         await discussions.run()

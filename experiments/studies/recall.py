@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Literal
 
-from actors.errors import UserError
 from actors.messages import Search, SearchMode, derive_seed
 from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.statistics import bootstrap_interval
@@ -109,9 +108,6 @@ class RecallJob(Job):
 
     name = "recall"
     learns = False
-
-    def check_counted(self, plan: Plan) -> None:
-        raise UserError("job=recall calls no model: there is nothing to count")
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
-import statistics
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,11 +59,6 @@ def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | 
                 raise UserError(str(error)) from error
     # Also when nothing was left, so that resuming a finished sweep writes its tables again.
     conclude_sweep(config, trials[0].plan, folder.path, sweep.failed)
-    if sweep.warm_s:
-        print(
-            f"A warm trial started in {statistics.median(sweep.warm_s):.2f} s (median of {len(sweep.warm_s)}; "
-            f"slowest {max(sweep.warm_s):.2f} s)."
-        )
     for name, reason in sweep.failed.items():
         print(visible(f"failed: {name}: {reason}"))
     return not sweep.failed
@@ -157,7 +151,6 @@ class _Sweep:
     results: Results
     total: int
     failed: dict[str, str] = field(default_factory=dict)
-    warm_s: list[float] = field(default_factory=list)
 
     def run(self, left: Sequence[Trial]) -> None:
         """Runs the trials group by group; a group shares its agents. Ends all that it launched, even on errors."""
@@ -205,11 +198,9 @@ class _Sweep:
                 progress.print(note)
             bar.advance()
 
-    def _ended(self, trials: Mapping[str, Trial], bar: Bar, name: str, report: Report, warm_s: float | None) -> None:
+    def _ended(self, trials: Mapping[str, Trial], bar: Bar, name: str, report: Report) -> None:
         trial = trials[name]
         bar.advance()
-        if warm_s is not None:
-            self.warm_s.append(warm_s)
         if report.failed:
             # Not among the results, so that resuming the sweep tries the trial again.
             self.failed[name] = report.failed

@@ -11,7 +11,7 @@ import io
 import logging
 import re
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -76,22 +76,17 @@ class Opened:
             self.judge.close()
 
 
-async def run_trial(
-    folder: Path, opened: Opened, each_step: bool, started: Callable[[], None] = lambda: None
-) -> AsyncIterator[Report]:
+async def run_trial(folder: Path, opened: Opened, each_step: bool) -> AsyncIterator[Report]:
     """Runs the folder's configuration from wherever its records end, and reports at the end.
 
     With `each_step` it reports after every training step too, and continues when the next report is requested. Closing
     the iterator stops the trial.
-
-    Args:
-        started: called just before the first question.
     """
     run = RunFolder.open(folder)
     with _logging_to(run.log):
         steps, utility = 0, 0.0
         try:
-            async for report in _reports(run, opened, each_step, started):
+            async for report in _reports(run, opened, each_step):
                 steps, utility = report.steps, report.utility
                 yield report
         # Reported and not raised: Tune would try again, and an error of the run itself would recur every time.
@@ -100,9 +95,7 @@ async def run_trial(
             yield Report(steps, utility, failed=reason(error))
 
 
-async def _reports(
-    run: RunFolder, opened: Opened, each_step: bool, started: Callable[[], None]
-) -> AsyncIterator[Report]:
+async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncIterator[Report]:
     config = read(run.config)
     plan = plan_of(config)
     dataset, evidence = opened.data.of(plan)
@@ -139,7 +132,6 @@ async def _reports(
             learners = {method: Stepwise(make_learner(spec), go) for method, spec in plan.learners.items()}
             # One after another where a trial may be ended after any step, or what it evaluates would be in vain.
             discussions = Discussions(context, agents, learners, side_by_side=not each_step)
-            started()
             work = asyncio.create_task(discussions.run())
             while not work.done():
                 # Waits for whichever comes first: without the work, a failure in it would never be noticed here.

@@ -11,8 +11,8 @@ import asyncio
 import logging
 import os
 import shutil
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ FOLDER = "tune"
 # Trials mostly wait for models, so they reserve no cores; Tune needs a reservation, so a token one of memory.
 RESOURCES = tune.PlacementGroupFactory([{"memory": 2**20}])
 
-Ended = Callable[[str, Report, float | None], None]
+Ended = Callable[[str, Report], None]
 
 
 class TrialProcess(tune.Trainable):
@@ -62,34 +62,21 @@ class TrialProcess(tune.Trainable):
     ) -> None:
         assert shared is not None
         self._guard = Guard(os.getpid(), hung_s)
-        self._idle_since = time.monotonic()
-        self._warm_s: float | None = None
         self._loop = asyncio.new_event_loop()
         self._opened = Opened(shared)
         self._trials, self._each_step = trials, each_step
-        self._warm = False
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Goes over to another trial in this process (Tune's `reuse_actors`)."""
         self._end()
-        self._warm = True
         self._begin(new_config)
         return True
 
     def step(self) -> dict[str, Any]:
         """The trial's next report, as Tune reads it."""
         report = self._loop.run_until_complete(anext(self._reports))
-        # From the last report of a trial to the first question of the next: the time that a warm start takes.
-        self._idle_since = time.monotonic()
-        return {
-            "steps": report.steps,
-            "utility": report.utility,
-            "finished": report.finished,
-            "failed": report.failed,
-            "warm_s": self._warm_s,
-            "done": report.finished or bool(report.failed),
-        }
+        return {**asdict(report), "done": report.finished or bool(report.failed)}
 
     def cleanup(self) -> None:
         self._end()
@@ -98,14 +85,7 @@ class TrialProcess(tune.Trainable):
         self._guard.close()
 
     def _begin(self, config: Mapping[str, Any]) -> None:
-        self._warm_s = None
-        self._reports: AsyncIterator[Report] = run_trial(
-            self._trials / config["trial"], self._opened, self._each_step, self._started
-        )
-
-    def _started(self) -> None:
-        if self._warm:
-            self._warm_s = time.monotonic() - self._idle_since
+        self._reports: AsyncIterator[Report] = run_trial(self._trials / config["trial"], self._opened, self._each_step)
 
     def _end(self) -> None:
         # Runs the generator's `finally`, which cancels the trial and closes its records.
@@ -131,8 +111,7 @@ class Ends(tune.Callback):
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         last = trial.last_result
-        report = Report(last["steps"], last["utility"], last["finished"], last["failed"])
-        self._end(trial, report, last["warm_s"])
+        self._end(trial, Report(last["steps"], last["utility"], last["finished"], last["failed"]))
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self._notify(f"trial {trial.config['trial']}: its process died; it is taken up again in another one")
@@ -144,7 +123,7 @@ class Ends(tune.Callback):
         # Tune keeps a lost process's error in one place or another; its last line is the message.
         text = str(trial.get_error() or trial.get_pickled_error() or "its process died").strip()
         reason = text.splitlines()[-1].strip()
-        self._end(trial, Report(failed=f"{ATTEMPTS} attempts that got no further: {reason}"), None)
+        self._end(trial, Report(failed=f"{ATTEMPTS} attempts that got no further: {reason}"))
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         if self._error is not None:
@@ -157,13 +136,13 @@ class Ends(tune.Callback):
         self._recorded[name] = max(before, sum(path.stat().st_size for path in files if path.exists()))
         return self._recorded[name] > before
 
-    def _end(self, trial: Any, report: Report, warm_s: float | None) -> None:
+    def _end(self, trial: Any, report: Report) -> None:
         name = trial.config["trial"]
         if name in self.over:
             return
         self.over.add(name)
         try:
-            self._ended(name, report, warm_s)
+            self._ended(name, report)
         # Tune would take it for the trial's failure, and try that again.
         except Exception as error:
             self._error = error
@@ -184,8 +163,7 @@ def run_trials(
     Args:
         steps: of training, in the longest trial.
         hung_s: after so many seconds without a sign of life a trial's process is ended.
-        ended: called for each trial as soon as it has ended, with its progress and the seconds that it took to start
-            in a warm process (None in a cold one).
+        ended: called for each trial as soon as it has ended, with its progress.
         notify: gets a line when a trial's process has died.
     """
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # failures are reported here, in one line

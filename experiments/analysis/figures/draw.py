@@ -9,12 +9,16 @@ from matplotlib.figure import Figure
 
 from actors.spawned import cores
 from experiments.analysis.compare import KIND, POSITION, Arm, arms_of, arms_of_runs, merge, varied
-from experiments.analysis.figures.axes import by_setting
-from experiments.analysis.figures.costs import utility_against_tokens, utility_and_seconds
 from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
 from experiments.analysis.figures.style import save_all
+from experiments.analysis.figures.sweeps import (
+    by_kind,
+    by_position,
+    by_setting,
+    utility_against_tokens,
+    utility_and_seconds,
+)
 from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_arms
-from experiments.analysis.figures.under_attack import by_kind, by_position
 from experiments.analysis.scores import by_method
 from experiments.analysis.summary import Metrics
 from experiments.records.recorder import RunFolder

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from actors.messages import FieldKind, Message, Trace
 from experiments.analysis.compare import Arm, merge, methods_in
 from experiments.analysis.figures import style
-from experiments.analysis.figures.axes import over, over_keys
+from experiments.analysis.figures.sweeps import over, over_keys
 from experiments.analysis.scores import as_matrix, by_method
 from experiments.judging.judgements import judged
 from experiments.records.recorder import RunFolder

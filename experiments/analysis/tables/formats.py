@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 from actors.visible import visible
 from experiments.analysis.summary import rounded
 from experiments.analysis.tables.layout import Layout, lay_out
@@ -49,64 +51,12 @@ def print_paths(folder: Path, written: Sequence[Layout]) -> None:
 
 def markdown(layout: Layout) -> str:
     """The caption, one table with a heading row before each block, and the notes."""
-
-    def line(*cells: str) -> str:
-        return f"| {' | '.join(cells)} |"
-
-    blank = [""] * len(layout.columns)
-    lines = [f"**{_plain(layout.caption)}**", "", line("", *map(_plain, layout.headers))]
-    lines.append(line("---", *["---:" for _ in blank]))
-    for block in layout.blocks:
-        lines.append(line(f"**{_plain(block.heading)}**", *blank))
-        for name, cells in block.rows:
-            bold = (f"**{_plain(cell.text)}**" if cell.best else _plain(cell.text) for cell in cells)
-            lines.append(line(_plain(name), *bold))
-    return "\n".join([*lines, "", *(f"- {_plain(note)}" for note in layout.notes), ""])
-
-
-def _plain(text: str) -> str:
-    """Text with Markdown's special characters escaped, also for use inside a table."""
-    return re.sub(r"[\\|*_<`\[]", r"\\\g<0>", text)
+    return TEMPLATES.get_template("table.md").render(layout=layout)
 
 
 def latex(layout: Layout) -> str:
     """A float with booktabs' rules, as wide as the text (needs the packages booktabs and graphicx)."""
-
-    def line(*cells: str) -> str:
-        return f"    {' & '.join(cells)} \\\\"
-
-    width = len(layout.columns) + 1
-    lines = [
-        # A LaTeX comment: the packages that a paper with this table needs.
-        "% \\usepackage{booktabs,graphicx}",
-        "\\begin{table*}[t]",
-        "  \\centering",
-        f"  \\caption{{{escape(layout.caption)}}}",
-        f"  \\label{{tab:{layout.name.replace('_', '-')}}}",
-        "  \\resizebox{\\textwidth}{!}{%",
-        f"  \\begin{{tabular}}{{l{'r' * (width - 1)}}}",
-        "    \\toprule",
-    ]
-    if any(name for name, _ in layout.groups):
-        # Column 1 holds the rows' names, so the first group starts at 2.
-        headings, rules, at = [""], [], 2
-        for name, columns in layout.groups:
-            headings.append(f"\\multicolumn{{{columns}}}{{c}}{{{escape(name)}}}")
-            # No rule over columns without a group.
-            if name:
-                rules.append(f"\\cmidrule(lr){{{at}-{at + columns - 1}}}")
-            at += columns
-        lines += [line(*headings), f"    {' '.join(rules)}"]
-    lines.append(line("", *map(escape, layout.columns)))
-    for block in layout.blocks:
-        lines += ["    \\midrule", f"    \\multicolumn{{{width}}}{{l}}{{\\emph{{{escape(block.heading)}}}}} \\\\"]
-        for name, cells in block.rows:
-            bold = (f"\\textbf{{{escape(cell.text)}}}" if cell.best else escape(cell.text) for cell in cells)
-            lines.append(line(escape(name), *bold))
-    # The blank line ends the paragraph, so that the notes start below the table.
-    lines += ["    \\bottomrule", "  \\end{tabular}}", "", "  \\raggedright\\footnotesize"]
-    lines += [f"  {escape(note)}" for note in layout.notes]
-    return "\n".join([*lines, "\\end{table*}", ""])
+    return TEMPLATES.get_template("table.tex").render(layout=layout)
 
 
 ESCAPED = str.maketrans(
@@ -129,6 +79,21 @@ ESCAPED = str.maketrans(
 def escape(text: str) -> str:
     """Text with LaTeX's special characters escaped."""
     return text.translate(ESCAPED)
+
+
+# Not Jinja's own marks, which are braces as LaTeX's are.
+TEMPLATES = Environment(
+    loader=PackageLoader("experiments.analysis", "assets"),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    block_start_string="<%",
+    block_end_string="%>",
+    variable_start_string="<<",
+    variable_end_string=">>",
+)
+TEMPLATES.filters |= {"latex": escape, "markdown": lambda text: re.sub(r"[\\|*_<`\[]", r"\\\g<0>", text)}
 
 
 def table_csv(table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 
 from experiments.analysis.compare import in_words
 from experiments.analysis.judged import EMBEDDED_JUDGE_NOTE
@@ -53,6 +53,13 @@ class Layout:
     columns: tuple[str, ...]
     blocks: tuple[ShownBlock, ...]
     notes: tuple[str, ...]
+
+    @property
+    def rules(self) -> list[tuple[str, int, int]]:
+        """Groups with their first and last columns, where the names of rows are column 1; empty without any group."""
+        ends = list(accumulate((width for _, width in self.groups), initial=1))
+        groups = [(name, first + 1, last) for (name, _), (first, last) in zip(self.groups, pairwise(ends), strict=True)]
+        return groups if any(name for name, *_ in groups) else []
 
     @property
     def headers(self) -> list[str]:

@@ -17,7 +17,7 @@ from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_table, run_facts
-from experiments.studies.behaviour.measure import Behaviour, conditions
+from experiments.studies.behaviour.measure import Behaviour
 
 FILE = "behaviour.json"
 
@@ -33,13 +33,6 @@ class BehaviourJob(DiscussionJob):
             raise UserError(f"attack={plan.config.attack.kind}: job=behaviour has none; leave it out")
         if plan.models.judge:
             raise UserError(f"judge={plan.models.judge.settings.kind}: job=behaviour has none; leave it out")
-
-    def check_counted(self, plan: Plan) -> None:
-        asked = len(conditions(_settings(plan.config)))
-        raise UserError(
-            f"job=behaviour is not counted: it takes one turn per question under each of {asked} conditions; "
-            "experiment=mmqa_prune methods=[single] dry_run=true with the same settings counts one"
-        )
 
     async def discuss(self, discussions: Discussions) -> None:
         await discussions.prepare()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from actors.errors import UserError
 from experiments.config.study_settings import PlantedConfig
 from experiments.planning.learners import check_samples
 from experiments.planning.plan import Job, Plan
@@ -27,9 +26,6 @@ class PlantedJob(Job):
             variant = VARIANTS[learned]
             check_samples(variant, config.training.samples)
             LearnerSpec(["text", "visual"], variant=variant, settings=config.learner, pruning=config.pruning).check()
-
-    def check_counted(self, plan: Plan) -> None:
-        raise UserError("job=planted calls no model: there is nothing to count")
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config

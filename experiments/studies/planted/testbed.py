@@ -1,27 +1,38 @@
-"""`experiment=planted`: explores worlds in parallel, records each one, then writes tables, figures and a file."""
+"""The testbed with known truth: explores worlds in parallel, records each, and sums them up.
+
+Means with intervals, two tables, a figure and a file.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from concurrent.futures import as_completed
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
 
+import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field, TypeAdapter
 
 from actors.spawned import cores, spawned
-from experiments.config.study_settings import Influence, PlantedConfig
+from experiments.analysis.figures.style import COLOURS, LINES, MARKERS, PAGE, nth, plain, save, styled
+from experiments.analysis.result_table import ResultTable
+from experiments.analysis.statistics import bootstrap_interval
+from experiments.config.study_settings import PlantedConfig, PlantedSettings
 from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from experiments.studies.planted import planted_report
 from experiments.studies.planted.opinions import OpinionModel
 from experiments.studies.planted.worlds import Outcome, PlantedWorld, explore, worlds
 
-CURVES = tuple(planted_report.CURVES)
 RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
+OF_WORLD = TypeAdapter(Annotated[list[Outcome], Field(min_length=1)])
 
 
 def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: OpinionModel | None = None) -> None:
@@ -44,29 +55,182 @@ def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: Opini
                 bar.advance()
     # In the planned order: worlds finish in any order, and the file must not depend on it.
     outcomes = [outcome for world in planned for outcome in explored[world]]
-    summaries = planted_report.summarise(outcomes, config.seed)
-    planted_report.write(folder.path, settings, outcomes, summaries)
-    drawn = planted_report.draw(folder.figures, summaries)
-    tracker.summary(planted_report.metrics(summaries), drawn)
+    summaries = summarise(outcomes, config.seed)
+    write(folder.path, settings, outcomes, summaries)
+    drawn = draw(folder.figures, summaries)
+    tracker.summary(metrics(summaries), drawn)
     print()
-    for table in planted_report.tables(summaries):
+    for table in tables(summaries):
         table.print()
 
 
 def read_records(path: Path) -> dict[PlantedWorld, list[Outcome]]:
     """Reads recorded outcomes by world; a line that a killed run left incomplete is cut off."""
     jsonl.cut(path)
-    recorded = jsonl.records(path, _outcomes, "delete the file to explore all worlds again")
+    recorded = jsonl.records(path, OF_WORLD.validate_json, "delete the file to explore all worlds again")
     return {outcomes[0].world: outcomes for outcomes in recorded}
 
 
-def _outcomes(line: str) -> list[Outcome]:
-    outcomes = []
-    for fields in json.loads(line):
-        world = fields["world"] | {"influence": Influence(fields["world"]["influence"])}
-        # JSON turns integer keys into text.
-        curves = {name: {int(used): number for used, number in fields[name].items()} for name in CURVES}
-        outcomes.append(Outcome(**fields | curves | {"world": PlantedWorld(**world)}))
-    if not outcomes:
-        raise ValueError("expected the outcomes of a world")
-    return outcomes
+Measure = tuple[float, float, float]  # mean, low, high
+
+
+@dataclass(frozen=True)
+class PlantedSummary:
+    """Means over the teams of one setting, or of all strengths (None), with 95% bootstrap intervals."""
+
+    conformity: float | None
+    distraction: float | None
+    influence: str
+    attacked: bool
+    learner: str
+    worlds: int
+    measures: dict[str, Measure]
+
+    @property
+    def team(self) -> str:
+        return "attacked" if self.attacked else "clean"
+
+
+COLUMNS = {
+    "auc_adversary": "AUC\nadversary",
+    "auc_harmful": "AUC\nharmful",
+    "auc_costly": "AUC\ncostly",
+    "utility": "utility",
+    "share": "of best",
+    "turns": "turns",
+    "readings": "readings",
+    "tokens": "tokens",
+    "training": "training",
+    "edges": "edges\nleft",
+    "wrongly": "wrongly\ncut",
+    "joined": "joined",
+}
+# Shown with one decimal, the others with three.
+COUNTS = ("turns", "readings", "tokens", "training", "edges", "wrongly")
+# By the number of questions learned from, as `<name>@<questions>`.
+CURVES = {"regret": "regret", "reached": "utility", "ranked": "auc", "spent": "spent"}
+TEAMS = {True: "one adversary", False: "no adversary"}
+AUCS = {True: "AUC: the adversary's edges", False: "AUC: edges that harm"}
+
+
+def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[PlantedSummary]:
+    """Summarises by setting and graph, then over all strengths of an influence. `CURVES` are measures `<name>@<q>`."""
+    Key = tuple[float | None, float | None, str, bool, str]
+    single: dict[Key, list[Outcome]] = {}
+    every: dict[Key, list[Outcome]] = {}
+    for outcome in outcomes:
+        world, attacked = outcome.world, outcome.world.adversary is not None
+        key = (world.influence.value, attacked, outcome.learner)
+        single.setdefault((world.conformity, world.distraction, *key), []).append(outcome)
+        # Teams with and without adversary are never averaged together, nor influences.
+        every.setdefault((None, None, *key), []).append(outcome)
+    return [PlantedSummary(*key, len(group), _measures(group, seed)) for key, group in (single | every).items()]
+
+
+def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
+    # Some measures are missing where they have no meaning: a clean team has no adversary to rank.
+    values = {name: [(o, getattr(o, name)) for o in group if getattr(o, name) is not None] for name in COLUMNS}
+    for field, name in CURVES.items():
+        for used in group[0].regret:
+            curves = [(outcome, getattr(outcome, field)) for outcome in group]
+            values[f"{name}@{used}"] = [(outcome, curve[used]) for outcome, curve in curves if used in curve]
+    measures = {}
+    for name, known in values.items():
+        # Worlds of one number are one team with the same questions, at several strengths: together they are hardly more
+        # evidence than one of them, so each number counts once.
+        teams: dict[int, list[float]] = {}
+        for outcome, value in known:
+            teams.setdefault(outcome.world.number, []).append(value)
+        if means := [float(np.mean(of_one)) for of_one in teams.values()]:
+            measures[name] = (float(np.mean(means)), *bootstrap_interval(means, seed))
+    return measures
+
+
+def tables(summaries: Sequence[PlantedSummary]) -> tuple[ResultTable, ResultTable]:
+    """Makes the tables of all measures, and of regret by the number of questions: means ± half the 95% interval."""
+    learners = [row for row in summaries if any(name.startswith("regret") for name in row.measures)]
+    regrets = {name: name for row in learners for name in row.measures if name.startswith("regret")}
+    return _table(summaries, COLUMNS), _table(learners, regrets)
+
+
+def _table(summaries: Sequence[PlantedSummary], columns: Mapping[str, str]) -> ResultTable:
+    def cell(measure: Measure | None, name: str) -> str:
+        if measure is None:
+            return ""
+        mean, low, high = measure
+        digits = 1 if name in COUNTS else 3
+        return f"{mean:.{digits}f} ±{(high - low) / 2:.{digits}f}"
+
+    rows = []
+    for row in summaries:
+        strengths = ("all" if value is None else f"{value:g}" for value in (row.conformity, row.distraction))
+        cells = (cell(row.measures.get(name), name) for name in columns)
+        rows.append((row.influence, row.team, row.learner, *strengths, *cells))
+    return ResultTable(("influence", "team", "graph", "conformity", "distraction", *columns.values()), rows, names=3)
+
+
+def write(folder: Path, settings: PlantedSettings, outcomes: Sequence[Outcome], rows: Sequence[PlantedSummary]) -> None:
+    """Writes planted.json: the settings, every outcome and their summaries."""
+    content = {
+        "settings": asdict(settings),
+        "outcomes": [asdict(outcome) for outcome in outcomes],
+        "summaries": [asdict(row) for row in rows],
+    }
+    (folder / "planted.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def metrics(summaries: Sequence[PlantedSummary]) -> dict[str, Any]:
+    """Means over all strengths as in a run's metrics.json, with methods `answers/attacked/<graph>` and so on."""
+    methods = {}
+    for row in summaries:
+        if row.conformity is None:
+            # None for a missing measure: rows of a W&B table need the same columns.
+            means = {name: row.measures[name][0] if name in row.measures else None for name in COLUMNS}
+            methods[f"{row.influence}/{row.team}/{row.learner}"] = {**means, "ci95": list(row.measures["utility"][1:])}
+    return {"methods": methods, "paired": {}}
+
+
+@styled
+def draw(folder: Path, summaries: Sequence[PlantedSummary]) -> list[Path]:
+    """Draws utility above, AUC below, by the messages written and read in training; equal turns count once.
+
+    Over all strengths, with and without an adversary. Returns the PNG's path.
+    """
+    # None marks the rows over all strengths, of the first influence. Baselines do not learn.
+    whole = [row for row in summaries if row.conformity is None and row.influence == summaries[0].influence]
+    rows = [row for row in whole if _points(row, "spent")]
+    figure = Figure(figsize=(PAGE, 4.8), layout="constrained")
+    panels = figure.subplots(2, 2, sharex="col", sharey="row", squeeze=False)
+    for column, (attacked, team) in enumerate(TEAMS.items()):
+        of_team = [row for row in rows if row.attacked == attacked]
+        for axes, measure in zip(panels[:, column], ("utility", "auc"), strict=True):
+            _panel(axes, of_team, measure)
+        panels[0, column].set_title(team)
+        panels[1, column].set_title(AUCS[attacked])
+        panels[1, column].set_xlabel("training tokens (thousands of messages)")
+        # An AUC by chance alone.
+        panels[1, column].axhline(0.5, color="black", linewidth=0.6, linestyle=":")
+    panels[0, 0].set_ylabel("utility of answers")
+    panels[1, 0].set_ylabel("AUC of the ranking")
+    # Each learner once, whether or not there are teams of both kinds.
+    named = {label: line for axes in panels[0] for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(named.values(), named, loc="outside lower center", ncols=4)
+    return [save(figure, folder, "planted-tokens")]
+
+
+def _panel(axes: Axes, rows: Sequence[PlantedSummary], measure: str) -> None:
+    """Draws a line for each learner, its 95% interval behind it."""
+    for i, row in enumerate(rows):
+        points, colour = _points(row, measure), nth(COLOURS, i)
+        across = [row.measures[f"spent@{used}"][0] / 1000 for used in points]
+        means, low, high = zip(*points.values(), strict=True) if points else ((), (), ())
+        look: Any = {"color": colour, "linestyle": nth(LINES, i), "marker": nth(MARKERS, i)}
+        axes.plot(across, means, markersize=3, label=row.learner, **look)
+        axes.fill_between(across, low, high, color=colour, alpha=0.15, linewidth=0)
+    plain(axes)
+
+
+def _points(row: PlantedSummary, measure: str) -> dict[int, Measure]:
+    """A measure by the number of questions used, ascending."""
+    found = {name.partition("@"): value for name, value in row.measures.items()}
+    return dict(sorted((int(used), value) for (name, at, used), value in found.items() if at and name == measure))

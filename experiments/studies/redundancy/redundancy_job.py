@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from actors.errors import UserError
+from experiments.analysis.result_table import Cell, ResultTable, number, with_interval
+from experiments.analysis.summary import Metrics, model_notes, verdicts
 from experiments.config.config import Config
 from experiments.config.study_settings import RedundancyConfig
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
+from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from experiments.records.usage import total
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
-from experiments.studies.redundancy.redundancy_summary import FILE, write
-from experiments.studies.redundancy.redundancy_table import tables, usage_lines
-from experiments.studies.redundancy.removal import Redundancy
+from experiments.studies.redundancy.redundancy_summary import FILE, LEVEL, write
+from experiments.studies.redundancy.removal import AT_ONCE, FULL, GREEDY, Redundancy
 
 
 class RedundancyJob(DiscussionJob):
@@ -25,15 +27,6 @@ class RedundancyJob(DiscussionJob):
     name = "redundancy"
     asks_team = True
     holds_out = True
-
-    def check_counted(self, plan: Plan) -> None:
-        # The full graph, and one without each spatial, decision and temporal edge.
-        n, rounds = len(plan.roles.team), plan.config.topology.rounds
-        least = (1 + n * (n - 1) // 2 + n + (n * n if rounds > 1 else 0)) * _questions(plan.config)
-        raise UserError(
-            f"job=redundancy is not counted: after learning it holds {least:,} to {2 * least:,} discussions of nearly "
-            "the full graph; experiment=mmqa_prune methods=[full] dry_run=true with the same settings counts one"
-        )
 
     async def discuss(self, discussions: Discussions) -> None:
         await discussions.prepare()
@@ -46,20 +39,128 @@ class RedundancyJob(DiscussionJob):
 
         metrics = json.loads((folder.path / FILE).read_text())
         drawn = draw(folder, metrics)
+        spent = usage.total(folder)
         # Put among the paired tests, which the tracker logs unchanged.
         groups = {f"redundancy/{kind}": row for kind, row in metrics["kinds"].items()}
         for learner, kinds in metrics["learners"].items():
             groups |= {f"redundancy/{learner}/{kind}": row for kind, row in kinds.items()}
-        tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, drawn, total(folder))
+        tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, drawn, spent)
         print()
         # Costs belong below the last table, after its notes.
         *before, last = tables(metrics)
         for table in before:
             table.print()
-        last.print(further=usage_lines(folder))
+        last.print(further=usage.notes(spent))
         return True
 
 
 def _questions(config: Config) -> int:
     assert isinstance(config, RedundancyConfig)
     return config.redundancy.questions
+
+
+def tables(metrics: Metrics) -> tuple[ResultTable, ...]:
+    """Makes the tables: redundant edges by kind, learners' cuts against them, and the graphs that are left."""
+    metric, paired = metrics["metric"], metrics["paired"]
+    learners = {
+        f"{learner}, {kind}": row for learner, kinds in metrics["learners"].items() for kind, row in kinds.items()
+    }
+    graphs = {
+        method: {**row, "saved": paired.get(f"{method} vs {FULL}", {}).get("tokens_saved")}
+        for method, row in metrics["methods"].items()
+    }
+    counts = {"edges": number("edges", ","), "cut": number("cut", ",")}
+    return (
+        ResultTable.of(
+            "edges",
+            metrics["kinds"],
+            {
+                "number": number("edges", ","),
+                "redundant": number("redundant", ","),
+                "share": number("share", ".0%"),
+                "no answer\nchanged": number("no_answer_changed", ","),
+                "harmful": number("harmful", ","),
+                "useful": number("useful", ","),
+                "largest\neffect": number("largest"),
+            },
+            title="Redundant edges (Definition 1)",
+        ),
+        ResultTable.of(
+            "learner",
+            learners,
+            {
+                **counts,
+                **_compared(""),
+                "rank\ncorr.": number("rank_correlation", ".2f", "-"),
+                "rank corr.,\nreceiver": number("receiver_rank_correlation", ".2f", "-"),
+            },
+            title="Pruning against them",
+        ),
+        ResultTable.of(
+            "learner",
+            learners,
+            {**counts, "removed": number("greedy_redundant", ","), **_compared("greedy_")},
+            title="Pruning against greedy removal",
+        ),
+        ResultTable.of(
+            "graph",
+            graphs,
+            {
+                "edges": number("edges", ",.0f"),
+                "readers": number("readers", ""),
+                f"{metric} (95% interval)": lambda row: with_interval(row["utility"], row["ci95"]),
+                f"{metric}, measured\nquestions": number("measured_utility"),
+                "tokens": number("tokens", ",.0f"),
+                "saved": number("saved", ".0%"),
+            },
+            tuple(_notes(metrics)),
+            f"What is left, on {metrics['held_out']:,} held-out questions",
+        ),
+    )
+
+
+def _compared(prefix: str) -> dict[str, Cell]:
+    def chance(row: Mapping[str, Any]) -> str:
+        if row[f"{prefix}chance"] is None:
+            return "-"
+        low, high = row[f"{prefix}chance95"]
+        return f"{row[f'{prefix}chance']:.2f} ({low:.2f}-{high:.2f})"
+
+    precision, recall = (number(f"{prefix}{name}", ".2f", "-") for name in ("precision", "recall"))
+    return {"precision": precision, "by chance (95%)": chance, "recall": recall}
+
+
+def _notes(metrics: Metrics) -> Iterator[str]:
+    n, every, metric = metrics["questions"], metrics["kinds"]["all"], metrics["metric"]
+    yield (
+        f"Measured on {n:,} questions of {metrics['dataset']}, against the complete graph in the team's order: each "
+        "agent hears all before it, and everyone's previous round; the decision agent reads everyone. Redundant: "
+        f"without the edge {metric} is as high or higher. Harmful: higher. Useful: lower."
+    )
+    answer, receiver = (
+        [every[f"{name}_{side}_shown"] for side in ("useful", "harmful")] for name in ("answer", "receiver")
+    )
+    yield (
+        f"After Holm's correction for {every['edges']:,} edges (p < {LEVEL}), {answer[0]} edges are shown to help the "
+        f"final answer and {answer[1]} to harm it; {receiver[0]} to help their receiver's own answers, "
+        f"{receiver[1]} to harm them. To be shown on the final answer, an edge must change it the same way on "
+        f"{metrics['least_questions']} questions of {n:,}."
+    )
+    half = metrics["reliability"]["answer"]
+    share = {name: number(name, ".1%", "-")(half) for name in half}
+    correlation = {of: number("rank_correlation", ".2f", "-")(row) for of, row in metrics["reliability"].items()}
+    yield (
+        "Two halves of the questions rank the edges' effects on the final answer with a correlation of "
+        f"{correlation['answer']} ({correlation['receiver']} for effects on the receiver). Of the edges that are "
+        f"redundant in one half, {share['redundant_again']} are so in the other (of all edges {share['redundant']}); "
+        f"of the useful ones, {share['useful_again']} (of all {share['useful']}). No learner can be expected to agree "
+        "with the measurement more than its halves do."
+    )
+    at_once, greedy = (metrics["paired"][f"{method} vs {FULL}"] for method in (AT_ONCE, GREEDY))
+    yield (
+        f"Without all redundant edges at once {at_once['tokens_saved']:.0%} of tokens go, and {metric} changes by "
+        f"{at_once['difference']:+.3f}; with edges removed one after another while {metric} on the measured "
+        f"questions does not fall, {greedy['tokens_saved']:.0%} and {greedy['difference']:+.3f} (held-out questions)."
+    )
+    yield from verdicts(metrics["paired"], metric)
+    yield from model_notes(metrics["model"])

@@ -12,10 +12,10 @@ from PIL import Image
 
 from actors.messages import Message, Question, Status, Trace
 from experiments.analysis.compare import arms_of_runs
-from experiments.analysis.figures.costs import utility_against_tokens
 from experiments.analysis.figures.draw import draw_run
 from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
 from experiments.analysis.figures.style import PAGE, SMALL, save
+from experiments.analysis.figures.sweeps import utility_against_tokens
 from experiments.analysis.figures.systems import DEBATE, by_paths, changes, condensation, path_arms
 from experiments.analysis.scores import by_method
 from experiments.analysis.summary import Metrics, summarise

@@ -13,10 +13,8 @@ from matplotlib.figure import Figure
 
 from actors.errors import UserError
 from experiments.analysis.compare import Arm, merge, varied
-from experiments.analysis.figures.axes import by_setting
-from experiments.analysis.figures.costs import utility_and_seconds
+from experiments.analysis.figures.sweeps import by_kind, by_setting, utility_and_seconds
 from experiments.analysis.figures.systems import f1_by_supporting
-from experiments.analysis.figures.under_attack import by_kind
 from experiments.config.loading import load
 from experiments.records.records import Scored
 from experiments.records.trials import TrialResult

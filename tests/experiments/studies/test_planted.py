@@ -23,7 +23,7 @@ from experiments.jobs import plan_of
 from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
 from experiments.studies.planted.opinions import OpinionModel, OpinionTeam, dense_weights
-from experiments.studies.planted.planted_report import COLUMNS, draw, metrics, summarise, tables, write
+from experiments.studies.planted.testbed import COLUMNS, draw, metrics, summarise, tables, write
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, without, worlds
 from tests.support.paths import ROOT

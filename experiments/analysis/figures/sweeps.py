@@ -1,4 +1,7 @@
-"""Utility over what a sweep varied: points over each setting, heat maps over two (M3Prune's Figs. 17 and 18)."""
+"""Methods under settings: utility over what was varied, against costs, and under attacks.
+
+M3Prune's Figs. 4, 5, 17, 18 and 21 to 23, and BDoG's Fig. 5.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.analysis.compare import Arm, is_number, methods_in
+from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, is_number, methods_in
 from experiments.analysis.figures import style
+from experiments.analysis.result_table import short_keys
 
 MANY = 12  # more values than this on one axis are no cells of a heat map, and not all written at an axis
 
@@ -124,3 +128,94 @@ def shown(value: Any) -> str:
         return ", ".join(map(str, value)) or "none"
     # `g` drops the zeros of 0.300000 and writes very small rates as powers of ten.
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@style.styled
+def utility_against_tokens(arms: Sequence[Arm], metric: str) -> Figure:
+    """Draws utility against tokens: a marker per method and setting, a faint one per trial."""
+    figure, [axes] = style.panels(1, 1, 2.7)
+    for i, method in enumerate(methods_in(arms)):
+        group = [arm for arm in arms if arm.method == method]
+        for arm in group:
+            style.trials(axes, arm.tokens, arm.trial_means, style.nth(style.COLOURS, i))
+        tokens = [float(np.mean(arm.tokens)) for arm in group]
+        # Pale intervals: one per setting soon covers the points.
+        style.points(axes, i, tokens, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, faint=0.6)
+    every = [tokens for arm in arms for tokens in arm.tokens]
+    # A method without model calls costs nothing, and a logarithm has no zero.
+    if min(every) > 0 and max(every) > 20 * min(every):
+        axes.set_xscale("log")
+    axes.set_xlabel("prompt and completion tokens per question")
+    axes.set_ylabel(f"{metric} (bars: 95% interval)")
+    style.plain(axes)
+    figure.legend(loc="outside right upper")
+    return figure
+
+
+@style.styled
+def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
+    """Draws seconds and utility as bars, grouped by setting, with a faint point per trial."""
+    figure, (time, utility) = style.panels(2, 2, 2.1)
+    methods = methods_in(arms)
+    short = short_keys(list(arms[0].values))
+    settings = [", ".join(f"{short[key]} {shown(value)}" for key, value in arm.values.items()) for arm in arms]
+    places = list(dict.fromkeys(settings))
+    for arm, setting in zip(arms, settings, strict=True):
+        m = methods.index(arm.method)
+        x = places.index(setting) + style.offset(m, len(methods), 0.8)
+        mean = float(np.nanmean(arm.seconds)) if np.isfinite(arm.seconds).any() else np.nan
+        for axes, height in ((time, mean), (utility, arm.mean)):
+            style.bars(axes, m, x, height, 0.8 / len(methods), arm.method)
+        style.trials(time, x, arm.seconds)
+        style.points(utility, m, [x], [arm.mean], [arm.ci95])
+    time.set_ylabel("seconds per question")
+    utility.set_ylabel(f"{metric} (95% interval)")
+    for axes in (time, utility):
+        axes.set_xticks(range(len(places)), places)
+        style.plain(axes)
+    style.legend_above(figure, time)
+    return figure
+
+
+@style.styled
+def by_kind(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
+    """Draws each method over the kinds of attack, the clean one first; a panel per setting of whatever else was varied.
+
+    The arms' trials differ in seed and attacker.
+    """
+    # The sort is stable, so attacks keep the sweep's order.
+    kinds = sorted(kinds, key=lambda kind: kind not in UNATTACKED)
+    panels: dict[str, list[Arm]] = {}
+    for arm in arms:
+        others = [f"{key} {shown(value)}" for key, value in arm.values.items() if key not in (KIND, POSITION)]
+        panels.setdefault(", ".join(others), []).append(arm)
+    figure, grid = style.panels(len(panels), 1, 2.0, sharex=True)
+    for axes, (title, group) in zip(grid, panels.items(), strict=True):
+        axes.set_title(title, loc="left")
+        over(axes, group, KIND, kinds)
+        axes.set_ylabel(f"{metric} (95% interval)")
+    style.legend_above(figure, grid[0], 5)
+    return figure
+
+
+@style.styled
+def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
+    """Draws each method's utility by the compromised agent, with 95% intervals; a panel per kind of attack.
+
+    Other settings are averaged. The dotted lines are the methods without an attack.
+    """
+    kinds = [kind for kind in keys[KIND] if kind not in UNATTACKED]
+    positions = [position for position in keys[POSITION] if position is not None]
+    figure, grid = style.panels(len(kinds), 1, 2.0, sharex=True, sharey=True)
+    for axes, kind in zip(grid, kinds, strict=True):
+        axes.set_title(f"{kind} attack", loc="left")
+        over(axes, [a for a in arms if a.values[KIND] == kind and a.values[POSITION] in positions], POSITION, positions)
+        for i, method in enumerate(methods_in(arms)):
+            # Without an attack there is no position: one line for all clean arms.
+            clean = [arm.mean for arm in arms if arm.method == method and arm.values[KIND] in UNATTACKED]
+            if clean:
+                axes.axhline(float(np.mean(clean)), color=style.nth(style.COLOURS, i), linewidth=0.7, linestyle=":")
+        axes.set_ylabel(metric)
+    grid[-1].set_xlabel("compromised agent (dotted: without an attack)")
+    style.legend_above(figure, grid[0])
+    return figure
