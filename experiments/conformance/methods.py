@@ -79,7 +79,7 @@ class MethodInWorld:
     async def topology(self, library: Any) -> Any:
         """Makes the method's topology, with an untrained graph and a watched discussion if it needs them."""
         learner = Local(Learner([ROLES[agent].modality for agent in TEAM]))
-        learned = learned_topologies(self.config, TEAM, {self.method.name: learner})
+        learned = learned_topologies(self.config.topology.inference, TEAM, {self.method.name: learner})
         await learned[self.method.name].freeze()
         watched: list[tuple[Question, Trace]] = []
         if self.method.needs_calibration:

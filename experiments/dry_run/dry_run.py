@@ -83,7 +83,7 @@ class _DryRun:
         self._calibration_traces: list[tuple[Question, Trace]] = []
         self._learners = {method: make_learner(spec) for method, spec in plan.learners.items()}
         local = {method: Local(learner) for method, learner in self._learners.items()}
-        self._learned = learned_topologies(config, agents, local)
+        self._learned = learned_topologies(config.topology.inference, agents, local)
 
     async def count(self) -> RunCounts:
         """Counts the phases in the run's order: extraction, calibration, training, each method, judging."""

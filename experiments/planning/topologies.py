@@ -10,6 +10,7 @@ from actors.messages import Question, Trace
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
 from topologies.learning.learned_topology import LearnedTopology
+from topologies.learning.learner_settings import Inference
 from topologies.library import Library, TopK
 from topologies.method import LearnedGraph, Method, MethodContext
 from topologies.topology import Topology
@@ -54,10 +55,9 @@ def make_topology(
 
 
 def learned_topologies(
-    config: Config, agents: Sequence[str], learners: Mapping[str, Any]
+    inference: Inference, agents: Sequence[str], learners: Mapping[str, Any]
 ) -> dict[str, LearnedTopology]:
     """The learned topology of each method, over its learner, whose methods are coroutines."""
-    inference = config.topology.inference
     return {method: LearnedTopology(method, agents, learner, inference) for method, learner in learners.items()}
 
 

@@ -52,29 +52,29 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
     """
     plans = [one for _, one in trials] or [plan]
     alone = replace(plan, config=overrides.alone, methods=find_methods(overrides.alone.methods))
-    refused: dict[str, list[str]] = {}
-    notes = []
     chosen = [key for key in overrides.keys if _differs(config, key)]
     chosen += [key for key in overrides.preset if key not in overrides.keys and not overrides.ours]
+    reasons: dict[str, list[str | None]] = {}  # by setting: of each plan that has it, None where it counts
     for key in chosen:
         if key.startswith("sweep."):
             # Of the sweep itself, which its trials do not have.
-            reason = idle(replace(plan, config=config), key) if trials else "this is no sweep; give it sweep.axes"
-            reasons = [reason] * len(plans) if reason else []
+            of_key = [idle(replace(plan, config=config), key) if trials else "this is no sweep; give it sweep.axes"]
         else:
-            reasons = [reason for one in plans if (reason := idle(one, key))]
-        if len(reasons) == len(plans):
-            if key in overrides.keys or idle(alone, key):
-                refused.setdefault(reasons[0], []).append(key)
-        elif reasons:
-            notes.append(f"{key} has no effect in {len(reasons)} of {len(plans)} settings of the sweep: {reasons[0]}")
+            of_key = [idle(one, key) for one in plans]
+        if key in overrides.keys or not all(of_key) or idle(alone, key):
+            reasons[key] = of_key
     for key in dict.fromkeys(key for values, _ in trials for key in values):
-        of_key = [one for values, one in trials if key in values]
-        reasons = [reason for one in of_key if (reason := idle(one, key) or _idle_axis(one, key))]
-        if len(reasons) == len(of_key):
-            refused.setdefault(reasons[0], []).append(f"sweep: {key}")
-        elif reasons and not overrides.ours:
-            notes.append(f"sweep: {key} has no effect in {len(reasons)} of its {len(of_key)} settings: {reasons[0]}")
+        of_key = [idle(one, key) or _idle_axis(one, key) for values, one in trials if key in values]
+        if all(of_key) or not overrides.ours:
+            reasons[f"sweep: {key}"] = of_key
+    refused: dict[str, list[str]] = {}
+    notes = []
+    for key, of_key in reasons.items():
+        found = list(filter(None, of_key))
+        if len(found) == len(of_key):
+            refused.setdefault(found[0], []).append(key)
+        elif found:
+            notes.append(f"{key} has no effect in {len(found)} of {len(of_key)} settings of the sweep: {found[0]}")
     for reason, keys in refused.items():
         raise UserError(f"{', '.join(keys)} would have no effect: {reason}")
     return notes

@@ -46,7 +46,7 @@ class GraphLearning:
         self._context, self._agents, self._attack = context, agents, attack
         self._slots, self._usage = slots, usage
         self.learners = learners
-        self.graphs = learned_topologies(context.config, context.agents, learners)
+        self.graphs = learned_topologies(context.config.topology.inference, context.agents, learners)
 
     async def begin(self, group: asyncio.TaskGroup, side_by_side: bool = True) -> dict[str, asyncio.Task[None]]:
         """Starts a task for each method; methods that learn from the same discussions have one task.
