@@ -80,7 +80,13 @@ def find_roles(
     team = [_with_settings(role, settings) for role in named]
     if not team or len(set(team)) < len(team):
         raise UserError("topology.text and topology.visual must name at least one role, and each role once")
-    team = [agent for role in team for agent in _instances(role, settings, topology.instances)]
+    numbers = {role: settings.get(role.name, RoleSettings()).instances or topology.instances for role in team}
+    team = [
+        # Each with a name of its own where there are several.
+        replace(role, name=f"{role.name}_{count}", of=role.name) if number > 1 else role
+        for role, number in numbers.items()
+        for count in range(1, number + 1)
+    ]
     counts = Counter(role.name for role in team)
     if several := [name for name, number in counts.items() if number > 1]:
         raise UserError(f"{several[0]} would be the name of two agents: give a role of your own another name")
@@ -99,14 +105,6 @@ def _team_role(modality: Modality, name: str, settings: Mapping[str, RoleSetting
     known = [of.removeprefix(f"{modality}_") for of, role in ROLES.items() if role.modality is modality]
     known += [of.removeprefix(f"{modality}_") for of in own if of.startswith(f"{modality}_")]
     raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
-
-
-def _instances(role: Role, settings: Mapping[str, RoleSettings], usual: int) -> list[Role]:
-    """The agents of a role, each with a name of its own where there are several."""
-    number = (role.name in settings and settings[role.name].instances) or usual
-    if number == 1:
-        return [role]
-    return [replace(role, name=f"{role.name}_{count}", of=role.name) for count in range(1, number + 1)]
 
 
 def _check_settings(

@@ -151,9 +151,8 @@ def _idle_axis(plan: Plan, key: str) -> str | None:
 
 def _differs(config: Config, key: str) -> bool:
     """True for a setting that is not at its default. A dictionary of the user's own has no defaults."""
-    values, defaults = (dict(flat(asdict(one))) for one in (config, type(config)()))
-    return _under(key, values) != _under(key, defaults)
-
-
-def _under(key: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if f"{name}.".startswith(f"{key}.")}
+    values, defaults = (
+        {name: value for name, value in flat(asdict(one)) if f"{name}.".startswith(f"{key}.")}
+        for one in (config, type(config)())
+    )
+    return values != defaults
