@@ -28,8 +28,6 @@ from actors.reader.reader import Reader, ReaderSettings
 
 # Mean tokens of a reply in MMQA runs, by role.
 READER_REPLY_TOKENS = {"": 71, "single": 44, "decision": 75}
-
-
 # Settings of an endpoint in an exported team.
 SETTINGS = ("base_url", "name", "timeout_s", "retries", "requests_per_minute", "tokens_per_minute", "extra", "thinking")
 
@@ -140,12 +138,6 @@ def make_own(factory: Callable[[ModelSettings], Model], settings: ModelSettings)
 
 BACKENDS: tuple[type[Backend], ...] = (ReaderBackend, VllmBackend, OpenAIBackend, ReplayBackend, NoBackend)
 
-# Kinds of earlier versions, with what to use instead.
-WITHDRAWN = {
-    "transformers": "serve the model with `vllm serve` or `transformers serve`, and use {key}=openai "
-    "{key}.base_url=http://localhost:8000/v1 {key}.name=<model>"
-}
-
 
 def find_backend(key: str, settings: ModelSettings, reader: ReaderSettings) -> Backend:
     """Finds the backend of `settings.kind`: one of `BACKENDS`, or one of the user's.
@@ -156,8 +148,6 @@ def find_backend(key: str, settings: ModelSettings, reader: ReaderSettings) -> B
     Raises:
         UserError: there is no such kind, or it cannot be imported.
     """
-    if settings.kind in WITHDRAWN:
-        raise UserError(f"{key}={settings.kind} was withdrawn: {WITHDRAWN[settings.kind].format(key=key)}")
     known = {backend.name: backend for backend in BACKENDS}
     try:
         named: Any = find(settings.kind, known, "models", key)
@@ -165,8 +155,8 @@ def find_backend(key: str, settings: ModelSettings, reader: ReaderSettings) -> B
         if is_reference(settings.kind):
             raise
         raise UserError(
-            f"{error}; a served model, such as Ollama's, is {key}=openai {key}.base_url=<http://host:port/v1> "
-            f"{key}.name=<model>"
+            f"{error}; a served model, such as Ollama's or one of `transformers serve`, is {key}=openai "
+            f"{key}.base_url=<http://host:port/v1> {key}.name=<model>"
         ) from error
     # By name and not by type: the user's reference may name one of these classes.
     if settings.kind in known:

@@ -34,12 +34,11 @@ END_S = 2.0  # replicas signal their engines' processes
 
 @dataclass(frozen=True)
 class _Launched:
-    """An actor: its `kind` (`replica`, `agent` or `learner`), its name in messages, and the handle that keeps it."""
+    """An actor: its `kind` (`replica`, `agent` or `learner`), and its name in messages."""
 
     kind: str
     name: str
     actor: Actor
-    handle: Any
 
 
 class Cluster:
@@ -77,11 +76,11 @@ class Cluster:
         for model in self._models:
             model.close()
         for kind, method, wait_s in (("agent", "close", CLOSE_S), ("replica", "end_children", END_S)):
-            ending = [getattr(each.handle, method).remote() for each in self._launched if each.kind == kind]
+            ending = [getattr(each.actor.handle, method).remote() for each in self._launched if each.kind == kind]
             if ending:
                 ray.wait(ending, num_returns=len(ending), timeout=wait_s)
         for each in self._launched:
-            ray.kill(each.handle)
+            ray.kill(each.actor.handle)
         for ended in (self._supervisors, self._models, self._launched, self._starting):
             ended.clear()
         self._pools.clear()
@@ -177,8 +176,7 @@ class Cluster:
         remote: Any = ray.remote  # only the decorator takes groups of threads, not `options`
         actor_class = remote(concurrency_groups={"pulse": 1})(process)
         handle = actor_class.options(name=unique, max_restarts=RESTARTS, **options).remote(*args)
-        shown = unique if kind == "replica" else name
-        launched = _Launched(kind, shown, Actor(unique, handle), handle)
+        launched = _Launched(kind, unique if kind == "replica" else name, Actor(unique, handle))
         self._launched.append(launched)
         self._starting.append(launched)
         return launched.actor

@@ -48,7 +48,7 @@ class Actor:
     async def call(self, method: str, *arguments: Any) -> Any:
         """Calls a method of the actor."""
         try:
-            return await getattr(self._handle(), method).remote(*arguments)
+            return await getattr(self.handle, method).remote(*arguments)
         except RayTaskError as error:
             # The error itself, so that callers can tell errors by their class.
             raise error.cause from error
@@ -66,7 +66,7 @@ class Actor:
     async def restart(self) -> None:
         """Ends the actor's process, and has Ray start another one."""
         # In a thread, as the call may block, and the event loop watches other actors.
-        await asyncio.to_thread(lambda: ray.kill(self._handle(), no_restart=False))
+        await asyncio.to_thread(lambda: ray.kill(self.handle, no_restart=False))
 
     async def given_up(self, error: Exception) -> bool:
         """True where a call failed because Ray starts the actor no more."""
@@ -78,7 +78,9 @@ class Actor:
             return True
         return False
 
-    def _handle(self) -> Any:
+    @property
+    def handle(self) -> Any:
+        """Ray's handle, which keeps the actor alive in the process that launched it. Raises ActorDiedError."""
         if self._found is None:
             try:
                 self._found = ray.get_actor(self.name)
