@@ -29,7 +29,7 @@ from actors.messages import Field, FieldKind, InputLine, Message, Modality, Ques
 from topologies.method import MethodContext, system
 from topologies.systems.bdog_graph import Blueprint, distance, limited, read_triples
 from topologies.systems.bdog_scene_graphs import read_blueprints
-from topologies.systems.helpers import ANSWER, SOLO, in_view, pictures_among
+from topologies.systems.helpers import ANSWER, SOLO, pictures_among, show_own
 from topologies.systems.session import Session, System
 
 PROPONENT = Role(
@@ -126,11 +126,11 @@ class Bdog(System):
         self._first = read_blueprints(context.systems.blueprints) if graph else {}
 
     async def discuss(self, session: Session) -> Message:
-        shown = await in_view(session, self.context)
+        await show_own(session, self.context)
         # Only the agent that answers sees the choices.
-        asked = replace(shown, choices=())
+        asked = replace(session.question, choices=())
         if not self._graph:
-            return await self._talk(session, shown, asked)
+            return await self._talk(session, asked)
         if asked.id in self._first:
             # Graphs of other models may exceed the Size constraint.
             blueprint = limited(self._first[asked.id], SIZE)
@@ -139,10 +139,10 @@ class Bdog(System):
             blueprint = _stated(await session.ask(SOLO.name, question=asked, task=task))
         if not self._debate:
             task = Task(FROM_GRAPH if blueprint else FROM_NONE, (ANSWER,), _triples(blueprint))
-            return await session.ask(SOLO.name, question=shown, task=task)
-        return await self._on_graph(session, shown, asked, blueprint)
+            return await session.ask(SOLO.name, task=task)
+        return await self._on_graph(session, asked, blueprint)
 
-    async def _on_graph(self, session: Session, shown: Question, asked: Question, blueprint: Blueprint) -> Message:
+    async def _on_graph(self, session: Session, asked: Question, blueprint: Blueprint) -> Message:
         """Debates on a blueprint; returns the moderator's last readable conclusion."""
         epsilon = self.context.systems.epsilon
         conclusions: list[Message] = []
@@ -158,7 +158,7 @@ class Bdog(System):
             merge = CONCLUDE if affirmative else CONCLUDE_ONE if negative else CONCLUDE_NONE
             both = (*_triples(affirmative, 1), *_triples(negative, 2))
             task = Task(f"{merge} {LIMITS}", (TRIPLE, ANSWER), both)
-            conclusions.append(await session.ask(MODERATOR.name, question=shown, task=task))
+            conclusions.append(await session.ask(MODERATOR.name, task=task))
             # Measured from this round's blueprint, before the next one takes its place.
             moved = distance(blueprint, negative)
             blueprint = negative
@@ -167,7 +167,7 @@ class Bdog(System):
                 break
         return _last_read(conclusions)
 
-    async def _talk(self, session: Session, shown: Question, asked: Question) -> Message:
+    async def _talk(self, session: Session, asked: Question) -> Message:
         """Debates without graphs; returns the moderator's last readable answer."""
         answers: list[Message] = []
         # Each side hears the other's case of the round before, so that neither has the first word.
@@ -177,9 +177,7 @@ class Bdog(System):
             proponent = await session.ask(PROPONENT.name, question=asked, task=Task(first, (CASE,)), heard=before[1:])
             opponent = await session.ask(OPPONENT.name, question=asked, task=Task(second, (CASE,)), heard=before[:1])
             before = [proponent, opponent]
-            answers.append(
-                await session.ask(MODERATOR.name, question=shown, task=Task(SETTLE, (ANSWER,)), heard=before)
-            )
+            answers.append(await session.ask(MODERATOR.name, task=Task(SETTLE, (ANSWER,)), heard=before))
         return _last_read(answers)
 
 

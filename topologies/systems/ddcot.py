@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Task, Value
 from topologies.method import system
-from topologies.systems.helpers import ANSWER, STEPS, in_view, pictures_among
+from topologies.systems.helpers import ANSWER, STEPS, pictures_among, show_own
 from topologies.systems.session import Session, System, about, answer_of
 
 MOST = 5  # sub-questions, each of which costs a turn
@@ -74,9 +74,10 @@ class DDCoT(System):
     """Reasoner who divides and integrates without a picture, and a recogniser who sees nothing but pictures."""
 
     async def discuss(self, session: Session) -> Message:
-        shown = await in_view(session, self.context)
-        pictures = pictures_among(shown.evidence)
-        words = about(session.question, [source for source in shown.evidence if source not in pictures])
+        await show_own(session, self.context)
+        evidence = session.question.evidence
+        pictures = pictures_among(evidence)
+        words = about(session.question, [source for source in evidence if source not in pictures])
         there = WITH_PICTURE if pictures else WITHOUT_PICTURE
         divided = await session.ask(REASONER.name, question=words, task=Task(f"{DIVIDE} {there}", (PAIRS,)))
         parts = divide(divided.values(PAIRS.name)) or [SubQuestion(session.question.text)]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Collection, Sequence
 from typing import TypeVar
 
-from actors.messages import Field, FieldKind, Hit, Kind, Message, Modality, Question, Role, Source, Value, page_of
+from actors.messages import Field, FieldKind, Hit, Kind, Message, Modality, Role, Source, Value, page_of
 from topologies.library import PICTURES, TopK, query_of
 from topologies.method import MethodContext
 from topologies.systems.session import Session, about
@@ -23,11 +23,11 @@ ANSWER = Field(FieldKind.ANSWER, "the answer itself in as few words as possible"
 NO_PASSAGE = "No passage was found for it: go by what you know and by whatever else is shown."
 
 
-async def in_view(session: Session, context: MethodContext) -> Question:
+async def show_own(session: Session, context: MethodContext) -> None:
     """Shows systems without retrieval the question's own hint and picture, or also evidence (`systems.context`)."""
     own = await session.own()
     found = session.question.evidence if context.systems.context == "retrieved" else ()
-    return about(session.question, together(own, found))
+    session.question = about(session.question, together(own, found))
 
 
 def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from actors.messages import Field, FieldKind, Message, Modality, Role, Status, Task
 from topologies.method import system
-from topologies.systems.helpers import ANSWER, in_view
+from topologies.systems.helpers import ANSWER, show_own
 from topologies.systems.session import Session, System, answer_of
 
 ROUNDS = 3
@@ -70,17 +70,17 @@ class Debate(System):
     """Affirmative and negative side in turns; a moderator who may end the debate; a judge where it did not."""
 
     async def discuss(self, session: Session) -> Message | None:
-        shown = await in_view(session, self.context)
+        await show_own(session, self.context)
         said: dict[str, list[Message]] = {AFFIRMATIVE.name: [], NEGATIVE.name: []}
         for number in range(ROUNDS):
             for side, other, opening in ((AFFIRMATIVE, NEGATIVE, OPEN), (NEGATIVE, AFFIRMATIVE, OPPOSE)):
                 # All that it heard so far: its memory holds only its own turns.
                 heard = said[other.name]
                 task = REPLY if number else opening
-                turn = await session.ask(side.name, question=shown, task=task, heard=heard, remembers=True)
+                turn = await session.ask(side.name, task=task, heard=heard, remembers=True)
                 said[side.name].append(turn)
             debate = [message for pair in zip(*said.values(), strict=True) for message in pair]
-            verdict = await session.ask(MODERATOR.name, question=shown, task=PREFER, heard=debate, remembers=True)
+            verdict = await session.ask(MODERATOR.name, task=PREFER, heard=debate, remembers=True)
             preferred = verdict.values(SIDE.name)
             if preferred and preferred[-1] in said and answer_of(verdict) is not None:
                 return verdict
@@ -89,8 +89,8 @@ class Debate(System):
             # There is no answer to judge.
             return None
         # The judge decides from the answers of the first round and its own list of them.
-        await session.ask(JUDGE.name, question=shown, task=LIST, heard=first)
-        return await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True)
+        await session.ask(JUDGE.name, task=LIST, heard=first)
+        return await session.ask(JUDGE.name, task=DECIDE, heard=first, remembers=True)
 
 
 METHODS = (system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES),)

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
-from actors.messages import Field, FieldKind, Kind, Message, Modality, Question, Role, Source, Task, Triple, Value
+from actors.messages import Field, FieldKind, Kind, Message, Modality, Role, Source, Task, Triple, Value
 from topologies.answers import wording
 from topologies.method import system
 from topologies.systems.helpers import numbered, pictures_among
@@ -136,7 +136,8 @@ class MhMmkg(System):
         if setting.knowledge == "searched" and pictures:
             heard = [await session.ask(PERCEIVER.name, evidence=pictures, task=Task(PERCEIVE, (DESCRIPTION,)))]
         # Made in every setting: it also writes annotated paths.
-        search = _Search(session, about(question, texts), heard, setting, await library.topics(question))
+        session.question = about(question, texts)
+        search = _Search(session, heard, setting, await library.topics(question))
         paths: tuple[GraphPath, ...] = ()
         if setting.knowledge == "searched":
             paths = await search.run(self.context.systems.paths, self.context.directed, self.context.advice)
@@ -159,12 +160,11 @@ class MhMmkg(System):
 class _Search:
     """Search of one discussion.
 
-    question: the question with its own texts; heard: the perceiver's description, if any, which every agent reads.
+    heard: the perceiver's description, if any, which every agent reads.
     entity_texts: known facts of each entity met, as text; descriptions: agents' descriptions of its pictures.
     """
 
     session: Session
-    question: Question
     heard: Sequence[Message]
     setting: MhSetting
     topics: tuple[str, ...]
@@ -177,7 +177,7 @@ class _Search:
         if not topics:
             return ()
         task = Task(PICK, (PICKED,), input_lines(FieldKind.CANDIDATE, topics, numbered=True))
-        picked = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
+        picked = await self.session.ask(TOPIC.name, task=task, heard=self.heard)
         if not (chosen := numbered(picked, PICKED.name, topics)):
             return ()
         topic = chosen[0]
@@ -227,7 +227,7 @@ class _Search:
     async def _nearest(self, directed: bool) -> tuple[str, ...]:
         """Returns the graph's entities with the names that the topic agent gives, or else the nearest ones."""
         task = Task(NAME, (ENTITY,))
-        named = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
+        named = await self.session.ask(TOPIC.name, task=task, heard=self.heard)
         names = named.values(ENTITY.name)
         edges = await self.session.graph(names, EDGES, of=named) if names else ()
         ends = [(edge.head,) if directed else (edge.head, edge.tail) for edge in edges]
@@ -240,7 +240,7 @@ class _Search:
         found = input_lines(FieldKind.FOUND, self._findings(path))
         edges = input_lines(FieldKind.CANDIDATE, map(stated, ahead), numbered=True)
         task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), (*found, *edges))
-        chosen = await self.session.ask(EXPANDER.name, question=self.question, task=task, heard=self.heard)
+        chosen = await self.session.ask(EXPANDER.name, task=task, heard=self.heard)
         return numbered(chosen, USEFUL.name, ahead)
 
     async def _validated(self, paths: Sequence[GraphPath]) -> list[tuple[GraphPath, bool]]:
@@ -267,7 +267,7 @@ class _Search:
         return [(path, verdict.values(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
 
     async def _caption(self, entity: str, pictures: Sequence[Source]) -> Message:
-        shown = about(self.question, pictures, CAPTION.format(entity))
+        shown = about(self.session.question, pictures, CAPTION.format(entity))
         task = Task(PERCEIVE, (DESCRIPTION,))
         return await self.session.ask(PERCEIVER.name, question=shown, task=task, scene=entity)
 
@@ -279,13 +279,11 @@ class _Search:
             self.descriptions[entity] = said
 
     async def _verdict(self, path: GraphPath, pictures: Sequence[Source]) -> Message:
-        shown = (*self.question.evidence, *pictures)
+        shown = (*self.session.question.evidence, *pictures)
         instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
         fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
         task = Task(instruction, fields, input_lines(FieldKind.FOUND, self._findings(path)))
-        return await self.session.ask(
-            VALIDATOR.name, question=self.question, evidence=shown, task=task, heard=self.heard
-        )
+        return await self.session.ask(VALIDATOR.name, evidence=shown, task=task, heard=self.heard)
 
     def _findings(self, path: GraphPath) -> list[str]:
         return [f"{line.title}: {line.text}" for line in self.written(path)] or [path.end]

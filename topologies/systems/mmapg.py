@@ -144,13 +144,14 @@ class Mmapg(System):
         self._retrieval = retrieval
 
     async def discuss(self, session: Session) -> Message:
-        bare = about(session.question, await session.own())
-        return await (self._by_plan if self._planning else self._in_sequence)(session, bare)
+        session.question = about(session.question, await session.own())
+        return await (self._by_plan if self._planning else self._in_sequence)(session)
 
-    async def _by_plan(self, session: Session, bare: Question) -> Message:
-        overall = await session.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
+    async def _by_plan(self, session: Session) -> Message:
+        overall = await session.ask(PLANNER.name, task=Task(OVERALL, (SUB_QUESTION,)))
         guide = input_lines(FieldKind.SUB_QUESTION, overall.values(SUB_QUESTION.name))
-        graph = [root(bare.text)]
+        question = session.question
+        graph = [root(question.text)]
         # The messages of each node that was carried out; the last one has its content, the others led to it.
         outcomes: dict[int, list[Message]] = {}
 
@@ -160,16 +161,17 @@ class Mmapg(System):
             findings = _loose(outcomes.get(parent, ()) for parent in node.parents)
             if node.type == "Retrieval":
                 lines = [graph[parent - 1].input_line() for parent in node.parents]
-                return await self._retrieve(session, bare, node.instruction, lines, findings, planned)
-            shown = bare if _repeats(bare, node.instruction) else about(bare, bare.evidence, node.instruction)
+                return await self._retrieve(session, node.instruction, lines, findings, planned)
+            whole = _repeats(question, node.instruction)
+            asked = None if whole else about(question, question.evidence, node.instruction)
             # Node 1 is the question that the answer serves, whether it is among the parents or not.
             lines = [graph[number - 1].input_line() for number in sorted({1, *node.parents})]
-            return [await session.ask(REASONER.name, question=shown, inputs=lines, heard=findings)]
+            return [await session.ask(REASONER.name, question=asked, inputs=lines, heard=findings)]
 
         unread = 0
         for _ in range(MOST_NODES):
             task = Task(NEXT, (ANALYSIS, TYPE, PARENTS, INSTRUCTION), (*guide, *(node.input_line() for node in graph)))
-            planned = await session.ask(PLANNER.name, question=bare, task=task, heard=_loose(outcomes.values()))
+            planned = await session.ask(PLANNER.name, task=task, heard=_loose(outcomes.values()))
             unread = 0 if planned.status is Status.OK else unread + 1
             if unread == UNREAD:
                 break
@@ -186,42 +188,41 @@ class Mmapg(System):
         last = max(outcomes, default=0)
         node = graph[last - 1] if last else graph[0]
         # Of choices, an answer to anything but the question is none.
-        final = node.type == "Answer" and (not bare.choices or _repeats(bare, node.instruction))
+        final = node.type == "Answer" and (not question.choices or _repeats(question, node.instruction))
         if final and outcomes[last][-1].answer is not None:
             return outcomes[last][-1]
         findings = _loose(outcomes.values())
         if not any(node.type == "Retrieval" and node.runs for node in graph):
-            findings += await self._retrieve(session, bare, bare.text)
+            findings += await self._retrieve(session, question.text)
         lines = (*guide, *(node.input_line() for node in graph))
-        return await session.ask(REASONER.name, question=bare, inputs=lines, heard=findings)
+        return await session.ask(REASONER.name, inputs=lines, heard=findings)
 
-    async def _in_sequence(self, session: Session, bare: Question) -> Message:
+    async def _in_sequence(self, session: Session) -> Message:
         """One path: each retrieval is for what the last reasoning still misses."""
         path: list[Message] = []
-        instruction = bare.text
+        instruction = session.question.text
         # A retrieval and a reasoning are two nodes, so half as many rounds keep within the limit.
         for _ in range(MOST_NODES // 2):
-            retrieved = await self._retrieve(session, bare, instruction, heard=path[-1:])
+            retrieved = await self._retrieve(session, instruction, heard=path[-1:])
             task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
-            thought = await session.ask(REASONER.name, question=bare, task=task, heard=[*path[-1:], *retrieved])
+            thought = await session.ask(REASONER.name, task=task, heard=[*path[-1:], *retrieved])
             path += [*retrieved, thought]
             queries = thought.values(SEEK.name)
             if thought.values(ENOUGH.name) == ("yes",) or not queries:
                 break
             instruction = queries[0]
-        return await session.ask(REASONER.name, question=bare, heard=path)
+        return await session.ask(REASONER.name, heard=path)
 
     async def _retrieve(
         self,
         session: Session,
-        bare: Question,
         instruction: str,
         lines: Sequence[InputLine] = (),
         heard: Sequence[Message] = (),
         planned: Message | None = None,
     ) -> list[Message]:
         """Retrieves for an instruction and condenses the results, after its parents' contents and findings."""
-        request = about(bare, (), instruction)
+        request = about(session.question, (), instruction)
         if not self._retrieval:
             texts, pictures = await asyncio.gather(
                 # No radius: in this ablation the nearest are taken, however far they are.
@@ -230,7 +231,7 @@ class Mmapg(System):
             )
             if not texts and not pictures:
                 return []
-            nearest = about(bare, sources((*texts, *pictures)), instruction)
+            nearest = about(session.question, sources((*texts, *pictures)), instruction)
             task = Task(CONDENSE, (SUMMARY,), tuple(lines))
             return [await session.ask(REASONER.name, question=nearest, task=task, heard=heard)]
         task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY, ASK), tuple(lines))

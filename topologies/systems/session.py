@@ -42,7 +42,7 @@ class Session:
     """
 
     def __init__(self, method: str, question: Question, ask: Ask, library: Library, seed: int, sample: int = 0) -> None:
-        self.question = question
+        self.question = question  # as turns show it; a system may set other evidence
         self._method = method
         self._ask = ask
         self._library = library
@@ -72,7 +72,7 @@ class Session:
         """Takes one turn. Failure is in the message's status, never an exception.
 
         Args:
-            question: a question in place of the discussion's own; evidence: its sources, in place of its own.
+            question: a question in place of the discussion's own; evidence: its sources, in place of those it has.
             task: a task to do instead of answering.
             heard: messages to read; failed ones are left out.
             inputs: lines for an answer; a task has its own.

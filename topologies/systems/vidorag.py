@@ -93,7 +93,7 @@ class ViDoRAG(System):
         candidates = together(own, await self._retrieved(session))[len(own) :]
         # One list for all, as the agents hear each other's numbers.
         listed = (*candidates, *own)
-        question = in_order(session.question, listed)
+        session.question = in_order(session.question, listed)
         picked: tuple[Source, ...] = ()
         inspection: Message | None = None
         rests_on: Sequence[Source] = ()
@@ -102,7 +102,7 @@ class ViDoRAG(System):
             if not left:
                 break
             task, heard = Task(SEEK, SEEN), [] if inspection is None else [inspection]
-            message = await session.ask(SEEKER.name, question=question, evidence=left, task=task, heard=heard)
+            message = await session.ask(SEEKER.name, evidence=left, task=task, heard=heard)
             chosen = tuple(source for source in numbered(message, FieldKind.SELECTED, listed) if source in left)
             # Nothing picked at first: all go on, so that no source is lost. Later it ends the search.
             if message.status is not Status.OK or (inspection is None and not chosen):
@@ -113,7 +113,7 @@ class ViDoRAG(System):
             picked = (*picked, *chosen)
             read = together(own, picked)
             task = Task(INSPECT, INSPECTED)
-            inspection = await session.ask(INSPECTOR.name, question=question, evidence=read, task=task)
+            inspection = await session.ask(INSPECTOR.name, evidence=read, task=task)
             named = [source for source in numbered(inspection, FieldKind.SELECTED, listed) if source in read]
             if inspection.values(FieldKind.ENOUGH) == ("no",):
                 picked = tuple(source for source in picked if source in named)
@@ -124,7 +124,7 @@ class ViDoRAG(System):
             rests_on = named
             break
         shown, heard = together(own, rests_on or picked), [] if inspection is None else [inspection]
-        return await session.ask(SYNTHESISER.name, question=question, evidence=shown, heard=heard)
+        return await session.ask(SYNTHESISER.name, evidence=shown, heard=heard)
 
     async def _retrieved(self, session: Session) -> tuple[Source, ...]:
         """Retrieves the sources in the better component of each modality's scores; pages as their pictures."""

@@ -22,7 +22,7 @@ from functools import partial
 from actors.messages import Field, FieldKind, Message, Status, Task, Value
 from topologies.answers import ballot
 from topologies.method import MethodContext, system
-from topologies.systems.helpers import ANSWER, SOLO, STEPS, in_view, pictures_among
+from topologies.systems.helpers import ANSWER, SOLO, STEPS, pictures_among, show_own
 from topologies.systems.session import Session, System, input_lines
 
 DIRECT = Task("Answer the question, without any explanation.", (ANSWER,))
@@ -62,39 +62,40 @@ class Direct(System):
         self._task = task
 
     async def discuss(self, session: Session) -> Message:
-        return await session.ask(SOLO.name, question=await in_view(session, self.context), task=self._task)
+        await show_own(session, self.context)
+        return await session.ask(SOLO.name, task=self._task)
 
 
 class CCoT(System):
     """Two turns of one agent: the pictures' scene graph, and the answer with it."""
 
     async def discuss(self, session: Session) -> Message:
-        shown = await in_view(session, self.context)
+        await show_own(session, self.context)
         triples: tuple[str, ...] = ()
-        if pictures_among(shown.evidence):
-            graph = await session.ask(SOLO.name, question=shown, task=Task(SCENE_GRAPH, (EDGE,)))
+        if pictures_among(session.question.evidence):
+            graph = await session.ask(SOLO.name, task=Task(SCENE_GRAPH, (EDGE,)))
             triples = graph.values(EDGE.name)
         # As lines of the task instead of a message: there is no other agent to weigh.
         task = Task(WITH_GRAPH, (ANSWER,), input_lines(FieldKind.TRIPLE, triples)) if triples else DIRECT
-        return await session.ask(SOLO.name, question=shown, task=task)
+        return await session.ask(SOLO.name, task=task)
 
 
 class SelfCorrection(System):
     """One agent that remembers its turns: answer, critique, revision, critique, ..."""
 
     async def discuss(self, session: Session) -> Message:
-        shown = await in_view(session, self.context)
-        answer = await session.ask(SOLO.name, question=shown)
+        await show_own(session, self.context)
+        answer = await session.ask(SOLO.name)
         for _ in range(REVISIONS):
             if answer.status is not Status.OK:
                 break
             own = input_lines(FieldKind.ANSWER, [answer.answer or "unknown"], numbered=True)
             task = Task(CRITIQUE, (FAULTS, HOLDS), own)
-            critique = await session.ask(SOLO.name, question=shown, task=task, remembers=True)
+            critique = await session.ask(SOLO.name, task=task, remembers=True)
             # A critique that failed found no fault either.
             if critique.values(FieldKind.SUPPORTED) != ("no",):
                 break
-            revised = await session.ask(SOLO.name, question=shown, instruction=REVISE, remembers=True)
+            revised = await session.ask(SOLO.name, instruction=REVISE, remembers=True)
             # The same answer again, or none: the last one counts.
             same = ballot(session.question, revised.answer) == ballot(session.question, answer.answer)
             if revised.status is not Status.OK or same:
