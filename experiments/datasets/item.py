@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from actors.messages import Question, Source
 from experiments.metrics.answer_metrics import exact_match, list_f1, strict_exact_match
@@ -69,7 +69,11 @@ def choice_score(item: Item, answer: str | None) -> Score:
 
 
 class Dataset(Protocol):
-    """A benchmark on disk. Iterators read lazily, in a fixed order; the two splits never share a question."""
+    """A benchmark on disk. Iterators read lazily, in a fixed order; the two splits never share a question.
+
+    It may have `check_files()`, which raises UserError that names all missing files, before any is read, and `notes`,
+    what its user should know of this copy.
+    """
 
     name: str
     metric: str
@@ -83,11 +87,3 @@ class Dataset(Protocol):
 
     def score(self, item: Item, answer: str | None) -> Score:
         """An answer of None (no usable reply) scores zero and is never replaced by a guess."""
-
-
-@runtime_checkable
-class HasFiles(Protocol):
-    """A data set that can tell which of its files are missing."""
-
-    def check_files(self) -> None:
-        """Raises UserError that names all missing files, before any is read."""

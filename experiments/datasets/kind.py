@@ -11,7 +11,7 @@ from typing import Literal
 from actors.errors import UserError
 from actors.lookup import names_code
 from actors.settings import setting
-from experiments.datasets.item import Dataset, HasFiles, Item
+from experiments.datasets.item import Dataset, Item
 from experiments.datasets.reading import once, placed
 
 
@@ -104,8 +104,8 @@ class DatasetKind:
         """
         root = request.settings.root
         dataset = self.make(replace(request, release=self.release))
-        if isinstance(dataset, HasFiles):
-            dataset.check_files()
+        if check := getattr(dataset, "check_files", None):
+            check()
         where = f"data={self.name} in {root}" if root else f"data={self.name}"
         check_questions(dataset, where, trains=request.held_out > 0)
         return dataset

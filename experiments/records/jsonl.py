@@ -10,6 +10,7 @@ same lines). Readers take the plain path and accept either form; where a kill ha
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import os
 import shutil
@@ -134,6 +135,17 @@ def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], re
         reason = str(error) if isinstance(error, ValueError) else repr(error)
         reason = " ".join(reason.split())[:REASON_CHARACTERS]
         raise UserError(f"{path}, line {number}: not a record of this kind ({reason}); {remedy}") from error
+
+
+def lock(file: FileIO) -> None:
+    """Keeps other processes from writing a file and its folder. Raises UserError, and closes it, where one does."""
+    try:
+        # The kernel releases the lock when the process dies, so no stale lock stops a resumption.
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        folder = Path(str(file.name)).parent
+        raise UserError(f"{folder} is being written by another process; wait for it or stop it") from error
 
 
 def append(file: FileIO, line: str, sync: bool = False) -> int:

@@ -20,7 +20,6 @@ questions with a turn that failed for another reason than the question itself: t
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -166,7 +165,7 @@ class _Writer:
         with ExitStack() as undo:  # closes the files when anything below fails
             undo.callback(self.close)
             (run.path / "traces").mkdir(parents=True, exist_ok=True)
-            self._lock(lock)
+            jsonl.lock(self._file(lock))
             # Only under the lock: before it another process may be writing these files.
             self._cut()
             # All went well, so the files stay open until `close`.
@@ -181,13 +180,6 @@ class _Writer:
     def close(self) -> None:
         self._open.close()
         self._files.clear()
-
-    def _lock(self, name: str) -> None:
-        try:
-            # The kernel releases the lock when the process dies, so no stale lock stops a resumption.
-            fcntl.flock(self._file(name), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(f"{self.run.path} is being written by another process; wait for it or stop it") from error
 
     def _cut(self) -> None:
         """Cuts off whatever a killed run left incomplete."""
@@ -288,7 +280,7 @@ class Recorder(_Writer):
                 # The name is another file's now.
                 if name in self._files:
                     self._files.pop(name).close()
-                    self._lock(name)
+                    jsonl.lock(self._file(name))
         self._done = done
 
     def _check_both_there(self, evaluations: Sequence[Path], scored: set[str]) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from actors.errors import UserError
 from experiments.records import jsonl
 from experiments.records.records import Count, FileName, Record, Share
 
@@ -77,12 +75,7 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self._file = (folder / RESULTS).open("ab", buffering=0)
-        try:
-            # Released by the kernel when the process dies, so no stale lock stops a resumption.
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._file.close()
-            raise UserError(f"{folder} is being written by another process; wait for it or stop it") from error
+        jsonl.lock(self._file)
         jsonl.cut(folder / RESULTS)  # under the lock: another process may be writing that line
 
     def __enter__(self) -> Self:

@@ -100,11 +100,10 @@ def _check_same(folder: RunFolder, now: Mapping[str, Any]) -> None:
         if len(content) > MOST_BYTES:
             raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
         began = json.loads(content)
-        roles = began.get("roles", {})
-        _check_as_it_was(folder, now["name"], began["abilities"], now["abilities"])
-        for role, model in now.get("roles", {}).items():
-            if role in roles:
-                _check_as_it_was(folder, model["name"], roles[role]["abilities"], model["abilities"])
+        then = {"": began, **began.get("roles", {})}
+        for role, model in {"": now, **now.get("roles", {})}.items():
+            if role in then:
+                _check_as_it_was(folder, model["name"], then[role]["abilities"], model["abilities"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{folder.model} is damaged ({error}); start a new run") from error
 
