@@ -38,7 +38,7 @@ weren what when where which while who whom will with won wouldn y you your yours
 """
 
 
-def open_index(folder: Path, corpus: Corpus, encoders: Encoders, corpus_key: str | None = None) -> tuple[Table, Path]:
+def open_index(folder: Path, corpus: Corpus, encoders: Encoders) -> tuple[Table, Path]:
     """Opens the index of `corpus` under `folder`, after building it where it is absent or incomplete.
 
     Returns the table, with a row for every source, and its own folder.
@@ -47,9 +47,7 @@ def open_index(folder: Path, corpus: Corpus, encoders: Encoders, corpus_key: str
         StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
     """
     # LanceDB takes a relative path that starts with "db" for a cloud address.
-    key = "\x1f".join(
-        [corpus_key or corpus_digest(corpus, encoders.pictures.reads_pictures), encoders.fingerprint, LAYOUT]
-    )
+    key = "\x1f".join([corpus_digest(corpus, encoders.pictures.reads_pictures), encoders.fingerprint, LAYOUT])
     target = folder.absolute() / f"index-{hashlib.blake2b(key.encode(), digest_size=12).hexdigest()}"
     built(target, lambda empty: _build(empty, corpus, encoders))
     (table,) = opened(target, {TABLE: "rows"})

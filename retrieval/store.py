@@ -59,21 +59,18 @@ class Store:
         folder: Path,
         corpus: Corpus,
         encoder: Encoder,
-        corpus_key: str | None = None,
         picture_encoder: Encoder | None = None,
     ) -> Store:
         """Opens the store of `corpus` under `folder`, after building its index where it is missing.
 
         Args:
-            corpus_key: replaces the hash of the corpus, which takes a pass (about 3 us per source and the reading); it
-                must change whenever the corpus does.
             picture_encoder: encodes pictures and the queries for them, instead of `encoder`.
 
         Raises:
             StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
         """
         encoders = Encoders(encoder, picture_encoder or encoder)
-        return cls(*open_index(folder, corpus, encoders, corpus_key), encoders)
+        return cls(*open_index(folder, corpus, encoders), encoders)
 
     def __len__(self) -> int:
         return int(self._table.count_rows())
