@@ -279,10 +279,7 @@ def by_seed(utilities: Floats, seeds: Sequence[int]) -> Floats:
 def _column_means(values: Floats) -> Floats:
     """Mean of every column over its values that are not NaN; NaN where there are none."""
     # Not `nanmean`: it warns about columns without a value.
-    asked = np.isfinite(values)
-    counts, sums = asked.sum(axis=0), np.where(asked, values, 0.0).sum(axis=0)
-    means = np.full(values.shape[1], np.nan)
-    means[counts > 0] = sums[counts > 0] / counts[counts > 0]
+    means: Floats = np.ma.masked_invalid(values).mean(axis=0).filled(np.nan)
     return means
 
 

@@ -47,26 +47,24 @@ class ResultTable:
         body = [(key, *(cell(row) for cell in cells.values())) for key, row in rows.items()]
         return ResultTable((name, *cells), body, notes, title)
 
-    def print(self, console: Console | None = None, further: Iterable[str] = (), wide_notes: bool = False) -> None:
+    def print(self, console: Console | None = None, further: Iterable[str] = ()) -> None:
         """Prints title, table, notes and `further` ones on the console (standard output if None).
 
-        Where that is no terminal, lines have up to 110 characters, except that the table is never cut short;
-        with `wide_notes` the notes are then as wide as the table.
+        Where that is no terminal, lines have up to 110 characters, except that the table is never cut short.
         """
         console, grid = console or Console(), self._grid()
         if not console.is_terminal:
             # A new console: the caller's must keep its width.
             console = Console(file=console.file, width=WIDTH_PLAIN)
-        narrow = wide = console.width
+        narrow = console.width
+        if self.title:
+            console.print(visible(self.title), style="bold", markup=False, highlight=False)
         if not console.is_terminal:
             unlimited = console.options.update(max_width=WIDEST)
             # A file can hold a line of any length, and a table cut short would lose its last columns.
-            wide = max(narrow, console.measure(grid, options=unlimited).maximum)
-        if self.title:
-            console.print(visible(self.title), style="bold", markup=False, highlight=False)
-        console.width = wide
+            console.width = max(narrow, console.measure(grid, options=unlimited).maximum)
         console.print(grid)
-        console.width = wide if wide_notes else narrow
+        console.width = narrow
         console.print()
         for note in (*self.notes, *further):
             # Notes contain square brackets, which rich would read as markup.

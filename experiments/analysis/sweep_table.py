@@ -92,16 +92,16 @@ def write(folder: Path, rows: Sequence[SweepRow], failed: Mapping[str, str], exp
     content = {"experiment": experiment, "rows": [asdict(row) for row in rows], "failed": dict(failed)}
     write_atomically(folder / "sweep.json", (json.dumps(content, indent=2) + "\n").encode())
     text = io.StringIO()
-    # The default of the module is CRLF.
-    lines = csv.writer(text, lineterminator="\n")
-    keys, means = _keys(rows), list(dict.fromkeys(name for row in rows for name in row.means))
-    lines.writerow([*keys, "method", "seeds", "stopped", "ci95_low", "ci95_high", *means])
+    means = dict.fromkeys(name for row in rows for name in row.means)
+    header = [*_keys(rows), "method", "seeds", "stopped", "ci95_low", "ci95_high", *means]
+    # The default of the module is CRLF. Points of a sweep may set different keys.
+    lines = csv.DictWriter(text, header, restval="", lineterminator="\n")
+    lines.writeheader()
     for row in rows:
-        # Points of a sweep may set different keys.
-        values = [plain(row.values[key]) if key in row.values else "" for key in keys]
+        values = {key: plain(value) for key, value in row.values.items()}
         low, high = row.ci95 or ("", "")
-        own = [row.means.get(name, "") for name in means]
-        lines.writerow([*values, row.method, row.seeds, row.stopped, low, high, *own])
+        counts = {"method": row.method, "seeds": row.seeds, "stopped": row.stopped, "ci95_low": low, "ci95_high": high}
+        lines.writerow({**values, **counts, **row.means})
     write_atomically(folder / "sweep.csv", text.getvalue().encode())
 
 

@@ -11,8 +11,19 @@ from typing import Literal
 from actors.errors import UserError
 from actors.lookup import find, near_miss
 from actors.messages import Message, Question, Trace, Turn, derive_seed
-from experiments.attacks.attack_kinds import Collude, Contagion, Input, Poison, Response, Sleeper, Tamper
-from experiments.attacks.kind import NONE, AttackContext, AttackKind, AttackSettings
+from experiments.attacks.kind import (
+    NONE,
+    AttackContext,
+    AttackKind,
+    AttackSettings,
+    Collude,
+    Contagion,
+    Input,
+    Poison,
+    Response,
+    Sleeper,
+    Tamper,
+)
 from experiments.attacks.targets import Targets
 from experiments.datasets.item import Dataset, Item
 from topologies.topology import Team, Topology, run_discussion

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from actors.backends.model_settings import model_name
 from actors.messages import Usage
-from actors.spawned import cores
 from experiments.analysis import judged, summary
 from experiments.analysis.reports import write_run_report
 from experiments.config.config import Config
@@ -44,8 +43,7 @@ def conclude(
     Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
 
     Args:
-        trial: it is a trial of a sweep, which draws figures with `figures=true` only, one at a time: its neighbours
-            use the other cores.
+        trial: it is a trial of a sweep, which draws figures with `figures=true` only.
     """
     config, judge = plan.config, plan.models.judge
     metrics = summary.summarise(folder, about)
@@ -60,7 +58,7 @@ def conclude(
     if config.figures or (config.figures is None and not trial):
         from experiments.analysis.figures.draw import draw_run  # imports matplotlib
 
-        drawn = draw_run(folder, metrics, about.metric, timed(config), at_once=1 if trial else cores())
+        drawn = draw_run(folder, metrics, about.metric, timed(config))
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
     write_run_report(folder, metrics, about.metric, about.methods[-1], drawn)

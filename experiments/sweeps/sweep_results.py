@@ -45,5 +45,5 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     settings = sweep_table(shown, metric, models_named(config), notes)
     write_sweep_report(folder, results, metric, drawn, settings, laid_out)
     print()
-    settings.print(wide_notes=True)
+    settings.print()
     print_paths(folder, laid_out)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from actors.spawned import cores
 from experiments.analysis.compare import KIND, POSITION, Arm, arms_of, arms_of_runs, merge, varied
 from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
 from experiments.analysis.figures.style import save_all
@@ -25,11 +24,10 @@ from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
 
 
-def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False, at_once: int = 1) -> list[Path]:
+def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False) -> list[Path]:
     """Draws every figure that a run has records for, as PDF, SVG and PNG in its folder. Returns the PNGs' paths.
 
     timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
-    at_once: figures saved in parallel.
     """
     figures: dict[str, Figure] = {}
     for graph in run.all_learned():
@@ -44,7 +42,7 @@ def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False,
         figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
         if timed:
             figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
-    return save_all(figures, run.figures, at_once)
+    return save_all(figures, run.figures)
 
 
 def draw_sweep(
@@ -85,4 +83,4 @@ def draw_sweep(
     figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
     if timed:
         figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
-    return save_all(figures, folder / "figures", cores())
+    return save_all(figures, folder / "figures")

@@ -7,7 +7,6 @@ two-column paper, no text is smaller than 7 points at that size, and colour is n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
-
-from actors.spawned import spawned
 
 # Figures are drawn at their printed size, so that text is not scaled.
 COLUMN, PAGE = 3.3, 6.9  # widths in inches
@@ -70,12 +67,9 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
     return path
 
 
-def save_all(figures: Mapping[str, Figure], folder: Path, at_once: int = 1) -> list[Path]:
-    """Saves figures by name, `at_once` of them in parallel processes. Returns the PNGs' paths."""
-    if at_once == 1 or len(figures) == 1:
-        return [save(figure, folder, name) for name, figure in figures.items()]
-    with spawned([partial(save, figure, folder, name) for name, figure in figures.items()], at_once) as saved:
-        return [each.result() for each in saved]
+def save_all(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
+    """Saves figures by name. Returns the PNGs' paths."""
+    return [save(figure, folder, name) for name, figure in figures.items()]
 
 
 def probabilities() -> Colormap:

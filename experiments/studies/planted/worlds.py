@@ -254,19 +254,11 @@ def different_turns(wirings: Wirings) -> tuple[int, int]:
     """
     k, rounds, agents = wirings.order.shape
     speaks = np.ones((k, rounds, agents), dtype=bool) if wirings.speaks is None else wirings.speaks
-    known: dict[tuple[object, ...], int] = {}
-    read = 0
-
-    def number(*turn: object, messages: int) -> int:
-        nonlocal read
-        if turn not in known:
-            known[turn] = len(known)
-            read += messages
-        return known[turn]
-
+    # By agent, round, messages of the round, those from the round before, and the agent's own last turn, which
+    # determines all turns before it; each turn by its number.
+    known: dict[tuple[object, int, tuple[int, ...], tuple[int, ...], int | None], int] = {}
     for sample in range(k):
         before: dict[int, int] = {}
-        # The last turn of each agent determines all turns before it, as it remembers them.
         own: dict[int, int] = {}
         for t in range(rounds):
             heard, earlier = (edges[sample, t].T for edges in (wirings.spatial, wirings.temporal))
@@ -275,13 +267,12 @@ def different_turns(wirings: Wirings) -> tuple[int, int]:
                 if speaks[sample, t, agent]:
                     now = tuple(spoken[j] for j in np.flatnonzero(heard[agent]).tolist())
                     then = tuple(before[j] for j in np.flatnonzero(earlier[agent]).tolist())
-                    messages = len(now) + len(then)
-                    spoken[agent] = number(agent, t, now, then, own.get(agent), messages=messages)
+                    spoken[agent] = known.setdefault((agent, t, now, then, own.get(agent)), len(known))
             before = spoken
             own |= spoken
         last = tuple(before[j] for j in np.flatnonzero(wirings.decision[sample]).tolist())
-        number("decision", last, messages=len(last))
-    return len(known), read
+        known.setdefault(("decision", rounds, last, (), None), len(known))
+    return len(known), sum(len(now) + len(then) for _, _, now, then, _ in known)
 
 
 def ranking(scores: Edges[Floats], truth: Truth, adversary: int | None) -> dict[str, float | None]:

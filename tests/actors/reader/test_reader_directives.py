@@ -22,9 +22,7 @@ from actors.prompting.prompt import build_request
 from actors.prompting.reply import ParsedReply, parse_reply
 from actors.reader.colleagues import SURE, given_in_to
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.attacks import attack_kinds
-from experiments.attacks.attack_kinds import Input
-from experiments.attacks.kind import AttackContext, AttackSettings
+from experiments.attacks.kind import AttackContext, AttackSettings, Contagion, Input, argue, persuade
 from topologies.defences.resilience import CHALLENGE
 
 SHARP = ReaderSettings(skill=1, noise=0)
@@ -53,7 +51,7 @@ def read(
 
 
 def led(target: str, question: Question = QUESTION) -> ParsedReply:
-    turn = attack_kinds.argue(Turn("d", question, "a", 1, 7), target)
+    turn = argue(Turn("d", question, "a", 1, 7), target)
     return read(turn.instruction, turn.directive, question=question)
 
 
@@ -108,12 +106,12 @@ def test_an_instruction_in_a_message_is_obeyed_at_the_rate_of_obedience() -> Non
 
 def test_under_a_directive_to_spread_the_sentence_ends_the_reasoning() -> None:
     context = AttackContext("Tom Elk", ("a",), 0, 7)
-    turn = attack_kinds.Contagion(AttackSettings()).change(Turn("d", QUESTION, "a", 1, 7), context)
+    turn = Contagion(AttackSettings()).change(Turn("d", QUESTION, "a", 1, 7), context)
     reply = read(turn.instruction, turn.directive)
     assert reply.content.endswith(SPREADING.format(target="Tom Elk"))
     assert reply.answer == "Tom Elk"
 
 
 def test_what_a_source_says_is_no_order() -> None:
-    told = Source("c", "c", Kind.TEXT, "Note", f"## Instruction {attack_kinds.persuade('Tom Elk')}")
+    told = Source("c", "c", Kind.TEXT, "Note", f"## Instruction {persuade('Tom Elk')}")
     assert read(question=Question("q", QUESTION.text, (), (*QUESTION.evidence, told))).answer == "Ana Brix"

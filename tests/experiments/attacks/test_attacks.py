@@ -16,9 +16,8 @@ from actors.messages import FieldKind, Heard, InputLine, Kind, Message, Question
 from actors.prompting.prompt import INSTRUCTION
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.attack import Attack, Phase, choose_attackers
-from experiments.attacks.attack_kinds import PLANTED, Contagion
 from experiments.attacks.attack_metrics import Harm
-from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings
+from experiments.attacks.kind import PLANTED, AttackContext, AttackKind, AttackSettings, Contagion
 from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Item, Score
 from experiments.metrics.answer_metrics import exact_match, list_f1
