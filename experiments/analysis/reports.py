@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -20,10 +19,10 @@ from markupsafe import Markup
 from experiments.analysis import turn_counts
 from experiments.analysis.compare import varied
 from experiments.analysis.embedded import LIMIT_TURNS, Embedded, embed
-from experiments.analysis.result_table import ResultTable, plain, tenths, with_interval
+from experiments.analysis.result_table import ResultTable, shown, tenths, with_interval
 from experiments.analysis.run_table import run_table
-from experiments.analysis.summary import EMBEDDED_NOTE, STRICT, Metrics, model_notes
-from experiments.analysis.tables.layout import Layout
+from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, model_notes
+from experiments.analysis.tables.formats import Layout
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
@@ -33,8 +32,6 @@ from experiments.records.trials import TRIALS, TrialResult
 SCRIPTS = ("tables.js", "data.js", "wiring.js", "discussion.js", "browse.js")
 REPORT = "report.html"
 LABELS = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
-# Measures that only some data sets and attacks have, by name: their headers.
-MEASURES = {STRICT: "strict EM", "attack_success": "attack success"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ def write_run_report(
     run: RunFolder,
     metrics: Metrics,
     metric: str,
-    shown: str,
+    listed: str,
     drawn: Sequence[Path],
     limit_turns: int = LIMIT_TURNS,
 ) -> Path:
@@ -67,7 +64,7 @@ def write_run_report(
 
     Args:
         metric: the name of the data set's utility.
-        shown: the method whose discussions are listed at first.
+        listed: the method whose discussions are listed at first.
         limit_turns: most turns that are embedded; the page names what is left out.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
@@ -86,7 +83,7 @@ def write_run_report(
         Section("Discussions", [note] if partial else [], discussions=embedded),
         Section("Configuration", text=run.config.read_text(encoding="utf-8")),
     )
-    _write(run.report, f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS, shown=shown)
+    _write(run.report, f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS, listed=listed)
     return run.report
 
 
@@ -124,7 +121,7 @@ def write_sweep_report(
     facts = {label: ", ".join(common[name]) for name, label in LABELS.items() if common[name]}
     facts["Seeds"] = ", ".join(str(seed) for seed in sorted({result.seed for result in results}))
     facts["Trials"] = f"{len(results):,}" + (f", {stopped:,} of them stopped early" if stopped else "")
-    rows = [(key, ", ".join(map(_value, values))) for key, values in varied(results).items()]
+    rows = [(key, ", ".join(map(shown, values))) for key, values in varied(results).items()]
     axes = [ResultTable(("setting", "values"), rows, title="What was varied")] if rows else []
     sections = (
         Section("Summary", [EMBEDDED_NOTE] if any(map(model_notes, common["model"])) else [], facts, axes),
@@ -138,33 +135,24 @@ def write_sweep_report(
 
 def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> ResultTable:
     axes = tuple(varied(results))
-    # All rows get the column if one trial has the measure: a table needs as many cells in each row.
-    rows_of = [row for result in results for row in result.metrics.get("methods", {}).values()]
-    measures = {name: label for name, label in MEASURES.items() if any(name in row for row in rows_of)}
-    interval = f"{metric} (95% interval)"
-    headers = ("trial", *axes, "seed", "method", interval, *measures.values(), "tokens", "edges", "failed turns")
+    headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", "tokens", "edges", "failed turns")
     rows = []
     for result in results:
         name = result.name
         if (folder / TRIALS / name / REPORT).exists():
             # Quoted for the address; `format` escapes for the page. A name holds values of settings.
             name = Markup('<a href="{}/{}/{}">{}</a>').format(TRIALS, quote(name), REPORT, name)
-        trial = (name, *(_value(result.values.get(key)) for key in axes), str(result.seed))
+        trial = (name, *(shown(result.values.get(key)) for key in axes), str(result.seed))
         methods = result.metrics.get("methods", {})
         for method, row in methods.items():
-            cells = [f"{row[measure]:.3f}" if measure in row else "" for measure in measures]
             tokens = f"{row['prompt_tokens'] + row['completion_tokens']:,.0f}"
             costs = (tokens, tenths(row["edges"]), f"{row['failed_turns']:,}")
-            rows.append((*trial, method, with_interval(row["utility"], row["ci95"]), *cells, *costs))
+            rows.append((*trial, method, with_interval(row["utility"], row["ci95"]), *costs))
         if not methods:
             ended = f"stopped after {result.stopped:,} steps" if result.stopped else ""
             # Blank cells up to the width of the table.
             rows.append((*trial, ended, *[""] * (len(headers) - len(trial) - 1)))
     return ResultTable(headers, rows, title=f"{len(results):,} trials")
-
-
-def _value(value: Any) -> str:
-    return "default" if value is None else plain(value)
 
 
 def _titled(title: str, table: ResultTable) -> ResultTable:
@@ -180,7 +168,7 @@ def _pictures(drawn: Iterable[Path]) -> Iterator[tuple[str, str]]:
         yield path.stem.replace("-", " "), f"image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
-def _write(path: Path, title: str, sections: Iterable[Section], scripts: Sequence[str], **shown: str) -> None:
+def _write(path: Path, title: str, sections: Iterable[Section], scripts: Sequence[str], **named: str) -> None:
     """Writes a page atomically, without empty sections; `scripts` of `assets/` run once it is loaded."""
     loader = PackageLoader("experiments.analysis", "assets")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -188,7 +176,7 @@ def _write(path: Path, title: str, sections: Iterable[Section], scripts: Sequenc
     style, *code = (loader.get_source(pages, name)[0] for name in ("page.css", *scripts))
     filled = [section for section in sections if not section.is_empty]
     page = pages.get_template("page.html")
-    text = page.render(title=title, sections=filled, style=style, script="\n".join(code), **shown)
+    text = page.render(title=title, sections=filled, style=style, script="\n".join(code), **named)
     write_atomically(path, text.encode())
 
 

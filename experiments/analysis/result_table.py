@@ -134,3 +134,8 @@ def plain(value: Any) -> str:
             return "+".join(f"{key}={plain(part)}" for key, part in value.items()) or "none"
         case _:
             return str(value)
+
+
+def shown(value: Any) -> str:
+    """A setting's value for readers, where None is the default of a trial that does not set it."""
+    return "default" if value is None else plain(value)

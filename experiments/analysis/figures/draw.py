@@ -50,12 +50,6 @@ def draw_sweep(
 ) -> list[Path]:
     """Draws every figure that a sweep has results for, below `figures/`. Returns the PNGs' paths.
 
-    - Attacks by kind and by the attacker's position (M3Prune's Figs. 5 and 23).
-    - Other settings as lines over one axis or heat maps over more (Figs. 17 and 18).
-    - F1 by the number of supporting documents (MMAPG's Fig. 4), where only the data was varied.
-    - Accuracy by the number of paths through a knowledge graph (MH-MMKG's Fig. 6a).
-    - The cost of answers in tokens, and in seconds (BDoG's Fig. 5) where trials are `timed` as in `draw_run`.
-
     Intervals are over questions and trials; each trial is a faint point. Trials without an evaluation are left out.
 
     trials: what they recorded (`read_trials`). Raises UserError when the records of a trial are missing.

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, is_number, methods_in
 from experiments.analysis.figures import style
-from experiments.analysis.result_table import short_keys
+from experiments.analysis.result_table import short_keys, shown
 
 MANY = 12  # more values than this on one axis are no cells of a heat map, and not all written at an axis
 
@@ -118,16 +118,6 @@ def heat_map(
     figure.supxlabel(names[1])
     figure.colorbar(image, ax=grid, shrink=0.8, aspect=25, label=f"{metric} (±: half the 95% interval)")
     return figure
-
-
-def shown(value: Any) -> str:
-    """A value as an axis names it."""
-    if value is None:
-        return "default"
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    # `g` drops the zeros of 0.300000 and writes very small rates as powers of ten.
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @style.styled

@@ -1,21 +1,219 @@
-"""Writes an experiment's tables as Markdown, LaTeX and CSV."""
+"""An experiment's tables: laid out with captions and notes, and written as Markdown, LaTeX and CSV.
+
+Measured and reported figures are in separate blocks, whose headings name which they are.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from actors.visible import visible
-from experiments.analysis.summary import rounded
-from experiments.analysis.tables.layout import Layout, lay_out
-from experiments.analysis.tables.measured import Evaluated, MeasuredBlock, measure
-from experiments.analysis.tables.paper_table import PaperTable, ReportedFigure, reported, tables_of
+from experiments.analysis.compare import in_words
+from experiments.analysis.judged import EMBEDDED_JUDGE_NOTE
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, model_notes, rounded
+from experiments.analysis.tables.measured import FEWEST, Evaluated, MeasuredBlock, MeasuredCell, measure
+from experiments.analysis.tables.paper_table import (
+    COSTS,
+    GENERATED,
+    JUDGED,
+    PaperColumn,
+    PaperTable,
+    ReportedFigure,
+    reported,
+    tables_of,
+)
 from experiments.records.run_files import write_atomically
+
+# Names for readers; a data set that is not here appears under its own key.
+DATA = {
+    "mmqa": "MultimodalQA",
+    "scienceqa": "ScienceQA",
+    "vidoseek": "ViDoSeek",
+    "webqa": "WebQA",
+    "crisismmd": "CrisisMMD",
+    "mmbench": "MMBench",
+    "mh": "MH-Benchmark",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCell:
+    """A cell's text, and whether it is the best measured of its column."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBlock:
+    """Rows under one heading: the row's name and its cells."""
+
+    heading: str
+    rows: tuple[tuple[str, tuple[ShownCell, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A table ready to be written in any format; `groups` are headings over as many columns each, "" for none."""
+
+    name: str
+    caption: str
+    groups: tuple[tuple[str, int], ...]
+    columns: tuple[str, ...]
+    blocks: tuple[ShownBlock, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def rules(self) -> list[tuple[str, int, int]]:
+        """Groups with their first and last columns, where the names of rows are column 1; empty without any group."""
+        ends = list(accumulate((width for _, width in self.groups), initial=1))
+        groups = [(name, first + 1, last) for (name, _), (first, last) in zip(self.groups, pairwise(ends), strict=True)]
+        return groups if any(name for name, *_ in groups) else []
+
+    @property
+    def headers(self) -> list[str]:
+        """Columns with their groups, for formats that have one row of headers."""
+        over = [name for name, width in self.groups for _ in range(width)]
+        return [f"{group}: {column}" if group else column for group, column in zip(over, self.columns, strict=True)]
+
+
+def lay_out(
+    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Evaluated]
+) -> Layout:
+    """Lays out a table: measured blocks first, then reported ones, by model."""
+    return Layout(
+        name=table.name,
+        caption=" ".join([table.caption, *_sizes(table, measured), *_data(table, runs)]),
+        # Neighbouring columns of one group share a heading; the same group further on gets another one.
+        groups=tuple((group, len(list(of_it))) for group, of_it in groupby(column.group for column in table.columns)),
+        columns=tuple(column.name for column in table.columns),
+        blocks=(*(_measured(table, block) for block in measured), *_reported(table, figures)),
+        notes=tuple(_notes(table, measured, figures, runs)),
+    )
+
+
+def _measured(table: PaperTable, block: MeasuredBlock) -> ShownBlock:
+    best: list[float | None] = []
+    for i, column in enumerate(table.columns):
+        means = [mean for _, cells in block.rows if (mean := cells[i].mean) is not None]
+        # Nothing is best where all are equal, and for costs most is not best.
+        best.append(max(means) if len(set(means)) > 1 and column.measure not in COSTS else None)
+    rows = tuple(
+        (
+            row.label,
+            tuple(
+                ShownCell(text(table, column, cell), best=cell.mean is not None and cell.mean == top)
+                for column, cell, top in zip(table.columns, cells, best, strict=True)
+            ),
+        )
+        for row, cells in block.rows
+    )
+    return ShownBlock(f"Measured here: {block.label}", rows)
+
+
+def text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
+    """The mean with its interval, in the paper's units; costs without one."""
+    if cell.mean is None or cell.ci95 is None:
+        return ""
+    if column.measure in COSTS:
+        # Calls are few enough for a decimal to matter.
+        return f"{cell.mean:,.1f}" if column.measure == "calls" else f"{cell.mean:,.0f}"
+    # One decimal of a percentage and three of a fraction are the same precision.
+    scale, digits = (100, 1) if table.percent else (1, 3)
+    mean, low, high = (f"{scale * value:.{digits}f}" for value in (cell.mean, *cell.ci95))
+    return f"{mean} ({low}–{high})"
+
+
+def _reported(table: PaperTable, figures: Sequence[ReportedFigure]) -> Iterator[ShownBlock]:
+    # A dict keeps the order of first appearance, which is the paper's.
+    for paper, number, model in dict.fromkeys((figure.paper, figure.table, figure.model) for figure in figures):
+        own = [figure for figure in figures if (figure.paper, figure.table, figure.model) == (paper, number, model)]
+        rows = []
+        for row in table.rows:
+            cells = {figure.column: figure.shown for figure in own if figure.system == row.key}
+            # Rows that a paper does not report are left out; single blanks stay, so that columns line up.
+            if cells:
+                rows.append((row.label, tuple(ShownCell(cells.get(column.name, "")) for column in table.columns)))
+        yield ShownBlock(f"Reported by {paper} (Table {number}), not measured here: {model}", tuple(rows))
+
+
+def _sizes(table: PaperTable, measured: Sequence[MeasuredBlock]) -> Iterator[str]:
+    """Yields captions on the numbers of questions here and in the paper."""
+    same, different = [], []
+    for i, column in enumerate(table.columns):
+        # The largest over rows and blocks: one that lacks some questions does not shrink the evaluation set.
+        here = max((cells[i].questions for block in measured for _, cells in block.rows), default=0)
+        if column.size is None or not here:
+            continue
+        if here == column.size:
+            same.append(f"{column.name} {here:,}")
+        else:
+            different.append(f"{column.name} {here:,} (paper {column.size:,})")
+    if different:
+        yield f"Not the paper's evaluation sets; questions evaluated: {', '.join(different)}."
+    if same:
+        yield f"As many questions as in the paper: {', '.join(same)}."
+
+
+def _data(table: PaperTable, runs: Sequence[Evaluated]) -> Iterator[str]:
+    present = {run.data for run in runs}
+    for made, real in GENERATED.items():
+        if made in present and real in table.data:
+            yield f"In the columns of {DATA[real]} are questions of the generated {made}, not those of the paper."
+    # A generated data set fills the columns of the real one, so these are not reported as empty.
+    covered = present | {GENERATED[data] for data in present if data in GENERATED}
+    lacking = [DATA.get(data, data) for data in table.data if data not in covered]
+    if lacking:
+        yield f"Not evaluated, and empty: {', '.join(lacking)}."
+
+
+def _notes(
+    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Evaluated]
+) -> Iterator[str]:
+    seeds = sorted({run.config.seed for run in runs})
+    over = f"questions and {len(seeds)} seeds" if len(seeds) > 1 else "questions (one seed)"
+    yield f"Measured: mean and 95% bootstrap interval over {over}; the best of a column is bold."
+    if figures:
+        yield "Reported figures are the paper's own, of its models, prompts and machines, as printed (± as there)."
+    too_few = any(0 < cell.questions < FEWEST for block in measured for _, cells in block.rows for cell in cells)
+    if too_few:
+        yield f"Cells with fewer than {FEWEST} questions are empty."
+    ran = {row.key for block in measured for row, _ in block.rows}
+    if absent := [row.label for row in table.rows if row.key not in ran]:
+        yield f"Not run: {', '.join(absent)}."
+    if any(column.measure == JUDGED for column in table.columns):
+        judges = sorted({(run.judge, run.right) for run in runs if run.judge})
+        for judge, right in judges:
+            yield f"A judged answer is one that {judge} {right}."
+        if not judges:
+            yield "Nothing was judged: choose a judge, as judge=openai judge.name=<model> judge.base_url=<address>."
+        if EMBEDDED in dict(judges):
+            yield EMBEDDED_JUDGE_NOTE
+    if any(model_notes(run.model) for run in runs):
+        yield EMBEDDED_NOTE
+    for block in measured:
+        for data, compared in block.compared.items():
+            name = DATA.get(data, data)
+            yield from (f"{block.label}, {name}: {line}" for line in in_words(compared, "utility"))
+    yield from table.notes
+    reasons: dict[str, list[str]] = {}
+    for figure in figures:
+        if figure.doubt:
+            reasons.setdefault(figure.doubt, []).append(f"{figure.system} with {figure.model}, {figure.column}")
+    for reason, doubtful in reasons.items():
+        rest = f" and {len(doubtful) - 3} more" if len(doubtful) > 4 else ""
+        yield f"Doubtful (?), {'; '.join(doubtful[: 3 if rest else 4])}{rest}: {reason}."
+    if table.missing:
+        yield f"For a full reproduction this project lacks: {'; '.join(table.missing)}."
+
 
 TABLES = "tables"
 CSV_HEADER = (

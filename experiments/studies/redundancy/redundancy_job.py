@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from experiments.analysis.result_table import Cell, ResultTable, number, with_interval
+from experiments.analysis.result_table import ResultTable, number, with_interval
 from experiments.analysis.summary import Metrics, model_notes, verdicts
 from experiments.config.config import Config
 from experiments.config.study_settings import RedundancyConfig
@@ -69,7 +68,6 @@ def tables(metrics: Metrics) -> tuple[ResultTable, ...]:
         method: {**row, "saved": paired.get(f"{method} vs {FULL}", {}).get("tokens_saved")}
         for method, row in metrics["methods"].items()
     }
-    counts = {"edges": number("edges", ","), "cut": number("cut", ",")}
     return (
         ResultTable.of(
             "edges",
@@ -89,18 +87,17 @@ def tables(metrics: Metrics) -> tuple[ResultTable, ...]:
             "learner",
             learners,
             {
-                **counts,
-                **_compared(""),
+                "edges": number("edges", ","),
+                "cut": number("cut", ","),
+                "precision": number("precision", ".2f", "-"),
+                "by chance (95%)": lambda row: with_interval(row["chance"], row["chance95"]),
+                "recall": number("recall", ".2f", "-"),
                 "rank\ncorr.": number("rank_correlation", ".2f", "-"),
                 "rank corr.,\nreceiver": number("receiver_rank_correlation", ".2f", "-"),
+                "precision,\ngreedy": number("greedy_precision", ".2f", "-"),
+                "recall,\ngreedy": number("greedy_recall", ".2f", "-"),
             },
-            title="Pruning against them",
-        ),
-        ResultTable.of(
-            "learner",
-            learners,
-            {**counts, "removed": number("greedy_redundant", ","), **_compared("greedy_")},
-            title="Pruning against greedy removal",
+            title="Pruning against them, and against greedy removal",
         ),
         ResultTable.of(
             "graph",
@@ -117,17 +114,6 @@ def tables(metrics: Metrics) -> tuple[ResultTable, ...]:
             f"What is left, on {metrics['held_out']:,} held-out questions",
         ),
     )
-
-
-def _compared(prefix: str) -> dict[str, Cell]:
-    def chance(row: Mapping[str, Any]) -> str:
-        if row[f"{prefix}chance"] is None:
-            return "-"
-        low, high = row[f"{prefix}chance95"]
-        return f"{row[f'{prefix}chance']:.2f} ({low:.2f}-{high:.2f})"
-
-    precision, recall = (number(f"{prefix}{name}", ".2f", "-") for name in ("precision", "recall"))
-    return {"precision": precision, "by chance (95%)": chance, "recall": recall}
 
 
 def _notes(metrics: Metrics) -> Iterator[str]:

@@ -232,8 +232,8 @@ def test_a_sweep_averages_strict_exact_match_over_all_trials_of_a_row_or_leaves_
     assert "utility,strict_em,f1" in (tmp_path / "sweep.csv").read_text()
     write_sweep_report(tmp_path, results, "EM", [], table)
     page = (tmp_path / "report.html").read_text()
-    assert page.count('<th scope="col">strict EM</th>') == 2
-    assert "<td>0.250</td>" in page
+    assert page.count('<th scope="col">strict EM</th>') == 1
+    assert "<td>0.500</td>" in page
     # A data set whose metric is strict has no second one.
     other = [trial(tmp_path, "4", 2, 0, [None, None])]
     table = sweep_table(sweep_rows(tmp_path, other, seed=0), "accuracy", "reader")

@@ -17,8 +17,7 @@ import yaml
 
 from actors.errors import UserError
 from experiments.analysis.statistics import ScoreGroup, crossed_interval, mean_interval
-from experiments.analysis.tables.formats import escape, latex, markdown, table_csv, write_tables
-from experiments.analysis.tables.layout import Layout, lay_out
+from experiments.analysis.tables.formats import Layout, escape, latex, lay_out, markdown, table_csv, write_tables
 from experiments.analysis.tables.measured import FEWEST, Evaluated, MeasuredCell, measure
 from experiments.analysis.tables.paper_table import (
     FOLDER,
