@@ -172,27 +172,13 @@ _MAIN_VERB = re.compile(
     r"\s+(?:like|show|have|list|open|stand|come|happen|belong|play|win|live|keep|hold|use|appear|get|take|give|lie|"
     r"start|begin|end|work|serve|eat|need|want|wear|contain|feature|mean|say|look|go|run|represent|originate|read)\b[^,]*$"
 )
-# These end a description, too: another clause, the question word, a participle after `was the ...`.
-_NEXT = re.compile(rf",[\"”']?\s+(?:{_WH}|{_AUXILIARY})\b.*$|\s+(?:what|how)\b.*$", re.IGNORECASE | re.DOTALL)
+# These end a description, too: a clause, the question word, another alternative, a participle after `was the ...`.
+_NEXT = re.compile(rf",[\"”']?\s+(?:{_WH}|{_AUXILIARY})\b.*$|\s+(?:what|how|or)\b.*$", re.IGNORECASE | re.DOTALL)
 _PARTICIPLE = re.compile(r"\s+(?:[a-z]+ed|held|made|shot|built|born|written|won|sung)$")
 # `The fact that ...`: the clause states the fact and describes nothing.
-_SAYING = frozenset("conclusion fact idea claim hypothesis belief statement way reason time".split())
+_SAYING = frozenset("one conclusion fact idea claim hypothesis belief statement way reason time".split())
 # `Name the film that ...` asks for the thing itself.
 _COMMAND = re.compile(r"^(?:name|select|identify|choose|list|give|find)\s+$", re.IGNORECASE)
-# `Which film with X is also one that Y?`: two conditions on one thing.
-_BOTH = re.compile(
-    rf"^(?P<before>.*\bwhich\s+(?P<noun>{_NOUNS}))\s+(?P<one>(?:{_CLAUSE}|in|on|of|at|listed|also).*?)\s+is\s+(?:the|also)\s+one\s+"
-    r"(?P<two>.+?)\??$",
-    re.IGNORECASE,
-)
-_ALTERNATIVES = re.compile(r"^(?P<main>.*?)(?:[:,]|\bbetween\b)\s*(?P<options>[^:]+\s+or\s+.+?)\??$")
-_FIRST = re.compile(
-    r"\s*\b(?:(?:the )?(?:first|earlier|later|earliest|latest|last|more recently|most recently|older|younger|oldest|"
-    r"newer|youngest))\b",
-    re.IGNORECASE,
-)
-_MEASURES = sorted(term for terms, about, _ in ORDERS if about == "number" for term in terms - {"most", "least"})
-_MEASURED = re.compile(rf"\b(?:{'|'.join(_MEASURES)})\s+((?!in\b|of\b|than\b)[\w\-]+(?:\s+[\w\-]+)?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,21 +194,14 @@ class Described:
 def parts(text: str) -> tuple[str, ...]:
     """Splits a question into smaller ones, in the order in which to ask them; returns it alone if it has no parts.
 
-    A question about a thing that is only described is its own last part: the thing has a name by then.
+    Described things are asked for first, innermost first: an outer description can be resolved once the inner thing
+    has a name. The question itself is last.
     """
-    questions = _compared(text)
-    if not questions and (both := _BOTH.match(text)):
-        questions = [_asked(f"{both['before']} {_holds(both[one])}") for one in ("one", "two")]
-    # Innermost first: an outer description can be resolved once the inner thing has a name.
-    questions = questions or [*(thing.question for thing in reversed(described(text))), _asked(text)]
-    split = tuple(dict.fromkeys(questions))
-    return split if len(split) > 1 else (text,)
+    return tuple(dict.fromkeys([*(thing.question for thing in reversed(described(text))), text]))
 
 
 def described(question: str) -> list[Described]:
     """Finds the things that a question describes, outermost first."""
-    if _BOTH.match(question) or (_ALTERNATIVES.match(question) and question_form(question).options):
-        return []
     things: list[Described] = []
     start = 0
     while match := _DESCRIBED.search(question, start):
@@ -265,49 +244,3 @@ def _which(noun: str, place: str, by: str, rest: str) -> str:
     if re.fullmatch(_DONE, by):
         return f"{thing} was {by}{rest}?"
     return f"{thing} is it {by}{rest}?"
-
-
-def _holds(condition: str) -> str:
-    """Turns a condition on a noun into a predicate: `with a star` becomes `has a star`."""
-    first, _, rest = condition.partition(" ")
-    if first == "with":
-        return f"has {rest}"
-    if first in ("that", "who", "which"):
-        return rest
-    if re.match(_DONE, condition):
-        return f"was {condition}"
-    return f"is the one {condition}" if first in ("whose", "where") else f"is {condition}"
-
-
-def _compared(question: str) -> list[str]:
-    """Splits `which came first, X or Y`: the names of X and Y if described, then the date of each."""
-    form = question_form(question)
-    match = _ALTERNATIVES.match(question)
-    if not form.options or not match:
-        return []
-    names = [thing.question for option in form.options for thing in reversed(described(option))]
-    time = form.order is not None and form.order[0] == "time"
-    return [*names, *(_when(match["main"].strip(), option, time) for option in form.options)]
-
-
-def _when(main: str, option: str, time: bool) -> str:
-    """Asks the question that decides between alternatives about one of them."""
-    question = "When was it that" if time else "What number is it that"
-    clause = _FIRST.sub("", main)
-    verb = re.match(rf"(?:which|who|where|what)\s+(?P<aux>{_AUXILIARY})\s+(?P<rest>.+)$", clause, re.IGNORECASE)
-    if verb and time and verb["aux"].lower() in ("did", "does", "do"):
-        return f"When {verb['aux'].lower()} {verb['rest']} {option}?"
-    plain = re.match(r"(?:which|who|what)\s+(?P<rest>[a-z]+ed\b.*|came\b.*|began\b.*|won\b.*)$", clause, re.IGNORECASE)
-    if plain:
-        return f"{question} {option} {plain['rest']}?"
-    names = [name for name, _, _ in name_spans(main[1:])]
-    about = f" ({', '.join(names)})" if names else ""
-    measured = _MEASURED.search(main)
-    what = "year" if time else measured[1] if measured else "number"
-    return f"What is the {what} of {option[0].lower() if option.startswith('The ') else option[0]}{option[1:]}{about}?"
-
-
-def _asked(text: str) -> str:
-    text = text.strip(" ,") or "?"
-    text = text if text.endswith(("?", ".")) else f"{text}?"
-    return text[0].upper() + text[1:]
