@@ -10,7 +10,6 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from actors.messages import Field, FieldKind, Value
@@ -34,9 +33,6 @@ from actors.prompting.reply_text import (
 )
 from actors.prompting.safe_text import one_line
 
-# Longest line whose value is cached: agents of one discussion give the same few answers and confidences again and
-# again, and to read these is most of the work of reading a reply.
-SHORT = 200
 _TO_LINE_END = re.compile(r"[ .,`]*+(?:\n\s*+|$)")
 
 _TICKS = "✅✔☑✓❌\ufe0f"
@@ -60,8 +56,6 @@ _ITEM = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR = re.compile(r"\s*(?:,\s*and\b|[,，、;&+/\n]|and\b|as well as\b|\s(?=\[)|(?<=\])(?=\[))\s*", re.IGNORECASE)
-_PLAIN = r"[^\W_]++(?:[ '&-][^\W_]++)*+"
-_PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN}) \| ({_PLAIN}) \| ({_PLAIN})", re.IGNORECASE)
 _QUESTION_NAMES = frozenset(("question", "sub-question", "subquestion", "sub question"))
 _ANSWER_NAMES = frozenset(("answer", "short answer"))
 # `Answer: ...` or `- **Answer 2:** ...`, and the heading of all answers.
@@ -110,22 +104,13 @@ def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFau
     if isinstance(raw.value, Twice):
         return FieldFault(field, "it occurs twice, with different values")
     if raw.lines:
-        short = len(raw.lines) == 1 and len(raw.lines[0]) <= SHORT and field.kind not in PROSE
-        read = _of_short_text if short else _of_text
-        return read(field, raw.lines, raw.several, tuple(choices), raw.closed)
+        value = None if field.kind in PROSE else _json_in(raw.lines)
+        if value is None:
+            return _of_lines(field, raw.lines, raw.several, choices, raw.closed)
+        return _of_json(field, value, choices)
     if raw.value is None:
         return () if field.optional or field.value is Value.ANSWER else FieldFault(field, "it is null")
     return _of_json(field, raw.value, choices)
-
-
-def _of_text(
-    field: Field, lines: tuple[str, ...], several: bool, choices: tuple[str, ...], closed: bool
-) -> Values | FieldFault | None:
-    value = None if field.kind in PROSE else _json_in(lines)
-    return _of_lines(field, lines, several, choices, closed) if value is None else _of_json(field, value, choices)
-
-
-_of_short_text = lru_cache(maxsize=4096)(_of_text)
 
 
 def _json_in(lines: Sequence[str]) -> Any:
@@ -306,11 +291,6 @@ def none(field: Field) -> Values | FieldFault:
 
 def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | FieldFault | None:
     """Reads values on the label's line, on a line each, or as a list. `several`: the label is in the plural."""
-    if field.value is Value.TRIPLE and len(lines) == 1:
-        # The quick way: only words between the bars, and not those of the form.
-        plain = _PLAIN_TRIPLE.fullmatch(lines[0])
-        if plain and not is_form((plain[1], plain[2], plain[3])):
-            return (lines[0],)
     if field.value is Value.PAIR and any(map(ANSWER_LINE.match, lines)):
         return FieldFault(field, "it is not certain which answer is to which question")
     items = _item_lines(field, lines, several)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 from actors.messages import Field, FieldKind, Question, Turn, Value
 from actors.prompting.answer_value import answer_text, stated_answer
@@ -149,8 +149,8 @@ def _answer_field(form: Form) -> Field | None:
 
 
 def _as_asked(form: Form, text: str) -> list[RawField]:
-    """Finds the fields of a reply in exactly the lines that were asked for, the quick way; none for any other reply,
-    nor where a value has marks with a meaning of their own."""
+    """Finds the fields of a reply in exactly the lines that were asked for; none for any other reply, nor where a value
+    has marks with a meaning. Reasoning may quote tags and labels there."""
     fields = {field.name: field for field in form.fields}
     lines = clean(text).strip().split("\n")
     raws = []
@@ -279,14 +279,9 @@ def _take_confidence(form: Form, raw: RawField, outcomes: dict[str, list[str]], 
         outcomes.pop(FieldKind.CONFIDENCE, None)
     if not any(field.kind is FieldKind.CONFIDENCE for field in form.fields):
         return
-    share = _share_beside(raw.lines or (str(raw.value),), raw.closed, form.choices)
+    share = stated_answer(answer_text(raw.lines or (str(raw.value),), raw.closed)[0], form.choices)[1]
     if share is not None:
         outcomes[FieldKind.CONFIDENCE] = [repr(share)]
-
-
-@lru_cache(maxsize=1024)
-def _share_beside(lines: tuple[str, ...], closed: bool, choices: tuple[str, ...]) -> float | None:
-    return stated_answer(answer_text(lines, closed)[0], choices)[1]
 
 
 def _remarks(raw: RawField) -> bool:
