@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from experiments.datasets.sample.domains import ColumnTemplates, Relation, templates
 from experiments.datasets.sample.scene import NUMBERS, SHAPES, article, plural
-from experiments.datasets.sample.world import Shelf, WorldEntity
+from experiments.datasets.sample.world import ColumnTemplates, Relation, Shelf, WorldEntity, templates
 
 # The share of paraphrases that may have no word of the fact: comparing words alone must not find every source.
 OTHER_WORDING = 0.25
