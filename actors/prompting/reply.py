@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from actors.messages import Field, FieldKind, Question, Turn, Value
+from actors.messages import FieldKind, Question, Turn, Value
 from actors.prompting.answer_value import answer_text, stated_answer
 from actors.prompting.field_values import lines_behind, paired, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of
@@ -111,7 +111,8 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
             return Reading(tuple(values.in_order(raws)), frozenset(values.outcomes), ())
     among = among or form
     text = spoken(text, labels(among.fields).field)
-    if any(field.value is Value.PAIR for field in form.fields) and not _answer_field(form):
+    kinds = {field.value for field in form.fields}
+    if Value.PAIR in kinds and Value.ANSWER not in kinds:
         text = paired(text)
     before, raws = _fields(text, form, among, cut_off)
     broken = _broken_off(raws) if cut_off else None
@@ -142,10 +143,6 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
         if field.name in values.faults or (field.name not in values.outcomes and field.name in required)
     ]
     return Reading(tuple(values.in_order(raws)), frozenset(values.outcomes), tuple(faults), before)
-
-
-def _answer_field(form: Form) -> Field | None:
-    return next((field for field in form.fields if field.value is Value.ANSWER), None)
 
 
 def _as_asked(form: Form, text: str) -> list[RawField]:

@@ -20,8 +20,7 @@ from actors.errors import UserError
 from actors.messages import derive_seed
 from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.mmqa import Mmqa
-from experiments.datasets.sample.clues import Asker
-from experiments.datasets.sample.questions import TYPES, Draft
+from experiments.datasets.sample.questions import TYPES, Asker, Draft
 from experiments.datasets.sample.scene import Scene, draw
 from experiments.datasets.sample.world import Shelf, identity, shelves
 
