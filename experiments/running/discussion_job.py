@@ -84,7 +84,7 @@ class DiscussionJob(Job):
             await model_record.check_models(plan, runtime, [folder], progress)
         progress.print(resumption_line(plan.config, folder.path))
         for note in inputs.notes_of(context.dataset):
-            progress.print(note)
+            progress.print(f"note: {note}")
         if not replayed:
             progress.print(f"the run {plan.config.failures.line}")
         await self.discuss(discussions)

@@ -91,7 +91,7 @@ def open_dataset(plan: Plan, cache: Path) -> Dataset:
 
 def notes_of(dataset: Dataset) -> tuple[str, ...]:
     """What the user should know of a copy of a data set, such as missing parts, as far as it was read."""
-    return tuple(f"note: {note}" for note in getattr(dataset, "notes", ()))
+    return tuple(getattr(dataset, "notes", ()))
 
 
 def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path) -> Store:

@@ -116,7 +116,7 @@ class RecallJob(Job):
         store = open_store(plan.retrieval, dataset, cache)
         with Progress() as progress:
             for note in notes_of(dataset):
-                progress.print(note)
+                progress.print(f"note: {note}")
             rows = recall_report(dataset, store, limit=config.data.limit, progress=progress, seed=config.seed)
         (folder.path / "recall.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
         print()

@@ -195,7 +195,7 @@ class _Sweep:
             dataset = inputs.open_dataset(plan, cache)
             inputs.open_store(plan.retrieval, dataset, cache)
             for note in inputs.notes_of(dataset):
-                progress.print(note)
+                progress.print(f"note: {note}")
             bar.advance()
 
     def _ended(self, trials: Mapping[str, Trial], bar: Bar, name: str, report: Report) -> None:
