@@ -67,12 +67,12 @@ class Outcome:
     auc_costly: float | None = None
     regret: dict[int, float] = field(default_factory=dict)
     training: float | None = None
-    edges: float | None = None
+    edges: int | float | None = None
     wrongly: int | None = None
     joined: float | None = None
     reached: dict[int, float] = field(default_factory=dict)
     ranked: dict[int, float] = field(default_factory=dict)
-    spent: dict[int, float] = field(default_factory=dict)
+    spent: dict[int, int] = field(default_factory=dict)
 
     @property
     def tokens(self) -> int:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,8 @@ def test_tables_file_and_figures_have_every_learner(tmp_path: Path) -> None:
     write(tmp_path, settings, outcomes, summaries)
     stored = json.loads((tmp_path / "planted.json").read_text())
     assert (len(stored["outcomes"]), stored["settings"]["seeds"]) == (len(outcomes), 2)
+    line = json.dumps([asdict(outcome) for outcome in outcomes])
+    assert json.dumps([asdict(outcome) for outcome in testbed.OF_WORLD.validate_json(line)]) == line
     drawn = draw(tmp_path, summaries)
     assert [path.name for path in drawn] == ["planted-tokens.png"]
     vector = (tmp_path / "planted-tokens.svg").read_text()
