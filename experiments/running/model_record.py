@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -121,11 +122,13 @@ def _check_as_it_was(folder: RunFolder, name: str, then: Mapping[str, Any], now:
 
 
 def _comparable(abilities: Mapping[str, Any]) -> dict[str, Any]:
-    """The model alone, as a provider's build changes by the week; what was adapted, without the endpoint's words."""
-    return {
-        "served": abilities.get("served", [""])[:1],
-        "adapted": sorted(setting for setting, _ in abilities.get("adapted", ())),
-    }
+    """The model alone, as a provider's build changes by the week; what was adapted, without the endpoint's words.
+
+    A record of version 0.2.0 has neither.
+    """
+    served = {"served": abilities["served"][:1]} if "served" in abilities else {}
+    adapted = {"adapted": sorted(setting for setting, _ in abilities["adapted"])} if "adapted" in abilities else {}
+    return {**served, **adapted}
 
 
 def describe(config: Config, models: Sequence[AbleModel]) -> Iterator[str]:
@@ -137,8 +140,8 @@ def describe(config: Config, models: Sequence[AbleModel]) -> Iterator[str]:
             yield f"model {model.name}{of} answers as {' '.join(filter(None, model.abilities.served))}"
         key = model.backend.key
         for setting, reason in model.abilities.adapted:
-            inside = setting.startswith(("extra.", "abilities.", "base_url=", "thinking="))
-            yield f"model {model.name}{of}: asked with {f'{key}.' if inside else ''}{setting}, because: {reason}"
+            named = re.sub(r"(?<!\S)(?=extra\.|abilities\.|base_url=|thinking=)", f"{key}.", setting)
+            yield f"model {model.name}{of}: asked with {named}, because: {reason}"
 
 
 def _parts(config: Config, abilities: Abilities) -> Iterator[str]:

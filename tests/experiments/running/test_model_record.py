@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,4 +117,13 @@ def test_a_record_without_end_is_not_read_whole(folder: RunFolder) -> None:
 
 def test_what_earlier_versions_did_not_ask_for_is_not_compared(folder: RunFolder) -> None:
     folder.model.write_text(json.dumps({"abilities": {"pictures": True, "flies": True}}))
-    check(ABLE, folder)
+    check(replace(ABLE, served=("m", "", ""), adapted=(("extra.seed=null", "refused"),)), folder)
+
+
+def test_every_setting_of_an_adaptation_is_named_under_its_model() -> None:
+    able = replace(ABLE, adapted=(("extra.max_tokens=null extra.max_completion_tokens=9", "refused"),))
+    config = load(["experiment=mmqa_prune"])
+    assert any(
+        "model.extra.max_tokens=null model.extra.max_completion_tokens=9," in line
+        for line in describe(config, [main(config, able)])
+    )
