@@ -11,8 +11,8 @@ import io
 import logging
 import re
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,7 @@ class Opened:
             self.judge.close()
 
 
-async def run_trial(folder: Path, opened: Opened, each_step: bool) -> AsyncIterator[Report]:
+async def run_trial(folder: Path, opened: Opened, each_step: bool) -> AsyncGenerator[Report, None]:
     """Runs the folder's configuration from wherever its records end, and reports at the end.
 
     With `each_step` it reports after every training step too, and continues when the next report is requested. Closing
@@ -86,16 +86,18 @@ async def run_trial(folder: Path, opened: Opened, each_step: bool) -> AsyncItera
     with _logging_to(run.log):
         steps, utility = 0, 0.0
         try:
-            async for report in _reports(run, opened, each_step):
-                steps, utility = report.steps, report.utility
-                yield report
+            # Closed with this iterator, and not when garbage is collected: it holds the trial's records open.
+            async with aclosing(_reports(run, opened, each_step)) as reports:
+                async for report in reports:
+                    steps, utility = report.steps, report.utility
+                    yield report
         # Reported and not raised: Tune would try again, and an error of the run itself would recur every time.
         except Exception as error:
             log.exception("the trial failed")
             yield Report(steps, utility, failed=reason(error))
 
 
-async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncIterator[Report]:
+async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGenerator[Report, None]:
     config = read(run.config)
     plan = plan_of(config)
     dataset, evidence = opened.data.of(plan)

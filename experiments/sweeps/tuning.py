@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -85,11 +85,11 @@ class TrialProcess(tune.Trainable):
         self._guard.close()
 
     def _begin(self, config: Mapping[str, Any]) -> None:
-        self._reports: AsyncIterator[Report] = run_trial(self._trials / config["trial"], self._opened, self._each_step)
+        self._reports = run_trial(self._trials / config["trial"], self._opened, self._each_step)
 
     def _end(self) -> None:
         # Runs the generator's `finally`, which cancels the trial and closes its records.
-        self._loop.run_until_complete(self._reports.aclose())  # type: ignore[attr-defined]
+        self._loop.run_until_complete(self._reports.aclose())
 
 
 class Ends(tune.Callback):
