@@ -80,7 +80,7 @@ def over(axes: Axes, arms: Sequence[Arm], key: str, values: Sequence[Any], joine
     # With many numbers matplotlib chooses the ticks.
     if not numeric or len(values) <= MANY:
         # A model with its address would leave no room for the axes.
-        names = [name if len(name) <= 40 else f"{name[:37]}..." for name in map(shown, values)]
+        names = [name if len(name) <= 24 else f"{name[:10]}...{name[-11:]}" for name in map(shown, values)]
         axes.set_xticks(places, names, rotation=0 if sum(map(len, names)) < 60 else 90)
     axes.set_xlabel(key)
     style.plain(axes, grid="y")
