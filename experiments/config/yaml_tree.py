@@ -93,7 +93,11 @@ def yaml_tree(text: str, loader: type[_Loader] = _Loader) -> Any:
                 raise UserError("YAML aliases (& and *) are not read; write the value itself")
             if tag := getattr(event, "tag", None):
                 raise UserError(f"YAML tags such as {tag[:40]} are not read; write plain values")
-        return yaml.load(text, Loader=loader)
+        reader = loader(text)
+        try:
+            return reader.get_single_data()
+        finally:
+            reader.dispose()
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise UserError(f"{line}{error.problem or error.context}") from error
