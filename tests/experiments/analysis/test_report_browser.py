@@ -159,7 +159,7 @@ def test_senders_and_receivers_are_drawn_and_shown_where_the_mouse_points(browse
     assert page.text_content(".neighbours").startswith("tables, round 2 heard reader, round 2; tables, round 1.")
     assert count(page, ".marking .edge.in") == 2
     assert count(page, ".marking .edge.out") == 1
-    assert count(page, ".node.failed") == 1
+    assert count(page, ".node.unparsed") == 1
 
 
 def test_attacks_are_marked_and_filtered(browser: Browser, small: Path) -> None:
