@@ -68,7 +68,7 @@ def _keys(key: str) -> dict[str, str]:
 
 
 def _settings_of(experiment: str) -> dict[str, str]:
-    """What an experiment sets."""
+    """Lists the settings of an experiment's preset, each with its description."""
     _, overrides = load_overrides([f"experiment={experiment}"])
     values = flat(asdict(overrides.alone)) if overrides else ()
     chosen = {key: value for key, value in values if overrides and among(key, overrides.preset)}

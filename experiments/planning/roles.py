@@ -82,7 +82,7 @@ def find_roles(
         raise UserError("topology.text and topology.visual must name at least one role, and each role once")
     numbers = {role: settings.get(role.name, RoleSettings()).instances or topology.instances for role in team}
     team = [
-        # Each with a name of its own where there are several.
+        # Several agents of one role are numbered.
         replace(role, name=f"{role.name}_{count}", of=role.name) if number > 1 else role
         for role, number in numbers.items()
         for count in range(1, number + 1)

@@ -90,7 +90,7 @@ def open_dataset(plan: Plan, cache: Path) -> Dataset:
 
 
 def notes_of(dataset: Dataset) -> tuple[str, ...]:
-    """What the user should know of a copy of a data set, such as missing parts, as far as it was read."""
+    """Returns notes for the user on a copy of a data set, such as missing parts, as far as it was read."""
     return tuple(getattr(dataset, "notes", ()))
 
 

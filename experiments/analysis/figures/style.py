@@ -132,7 +132,7 @@ def offset(i: int, count: int, width: float) -> float:
 
 
 def bars(axes: Axes, i: int, xs: npt.ArrayLike, heights: npt.ArrayLike, width: float, label: str = "") -> None:
-    """Draws the i-th method's bars, told apart by colour and hatching."""
+    """Draws the i-th method's bars in its colour and hatching."""
     look: Any = {"color": "white", "edgecolor": nth(COLOURS, i), "hatch": nth(HATCHES, i)}
     axes.bar(np.atleast_1d(xs), np.atleast_1d(heights), width, label=_once(axes, label), **look)
 
