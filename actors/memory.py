@@ -1,4 +1,4 @@
-"""Reads how much memory is free on this machine or in this container, and whether it ran out."""
+"""Reads whether memory ran out on this machine or in this container, and makes garbage collection rare."""
 
 from __future__ import annotations
 
@@ -6,22 +6,8 @@ import gc
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 CGROUP = Path("/sys/fs/cgroup")
 VMSTAT = Path("/proc/vmstat")
-
-
-def available_bytes(cgroup: Path = CGROUP) -> int:
-    """Returns the bytes still available to processes, within the container's limit if there is one."""
-    available: int = psutil.virtual_memory().available
-    with suppress(OSError, ValueError):
-        # A container without a limit has "max", which is no number.
-        limit, used = (int((cgroup / name).read_text()) for name in ("memory.max", "memory.current"))
-        # The kernel gives up the cache of files first.
-        reclaimable = _counters(cgroup / "memory.stat").get("inactive_file", 0)
-        available = min(available, max(0, limit - used + reclaimable))
-    return available
 
 
 def kills(cgroup: Path = CGROUP, vmstat: Path = VMSTAT) -> int:

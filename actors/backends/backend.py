@@ -1,4 +1,4 @@
-"""The interface of a kind of model: settings, replicas, memory, and what its completions depend on."""
+"""The interface of a kind of model: settings, replicas, and what its completions depend on."""
 
 from __future__ import annotations
 
@@ -30,24 +30,6 @@ class TokenCounting:
     picture: int | None = None
     frame: int | None = None
     reply_tokens: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ReplicaMemory:
-    """Least memory of one replica: weights, a reserved cache, and its processes."""
-
-    weights_bytes: int
-    processes_bytes: int
-    cache_bytes: int = 0
-
-    @property
-    def other_bytes(self) -> int:
-        """All but the weights."""
-        return self.processes_bytes + self.cache_bytes
-
-    @property
-    def total_bytes(self) -> int:
-        return self.weights_bytes + self.other_bytes
 
 
 @dataclass(frozen=True)
@@ -84,10 +66,6 @@ class Backend:
             the backend, which answers like this one, and a line that lists the settings (empty: none).
         """
         return self, ""
-
-    def memory(self) -> ReplicaMemory | None:
-        """Returns the least memory of one replica without GPUs; None where it is unknown or negligible."""
-        return None
 
     def gpu_share(self) -> float | None:
         """Returns the share of a GPU's memory that one replica reserves; None where it allocates on demand."""

@@ -1,63 +1,31 @@
-"""Inspects a model's files without loading it: size and type of its weights, its tokenizer."""
+"""Inspects a model's files without loading it: its files, the type of its numbers, its tokenizer."""
 
 from __future__ import annotations
 
 import json
 import logging
-import struct
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from actors.prompting.safe_text import one_line
 
 LOG = logging.getLogger(__name__)
-LENGTH = struct.Struct("<Q")
-LONGEST_HEADER = 100_000_000
-WIDTHS = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
-LOADED = {"float32": 4, "bfloat16": 2, "float16": 2}
 BFLOAT16_ARITHMETIC = ("avx512_bf16", "amx_bf16", "bf16")  # Intel and AMD, Intel, Arm
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Size of a model's weights, in all and for each number type as safetensors names it (`F32`, `BF16`, `I8`, ...).
-
-    `bytes_of` is empty where the types are unknown.
-    """
-
-    size_bytes: int
-    bytes_of: Mapping[str, int]
-
-    @property
-    def type(self) -> str:
-        """The type of most floating-point numbers; empty without any. A quantised model computes in this type."""
-        numbers = {name: size // WIDTHS[name] for name, size in self.bytes_of.items() if name in WIDTHS}
-        return max(numbers, key=lambda name: numbers[name], default="")
-
-
-def weights_of(name: str) -> Weights | None:
-    """Measures the weights of a local folder or of a downloaded Hugging Face id; None for any other name."""
+def declared_type(name: str) -> str:
+    """Returns the number type that the `config.json` of a local folder or downloaded Hugging Face id names, or ""."""
     folder = Path(name) if Path(name).is_dir() else _downloaded(name)
-    if folder is None:
-        return None
-    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
-    if not files:
-        return None
-    return Weights(sum(file.stat().st_size for file in files), _bytes_of(files))
-
-
-def loaded_bytes(name: str, dtype: str) -> int | None:
-    """Returns the size of a model's weights once loaded as `dtype` (`auto`: their type); None if not downloaded."""
-    weights = weights_of(name)
-    if weights is None:
-        return None
-    if dtype not in LOADED:
-        return weights.size_bytes
-    widths = {name: LOADED[dtype] / width for name, width in WIDTHS.items()}  # quantised numbers keep their size
-    return weights.size_bytes + sum(int(size * (widths.get(name, 1) - 1)) for name, size in weights.bytes_of.items())
+    try:
+        config = json.loads((folder / "config.json").read_bytes()) if folder else {}
+    except (OSError, ValueError) as error:
+        LOG.warning("the type of %r is not known: %s", name, one_line(str(error)))
+        return ""
+    # A model that reads pictures may have it in the configuration of its text part alone.
+    parts = [config, config.get("text_config")] if isinstance(config, dict) else []
+    named = [part.get("dtype") or part.get("torch_dtype") for part in parts if isinstance(part, dict)]
+    return next((name for name in named if isinstance(name, str)), "")
 
 
 def files_of(name: str) -> dict[str, Any]:
@@ -125,20 +93,3 @@ def _downloaded(name: str) -> Path | None:
         return None
     # A missing file is None or a marker object.
     return Path(config).parent if isinstance(config, str) else None
-
-
-def _bytes_of(files: Sequence[Path]) -> Mapping[str, int]:
-    """Reads the headers of safetensors files: eight bytes with the header's length, then JSON."""
-    sizes: Counter[str] = Counter()
-    for file in files:
-        try:
-            with file.open("rb") as opened:
-                (length,) = LENGTH.unpack(opened.read(LENGTH.size))
-                header = json.loads(opened.read(min(length, LONGEST_HEADER)))
-            for tensor, entry in header.items():
-                if tensor != "__metadata__":
-                    begin, end = entry["data_offsets"]
-                    sizes[str(entry["dtype"])] += int(end) - int(begin)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error):
-            return {}
-    return sizes

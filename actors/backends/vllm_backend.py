@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from actors.backends.backend import Backend, ReplicaMemory, TokenCounting
+from actors.backends.backend import Backend, TokenCounting
 from actors.backends.model_choice import ModelChoice
-from actors.backends.model_files import computes_bfloat16, files_of, loaded_bytes, token_counter, weights_of
+from actors.backends.model_files import computes_bfloat16, declared_type, files_of, token_counter
 from actors.backends.model_settings import declared_layout
-from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments
+from actors.backends.vllm_arguments import check_engine_arguments
 from actors.backends.vllm_model import VllmModel
 from actors.errors import UserError
 from actors.models import Model
@@ -21,8 +21,6 @@ from actors.models import Model
 ON_A_CPU: Mapping[str, Any] = {"block_size": 32, "enforce_eager": True}
 # A step there may be a whole context of prompts; two cores compute some 45 tokens a second (1.5 billion weights).
 HANG_ON_A_CPU_S = 1800
-# Least memory of an engine's three processes besides weights and cache, measured with a model of hardly any weights.
-PROCESSES_BYTES = 2 * 10**9
 
 GPU_SHARE = 0.9  # vLLM's default of gpu_memory_utilization
 SERVER = "http://localhost:8000/v1"  # default address of `vllm serve`
@@ -58,12 +56,12 @@ class VllmBackend(Backend):
         """
         if cluster_gpus:
             return self, ""
-        model, weights = self.settings, weights_of(self.settings.name)
+        model, declared = self.settings, declared_type(self.settings.name)
         engine = {key: value for key, value in ON_A_CPU.items() if key not in model.engine}
         taken = {f"engine.{key}": value for key, value in engine.items()}
         dtype = model.dtype
-        if dtype == "auto" and weights is not None and weights.type:
-            dtype = "bfloat16" if weights.type != "F32" and computes_bfloat16() else "float32"
+        if dtype == "auto" and declared:
+            dtype = "bfloat16" if declared != "float32" and computes_bfloat16() else "float32"
             taken["dtype"] = dtype
         hang_s = model.hang_s
         if hang_s is None:
@@ -79,10 +77,6 @@ class VllmBackend(Backend):
             for name, value in sorted(taken.items())
         )
         return replace(self, settings=settings), f"vLLM on a CPU, with what was not set: {shown}"
-
-    def memory(self) -> ReplicaMemory | None:
-        size = loaded_bytes(self.settings.name, self.settings.dtype)
-        return None if size is None else ReplicaMemory(size, PROCESSES_BYTES, cache_bytes(self.settings.engine))
 
     def gpu_share(self) -> float:
         return float(self.settings.engine.get("gpu_memory_utilization", GPU_SHARE))

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from actors.backends.model_settings import model_name
 from actors.completions.cache import Reuse
 from actors.completions.completion_store import CompletionStore
-from actors.memory import available_bytes
 from actors.messages import Usage
 from actors.models import Model
 from actors.runtime.runtime import Agents, ModelPool, Runtime
@@ -19,7 +18,7 @@ from experiments.config.config import Config
 from experiments.judging.judge import Judge
 from experiments.planning.models import JUDGE, MAIN
 from experiments.planning.plan import Plan
-from experiments.running.pools import Pool, check_gpus, check_memory, plan_pools
+from experiments.running.pools import Pool, check_gpus, plan_pools
 from topologies.learning.making import make_learner
 from topologies.topology import Team
 
@@ -125,11 +124,8 @@ def _pools(plan: Plan, runtime: Runtime, agents: bool = True) -> dict[str, Pool]
         backends += [*models.of_roles_by_key.values(), models.main]
     pools = plan_pools(backends, runtime.gpus)
     # Other nodes may have more than this one, and a cluster may grow.
-    if plan.config.ray.address is None:
-        if runtime.gpus:
-            check_gpus(pools, int(runtime.gpus))
-        else:
-            check_memory(pools, available_bytes())
+    if plan.config.ray.address is None and runtime.gpus:
+        check_gpus(pools, int(runtime.gpus))
     return {pool.key: pool for pool in pools}
 
 

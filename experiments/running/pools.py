@@ -45,32 +45,6 @@ def plan_pools(backends: Sequence[Backend], gpus: float) -> list[Pool]:
     return pools
 
 
-def check_memory(pools: Sequence[Pool], available_bytes: int) -> None:
-    """Raises UserError where all pools together cannot have the memory that they need on a machine without GPUs."""
-    known = [(pool, need) for pool in pools if (need := pool.backend.memory()) is not None]
-    needed = sum(pool.replicas * need.total_bytes for pool, need in known)
-    if needed <= available_bytes:
-        return
-    free, change = f"{_gb(available_bytes)} are free", "a smaller model, fewer replicas"
-    if any(need.cache_bytes for _, need in known):
-        change += " or a smaller cache (VLLM_CPU_KVCACHE_SPACE=<GiB>)"
-    if len(known) == 1:
-        [(pool, need)] = known
-        raise UserError(
-            f"{pool.key}.name={pool.backend.settings.name} needs {_gb(needed)} of memory at least "
-            f"({_gb(need.weights_bytes)} of weights and {_gb(need.other_bytes)} otherwise, {pool.replicas} of each) "
-            f"and {free}: use {change} ({pool.key}.replicas), or close other programs"
-        )
-    each = ", ".join(
-        f"{pool.key}.name={pool.backend.settings.name} {pool.replicas} x {_gb(need.total_bytes)}"
-        for pool, need in known
-    )
-    raise UserError(
-        f"the models of this run need {_gb(needed)} of memory at least together ({each}) and {free}: use {change}, "
-        "give roles and judge one model, or close other programs"
-    )
-
-
 def check_gpus(pools: Sequence[Pool], gpus: int) -> None:
     """Raises UserError where the pools do not fit on so many GPUs together, or engines set aside more than one has.
 
@@ -104,7 +78,3 @@ def check_gpus(pools: Sequence[Pool], gpus: int) -> None:
                 f"engine.gpu_memory_utilization of {' and '.join(engines)} to {90 // len(on) / 100:g} or less, or "
                 "their gpus to 1"
             )
-
-
-def _gb(size_bytes: int) -> str:
-    return f"{size_bytes / 1e9:.1f} GB"

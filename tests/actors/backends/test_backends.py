@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 from actors import lookup
 from actors.backends.backend import Backend
 from actors.backends.backends import BACKENDS, find_backend
+from actors.backends.model_files import declared_type
 from actors.backends.model_settings import ModelSettings, model_name
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_model import VllmModel
@@ -165,34 +165,28 @@ def test_what_cannot_answer_is_noticed_when_it_is_made(package: Path) -> None:
         backend("their_models.echo:mute").maker()()
 
 
-def model_folder(folder: Path, *tensors: tuple[str, int]) -> str:
-    """The folder of a model with one file of weights, which has tensors of these types and sizes in bytes."""
-    header: dict[str, object] = {"__metadata__": {}}
-    end = 0
-    for i, (type, size) in enumerate(tensors):
-        header[f"w{i}"] = {"dtype": type, "shape": [1], "data_offsets": [end, end + size]}
-        end += size
-    text = json.dumps(header).encode()
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
+def model_folder(folder: Path, type: str) -> str:
+    """The folder of a model whose configuration names this number type."""
+    (folder / "config.json").write_text(json.dumps({"dtype": type}))
     return str(folder)
 
 
 @pytest.mark.parametrize(
     ("type", "able", "dtype"),
     [
-        ("F32", True, "float32"),
-        ("BF16", True, "bfloat16"),
-        ("F16", True, "bfloat16"),
-        ("F32", False, "float32"),
-        ("BF16", False, "float32"),
-        ("F16", False, "float32"),
+        ("float32", True, "float32"),
+        ("bfloat16", True, "bfloat16"),
+        ("float16", True, "bfloat16"),
+        ("float32", False, "float32"),
+        ("bfloat16", False, "float32"),
+        ("float16", False, "float32"),
     ],
 )
 def test_on_a_cpu_vllm_has_what_it_needs_there_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, type: str, able: bool, dtype: str
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": able})
-    on_cpu, line = backend("vllm", name=model_folder(tmp_path, (type, 1000))).on(0)
+    on_cpu, line = backend("vllm", name=model_folder(tmp_path, type)).on(0)
     assert (on_cpu.settings.dtype, on_cpu.settings.engine) == (dtype, {"block_size": 32, "enforce_eager": True})
     assert line == (
         f"vLLM on a CPU, with what was not set: model.dtype={dtype} model.engine.block_size=32 "
@@ -200,29 +194,27 @@ def test_on_a_cpu_vllm_has_what_it_needs_there_and_says_so(
     )
 
 
-def test_a_quantised_model_computes_in_the_type_of_the_numbers_that_are_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
-    scales = [("F32", 40)] * 3
-    name = model_folder(tmp_path, ("I8", 10_000), ("I8", 10_000), ("BF16", 1000), *scales)
-    one = backend("vllm", name=name)
-    assert one.on(0)[0].settings.dtype == "bfloat16"
-    as_is, wider = one.memory(), backend("vllm", name=name, dtype="float32").memory()
-    assert as_is is not None
-    assert wider is not None
-    assert wider.weights_bytes == as_is.weights_bytes + 1000  # the integers stay as they are
+@pytest.mark.parametrize("config", ['{"torch_dtype": "float16"}', '{"text_config": {"dtype": "float16"}}'])
+def test_the_number_type_is_found_where_earlier_and_multi_modal_models_have_it(tmp_path: Path, config: str) -> None:
+    (tmp_path / "config.json").write_text(config)
+    assert declared_type(str(tmp_path)) == "float16"
+
+
+@pytest.mark.parametrize("config", ["{", "[]", '{"dtype": 2}', "{}"])
+def test_a_configuration_without_a_number_type_names_none(tmp_path: Path, config: str) -> None:
+    (tmp_path / "config.json").write_text(config)
+    assert declared_type(str(tmp_path)) == ""
 
 
 def test_the_longest_step_of_an_engine_is_waited_for_on_a_cpu_and_on_a_gpu(tmp_path: Path) -> None:
-    name = model_folder(tmp_path, ("BF16", 1000))
+    name = model_folder(tmp_path, "bfloat16")
     left_open, given = (backend("vllm", name=name, hang_s=hang_s) for hang_s in (None, 9.0))
     waits = [one.maker()().hang_s for one in (left_open, left_open.on(0)[0], given, given.on(0)[0])]  # type: ignore[attr-defined]
     assert waits == [120, 1800, 9, 9]
 
 
 def test_what_was_set_stays_and_completions_do_not_tell_who_set_it(tmp_path: Path) -> None:
-    name = model_folder(tmp_path, ("F32", 1000))
+    name = model_folder(tmp_path, "float32")
     left_open = backend("vllm", name=name).on(0)[0]
     engine = {"enforce_eager": True, "block_size": 32}
     given = backend("vllm", name=name, dtype="float32", engine=engine, replicas=3, hang_s=60.0)
@@ -242,17 +234,3 @@ def test_a_type_of_weights_that_is_not_known_is_left_to_vllm() -> None:
     on_cpu, line = backend("vllm", name="nobody/has-this").on(0)
     assert on_cpu.settings.dtype == "auto"
     assert "dtype" not in line
-
-
-def test_the_memory_of_an_engine_is_that_of_its_weights_as_loaded_its_cache_and_its_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    name = model_folder(tmp_path, ("BF16", 10**6))
-    as_is, wider = (backend("vllm", name=name, dtype=dtype).memory() for dtype in ("auto", "float32"))
-    assert as_is is not None
-    assert wider is not None
-    assert as_is.weights_bytes >= 10**6
-    assert wider.weights_bytes == as_is.weights_bytes + 10**6
-    assert as_is.total_bytes == as_is.weights_bytes + 2**30 + 2 * 10**9
-    assert backend("vllm", name="nobody/has-this").memory() is None

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import struct
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
 from actors.backends.backends import find_backend
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.reader.reader import ReaderSettings
-from experiments.running.pools import Pool, check_gpus, check_memory, plan_pools
+from experiments.running.pools import Pool, check_gpus, plan_pools
 
 GIB = 2**30
-
-
-def model(tmp_path: Path, name: str, size: int) -> str:
-    """A folder with a sparse file of weights of some size."""
-    (folder := tmp_path / name).mkdir(exist_ok=True)
-    header = json.dumps({"w": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}).encode()
-    with (folder / "model.safetensors").open("wb") as file:
-        file.write(struct.pack("<Q", len(header)) + header)
-        file.truncate(size)
-    return str(folder)
 
 
 def planned(gpus: float, *models: tuple[str, ModelSettings]) -> list[Pool]:
@@ -37,36 +22,6 @@ def refused(check: object, *arguments: object) -> str:
         check(*arguments)  # type: ignore[operator]
     assert "\n" not in str(caught.value)
     return str(caught.value)
-
-
-def test_an_engine_that_cannot_have_its_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    name = model(tmp_path, "small", 10**6)
-    # Left open, the type of numbers goes by this machine's processor.
-    one = ModelSettings("vllm", name=name, dtype="bfloat16")
-    check_memory(planned(0, ("model", one)), 4 * 10**9)
-    said = refused(check_memory, planned(0, ("model", replace(one, replicas=2))), 4 * 10**9)
-    assert "needs 6.1 GB of memory at least" in said
-    assert "2 of each) and 4.0 GB are free" in said
-    # What was never downloaded has no known size, and the reader needs next to nothing.
-    unknown = ("model", ModelSettings("vllm", name="nobody/has-this", replicas=9)), ("judge", ModelSettings("reader"))
-    check_memory(planned(0, *unknown), 1)
-
-
-def test_models_that_have_their_memory_singly_and_not_together_are_refused_with_all_their_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    decides, judges = (
-        (key, ModelSettings("vllm", name=model(tmp_path, key, size * 10**9), dtype="bfloat16", replicas=replicas))
-        for key, size, replicas in (("roles.decision.model", 3, 2), ("judge", 2, 1))
-    )
-    for one in (decides, judges):
-        check_memory(planned(0, one), 14 * 10**9)
-    said = refused(check_memory, planned(0, judges, decides), 14 * 10**9)
-    assert "the models of this run need 17.2 GB of memory at least together" in said
-    assert f"judge.name={judges[1].name} 1 x 5.1 GB, roles.decision.model.name={decides[1].name} 2 x 6.1 GB" in said
-    assert "14.0 GB are free" in said
 
 
 def test_the_last_model_takes_the_gpus_that_are_left() -> None:
