@@ -14,7 +14,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -24,6 +24,7 @@ import psutil
 from actors.errors import UserError
 from actors.messages import Usage
 from actors.settings import setting
+from experiments.records.wandb_tables import summarise
 
 if TYPE_CHECKING:
     import wandb
@@ -76,7 +77,8 @@ class WandbSettings:
 class Tracker:
     """One W&B run, named by the run folder, so that a resumed run continues it; a context manager that finishes it.
 
-    `disabled` sends nothing and does not import W&B. `on_step` receives every training step as well.
+    `disabled` sends nothing and does not import W&B. `on_step` receives every training step as well. `trial_id` is the
+    id of a trial of a sweep, whatever ids the environment names.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class Tracker:
         path: Path,
         config: Mapping[str, Any],
         settings: WandbSettings,
-        resume_id: str | None = None,
+        trial_id: str | None = None,
         on_step: Callable[[Mapping[str, Any]], None] = lambda step: None,
     ) -> None:
         self._on_step = on_step
@@ -94,7 +96,7 @@ class Tracker:
         self._failed = self._given_up = False
         self._axes: set[str] = set()
         if settings.mode != "disabled":
-            start = (path, dict(config), settings, resume_id or path.name)
+            start = (path, dict(config), settings, trial_id)
             self._thread = threading.Thread(target=self._work, args=start, name="tracking", daemon=True)
             self._thread.start()
 
@@ -123,12 +125,13 @@ class Tracker:
         self._call("log", send)
 
     def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = (), used: Usage | None = None) -> None:
-        """Logs metrics.json and figures.
+        """Logs metrics.json, figures, discussions and learned graphs.
 
-        Metrics become a table with a row per method, and summary values `<method>/<column>`; the run's usage becomes
-        `usage/<field>`.
+        Metrics become the table `methods`, and summary values `<method>/<column>`; the run's usage becomes
+        `usage/<field>`. Discussions become the table `discussions`; `discussions/left_out` counts those that it lacks.
+        Each learned graph becomes an artifact of type `graph`.
         """
-        self._call("summarise", lambda run: _summarise(run, metrics, figures, used))
+        self._call("summarise", lambda run: summarise(run, self._path, metrics, figures, used))
 
     def finish(self, exit_code: int = 0) -> None:
         """Ends the W&B run within the time that it has; does nothing when called again."""
@@ -170,7 +173,11 @@ class Tracker:
                     run.finish(exit_code=1)
 
 
-def _start(path: Path, config: dict[str, Any], settings: WandbSettings, run_id: str) -> wandb.Run:
+def _start(path: Path, config: dict[str, Any], settings: WandbSettings, trial_id: str | None) -> wandb.Run:
+    if trial_id:
+        # Started by an agent of W&B's sweeps, all trials would be the agent's one run.
+        for name in ("WANDB_RUN_ID", "WANDB_SWEEP_ID"):
+            os.environ.pop(name, None)
     # Without this an offline run still asks the network for the error collector's address.
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     # Some messages ignore the settings below.
@@ -184,7 +191,8 @@ def _start(path: Path, config: dict[str, Any], settings: WandbSettings, run_id: 
         mode=settings.mode,
         project=settings.project,
         group=settings.group,
-        id=run_id,
+        job_type=config.get("job"),
+        id=trial_id or path.name,
         name=path.name,
         resume="allow",
         # A sweep's process has one run after another.
@@ -204,23 +212,3 @@ def _tear_down(kill: bool) -> None:
                     child.kill()
     with suppress(Exception, SystemExit):
         wandb.teardown()
-
-
-def _summarise(run: wandb.Run, metrics: Mapping[str, Any], figures: Sequence[Path], used: Usage | None) -> None:
-    import wandb
-
-    methods: Mapping[str, Mapping[str, Any]] = metrics["methods"]
-    # A method may lack columns of others: the success of an attack, or what its older records do not have.
-    columns = list(dict.fromkeys(column for row in methods.values() for column in row))
-    rows = [[method, *(_cell(row.get(column)) for column in columns)] for method, row in methods.items()]
-    images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in figures}
-    run.log({"methods": wandb.Table(columns=["method", *columns], data=rows), **images})
-    groups: dict[str, Mapping[str, Any]] = {**methods, **metrics["paired"], "usage": asdict(used) if used else {}}
-    for method, row in metrics.get("judged", {"methods": {}})["methods"].items():
-        groups[f"judged/{method}"] = row
-    run.summary.update({f"{group}/{name}": value for group, row in groups.items() for name, value in row.items()})
-
-
-def _cell(value: Any) -> Any:
-    """A cell of a W&B table: an interval becomes text, because a column has one type."""
-    return f"{value[0]} to {value[1]}" if isinstance(value, list) else value

@@ -19,6 +19,7 @@ from actors.errors import UserError
 from experiments.analysis.summary import Metrics, summarise, write
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
+from experiments.records.wandb_tables import discussion_rows
 from run import main
 from tests.support.fake_run import FACTS, make_run
 from tests.support.paths import ROOT
@@ -42,11 +43,12 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics) -> None:
     write(run, metrics)
+    (run.learned("m3prune").path / "topology.graphml").write_text("<graphml/>")
     script = (
         "import json, pathlib, sys; from experiments.records.tracking import Tracker, WandbSettings\n"
         "path = pathlib.Path(sys.argv[1])\n"
         "settings = WandbSettings(project='test', group='sweep')\n"
-        "tracker = Tracker(path, {'seed': 1, 'data': {'name': 'sample'}}, settings)\n"
+        "tracker = Tracker(path, {'seed': 1, 'job': 'prune', 'data': {'name': 'sample'}}, settings)\n"
         "tracker.log({'stage': 1, 'step': 1, 'rank': -0.2})\n"
         "from actors.messages import Usage\n"
         "tracker.summary(json.loads((path / 'metrics.json').read_text()), used=Usage(calls=7))\n"
@@ -64,14 +66,55 @@ def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics)
     assert {row[0]: row[1] for row in rows} == {name: row["utility"] for name, row in metrics["methods"].items()}
     assert b"m3prune vs full-graph/p_value" in record.read_bytes()
     assert b"usage/calls" in record.read_bytes()
+    (table,) = folder.glob("files/media/table/discussions*.json")
+    discussions = json.loads(table.read_text())
+    rows = [dict(zip(discussions["columns"], row, strict=True)) for row in discussions["data"]]
+    scores = {(scored.question, scored.method): scored for scored in run.scores()}
+    assert {(row["question"], row["method"]): row["utility"] for row in rows} == {
+        key: scored.utility for key, scored in scores.items()
+    }
+    assert all(row["answer"] == scores[row["question"], row["method"]].answer for row in rows)
+    # The job type and the group of the run, and its learned graph as an artifact.
+    assert all(word in record.read_bytes() for word in (b"prune", b"sweep", b"m3prune", b"topology.graphml"))
 
 
-def test_a_resumed_run_goes_on_under_its_id(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_table_of_discussions_is_bounded_and_has_the_same_questions_of_every_method(run: RunFolder) -> None:
+    scores = list(run.scores())
+    rows, left_out = discussion_rows(scores, most=11)
+    assert (len(rows), left_out) == (10, len(scores) - 10)
+    assert len({(row[0], row[1]) for row in rows}) == 10
+    assert len({row[0] for row in rows}) == 2
+    assert discussion_rows(scores[::-1], most=11)[0] == rows
+    assert discussion_rows(scores)[1] == 0
+
+
+def test_every_trial_has_its_own_id_where_the_environment_names_one(tmp_path: Path) -> None:
+    script = (
+        "import pathlib, sys; from experiments.records.tracking import Tracker, WandbSettings\n"
+        "for name in ('seed=0', 'seed=1'):\n"
+        "    path = pathlib.Path(sys.argv[1], name); path.mkdir()\n"
+        "    tracker = Tracker(path, {}, WandbSettings(group='sweep'), trial_id=f'sweep-{name[-1]}')\n"
+        "    tracker.log({'step': 1}); tracker.finish()\n"
+    )
+    named = {"WANDB_RUN_ID": "shared", "WANDB_SWEEP_ID": "agent"}
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **named}, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    found = {path.stem for path in tmp_path.glob("*/wandb/offline-run-*/run-*.wandb")}
+    assert found == {"run-sweep-0", "run-sweep-1"}
+
+
+@pytest.mark.parametrize("trial_id", ["abc", None])
+def test_a_resumed_run_goes_on_under_its_id(
+    trial_id: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     for step in (1, 2):
-        tracker = Tracker(tmp_path, {"seed": 1}, WandbSettings(), resume_id="abc")
+        tracker = Tracker(tmp_path, {"seed": 1}, WandbSettings(), trial_id=trial_id)
         tracker.log({"step": step})
         tracker.finish()
-    assert {path.stem for path in tmp_path.glob("wandb/offline-run-*/run-*.wandb")} == {"run-abc"}
+    assert {path.stem for path in tmp_path.glob("wandb/offline-run-*/run-*.wandb")} == {
+        f"run-{trial_id or tmp_path.name}"
+    }
     assert warnings(caplog) == []
 
 
