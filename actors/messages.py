@@ -381,7 +381,8 @@ class Usage:
     """The calls and tokens that were really used. They depend on caches and crashes, so no trace holds them.
 
     `calls` include repeated ones. `cached_tokens` of the `prompt_tokens` came from a replica's prefix cache. `reused`
-    completions were not computed again; their tokens are in `reused_tokens` alone.
+    completions were not computed again; their tokens are in `reused_tokens` alone. `replica` is the number (from 1) of
+    the one that computed a single completion; a sum has none.
     """
 
     calls: int = 0
@@ -390,9 +391,10 @@ class Usage:
     completion_tokens: int = 0
     reused: int = 0
     reused_tokens: int = 0
+    replica: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)[:-1]))
 
     @staticmethod
     def of(completion: Completion) -> Usage:
@@ -400,7 +402,7 @@ class Usage:
         tokens = completion.prompt_tokens, completion.completion_tokens
         if completion.reused:
             return Usage(reused=1, reused_tokens=sum(tokens))
-        return Usage(1, tokens[0], completion.cached_tokens, tokens[1])
+        return Usage(1, tokens[0], completion.cached_tokens, tokens[1], replica=completion.replica)
 
 
 @wire
@@ -522,6 +524,7 @@ class Completion:
     cached_tokens: of the prompt, from the replica's prefix cache. reused: it was not computed for this request.
     tokens: the reply's, each with its natural log-probability, where the request asked for them.
     served: model, provider and fingerprint that an endpoint's reply names.
+    replica: number of the pool's replica that computed it, from 1; 0 for none.
     """
 
     id: str
@@ -535,6 +538,7 @@ class Completion:
     reused: bool = False
     tokens: tuple[tuple[str, float], ...] = ()
     served: tuple[str, str, str] = ("", "", "")
+    replica: int = 0
 
 
 @wire

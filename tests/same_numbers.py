@@ -4,8 +4,8 @@
     python tests/same_numbers.py compare <folder> <folder>      exit 0 when both hold the same bytes, else 1
 
 A change that should move no number is checked so: record the checkout before and after it, then compare. Files with
-times or process numbers are left out (`usage.jsonl`, logs, W&B), and so are paths of the two folders. Configurations
-are compared key by key: keys that only one version has are listed at the end and count as no difference.
+times or process numbers are left out (`usage.jsonl`, `timings/`, logs, W&B), and so are paths of the two folders.
+Configurations are compared key by key: keys that only one version has are listed at the end and count as no difference.
 Cases that need a benchmark's release run where SAME_NUMBERS_DATA names a folder of releases (`scienceqa`, `mmqa`).
 """
 
@@ -112,7 +112,9 @@ RECORDED = {"replay": ["experiment=mmqa_prune", *SMALL, "methods=[single,full,m3
 INTERRUPTED = ("resumed_sweep",)
 # Files and texts with times, process numbers or speeds, which no two runs share.
 # The report of a sweep's trial counts completions that trials beside it computed first, which is a matter of time.
-LEFT_OUT = re.compile(r"(^|/)(wandb|cache|tune)(/|$)|(usage|starts)\.jsonl$|\.log$|\.lock$|trials/[^/]+/report\.html$")
+LEFT_OUT = re.compile(
+    r"(^|/)(wandb|cache|tune|timings)(/|$)|(usage|starts)\.jsonl$|\.log$|\.lock$|trials/[^/]+/report\.html$"
+)
 # Lines of these come in the order in which trials or worlds ended.
 ANY_ORDER = ("trials.jsonl", "worlds.jsonl")
 # Times of day, durations and rates; progress lines come as often as the machine allows.

@@ -13,6 +13,8 @@ from actors.messages import Heard, Message, Question, Status, Trace, Turn, Usage
 from topologies.wiring import Bools, Floats, Ints, Wiring, into, needed_turns, weighed_senders
 
 Ask = Callable[[Turn], Awaitable[Message]]
+Noted = Callable[[Turn, float, Usage], None]
+"""Gets each answered turn, when it was asked (of the monotonic clock), and what it has used."""
 DECISION_AGENT = "decision"
 SINGLE_AGENT = "single"  # answers alone
 REPLAYS = 6  # with pauses that double from 0.2 s, 12.6 s in all: time for a process to start again

@@ -6,7 +6,7 @@ From a prompt that does not fit the model's context, it cuts the least relevant 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from actors.agents.roles import DUMMY_SENTENCE
@@ -162,7 +162,8 @@ class RoleAgent:
             repair_tokens=sum(c.prompt_tokens + c.completion_tokens for c in completions[1:]),
             likelihoods=probable,
         )
-        return message, sum((response.usage for response in responses), Usage())
+        usage = sum((response.usage for response in responses), Usage())
+        return message, replace(usage, replica=responses[-1].completion.replica)
 
     async def _ask(self, turn: Turn, build: Callable[[Sequence[str]], Request], cut: tuple[str, ...] = ()) -> _Response:
         """Returns the response to `build(cut)`, with as much more evidence cut as the model's context demands.

@@ -128,7 +128,7 @@ def _digest(text: str) -> bytes:
 
 
 def _reused(completion: Completion, request_id: str) -> Completion:
-    return replace(completion, id=request_id, cached_tokens=0, reused=True)
+    return replace(completion, id=request_id, cached_tokens=0, reused=True, replica=0)
 
 
 async def _file_digests(paths: Sequence[str | None]) -> list[bytes | None]:

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ray.exceptions import RayError
 
@@ -64,7 +64,7 @@ class ReplicaPool:
         while True:
             number = self._choose(request.prefix) if self._up else await self._one_that_is_up(request.prefix)
             try:
-                return await self._replicas[number].complete(request)
+                return replace(await self._replicas[number].complete(request), replica=number + 1)
             except ModelLost as error:
                 self._lose(number)
                 lost += 1

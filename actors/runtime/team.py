@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
@@ -73,6 +74,7 @@ class Team:
         several = set(instances.values())
         self._role_of = {**{role: role for role in agents if role not in several}, **instances}
         self.usage: dict[str, Usage] = {agent: Usage() for agent in self._role_of}
+        self._noted: Callable[[Turn, float, Usage], None] | None = None
 
     async def ask(self, turn: Turn) -> Message:
         """The answer of the agent that is named in the turn.
@@ -84,9 +86,12 @@ class Team:
         if turn.agent not in self._role_of:
             raise UserError(f"a method asks {turn.agent!r}; the run's agents are {', '.join(self._role_of)}")
         own = replace(turn, discussion=self._own(turn.discussion)) if self._name else turn
+        asked_s = time.monotonic()
         message, usage = await self._agents[self._role_of[turn.agent]](own)
         # Only of answers: a turn that is lost with its process reports no usage.
         self.usage[turn.agent] += usage
+        if self._noted:
+            self._noted(turn, asked_s, usage)
         return message
 
     def close(self, discussion: str) -> None:
@@ -99,9 +104,13 @@ class Team:
         for agent in self._agents.values():
             agent.close()
 
-    def metered(self) -> Self:
-        """Returns a team of the same agents and connections that counts its usage separately."""
+    def metered(self, noted: Callable[[Turn, float, Usage], None] | None = None) -> Self:
+        """Returns a team of the same agents and connections that counts its usage separately.
+
+        noted: gets each answered turn, when it was asked (of the monotonic clock), and what it has used.
+        """
         metered = copy(self)
+        metered._noted = noted
         metered.usage = {agent: Usage() for agent in self._role_of}
         return metered
 

@@ -40,7 +40,7 @@ from experiments.datasets.sample.release import write_sample
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from topologies.library import Library
-from topologies.topology import Topology
+from topologies.topology import Noted, Topology
 
 # No line of it has the form of a field.
 NONSENSE = "I would rather not say anything about that."
@@ -101,7 +101,7 @@ class ScriptedTeam:
         self._texts: dict[str, str] = {}
         self._agents = {role.name: RoleAgent(role, self, agents) for role in self.roles}
 
-    def metered(self) -> Self:
+    def metered(self, noted: Noted | None = None) -> Self:
         """Returns itself: it does not count what is spent."""
         return self
 

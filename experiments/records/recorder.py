@@ -48,6 +48,7 @@ from experiments.records.records import LearningStep, Scored, decode_trace, enco
 from experiments.records.run_files import check_plain, write_atomically
 
 SCORES = "scores.jsonl"
+TIMINGS = "timings"  # the folder of `timings.py`'s files
 JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"  # what a judge found (`judging/`)
 LOST = "restore it from a copy, or start a new run, which finds its model's replies in the completion cache"
 
@@ -208,7 +209,10 @@ class Recorder(_Writer):
         if kind is not None:
             return
         for folder in (self.run, *self.run.all_learned()):
-            for path in jsonl.files(folder.path / "traces", "*.jsonl"):
+            for path in (
+                *jsonl.files(folder.path / "traces", "*.jsonl"),
+                *jsonl.files(folder.path / TIMINGS, "*.jsonl"),
+            ):
                 try:
                     jsonl.compress(path)
                 except OSError as failure:

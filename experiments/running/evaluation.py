@@ -14,6 +14,7 @@ from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item
 from experiments.judging.judge import Judge
 from experiments.judging.judgements import HasCaptions, judge_run, judge_scenes
+from experiments.records.timings import TimingLog
 from experiments.records.usage import EVALUATING, UsageLog
 from experiments.running.discussion_slots import CountedTeam, Slots
 from experiments.running.inputs import RunContext, watched_items
@@ -75,7 +76,8 @@ async def evaluate(
     config = context.config
     done = context.recorder.done(topology.method)
     bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
-    metered = team.metered()
+    timings = TimingLog(context.recorder.run)
+    metered = team.metered(timings.turn)
     counted = CountedTeam(metered, bar, context.breaker)
 
     async def answer(numbered: tuple[int, Item]) -> Trace:
@@ -93,6 +95,7 @@ async def evaluate(
         async for (_, item), trace in in_order(items, answer, config.concurrency):
             score, harm = context.dataset.score(item, trace.answer), Harm.of(trace, item, context.dataset)
             context.recorder.evaluated(trace, item, score, harm)
+            timings.ended(f"evaluate-{topology.method}", trace)
             bar.advance()
 
 

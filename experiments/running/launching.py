@@ -20,7 +20,7 @@ from experiments.planning.models import JUDGE, MAIN
 from experiments.planning.plan import Plan
 from experiments.running.pools import Pool, check_gpus, plan_pools
 from topologies.learning.making import make_learner
-from topologies.topology import Team
+from topologies.topology import Noted, Team
 
 COMPLETIONS = "completions"  # the folder, among other caches
 REPLICA_CPUS = 0.5  # cores that Ray reserves for each replica
@@ -30,8 +30,8 @@ Say = Callable[[str], None]
 class MeteredTeam(Team, Protocol):
     """A team that counts the usage of phases which go on side by side."""
 
-    def metered(self) -> Team:
-        """The same agents; its own `usage` counts the calls through it alone."""
+    def metered(self, noted: Noted | None = None) -> Team:
+        """The same agents; its own `usage` counts the calls through it alone, and `noted` gets its turns."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import write_edge_scores
 from experiments.planning.topologies import learned_topologies
 from experiments.records.recorder import LearningRecorder
+from experiments.records.timings import TimingLog
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import Slots
 from experiments.running.inputs import RunContext
@@ -70,11 +71,12 @@ class GraphLearning:
         return tasks
 
     async def _learn(self, method: str, others: Sequence[str], needed: int) -> None:
-        team = self._agents.team.metered()
+        timings = TimingLog(self._context.recorder.run.learned(method))
+        team = self._agents.team.metered(timings.turn)
         with self._slots.reserved(needed), ExitStack() as recorders:
             own = self._learner(method, "", recorders)
             along = [self._learner(other, method, recorders) for other in others]
-            await Training(self._context, team, self._attack, self._slots, own, along).run(self._usage)
+            await Training(self._context, team, self._attack, self._slots, own, timings.ended, along).run(self._usage)
         for each in (method, *others):
             await self._conclude(each)
 

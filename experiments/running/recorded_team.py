@@ -17,6 +17,7 @@ from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 from experiments.records.records import decode_trace
 from topologies.learning.learned_topology import TRAINING
+from topologies.topology import Noted
 
 _ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this is never part of a question's id
 
@@ -47,8 +48,8 @@ class RecordedTeam:
         """
         return self._discussion(turn).message(turn)
 
-    def metered(self) -> RecordedTeam:
-        """Itself, as nothing is spent."""
+    def metered(self, noted: Noted | None = None) -> RecordedTeam:
+        """Itself, as nothing is spent and no turn takes time."""
         return self
 
     def close(self, discussion: str) -> None:

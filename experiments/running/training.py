@@ -163,8 +163,8 @@ class Training:
     """Trains one learner, and others that learn from its discussions: stages of `pruning.steps` steps, each on
     questions of its own, from the checkpoint on.
 
-    team: its `usage` counts this training alone. own: the learner whose wirings the discussions follow. others: those
-    that learn from the same discussions.
+    team: its `usage` counts this training alone. own: the learner whose wirings the discussions follow. ended: gets the
+    phase and the trace of each recorded discussion. others: those that learn from the same discussions.
     """
 
     context: RunContext
@@ -172,6 +172,7 @@ class Training:
     attack: Attack
     slots: Slots
     own: RecordedLearner
+    ended: Callable[[str, Trace], None]
     others: Sequence[RecordedLearner] = ()
 
     async def run(self, usage: UsageLog) -> None:
@@ -338,6 +339,7 @@ class Training:
         for number, trace in enumerate(traces):
             of_question = partial(utility, number // k)
             self.own.recorder.trained(stage, trace)
+            self.ended(f"train-{stage}", trace)
             utilities.append(of_question(trace.answer))
             turn_scores.append(self._turn_scores(of_question, trace))
             tokens += sum(turn.prompt_tokens + turn.completion_tokens for turn in trace.turns)

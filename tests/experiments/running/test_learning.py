@@ -18,7 +18,7 @@ def test_an_agent_whose_form_has_no_answer_has_no_score_and_is_not_wrong() -> No
     roles = plan_of(config).roles.team
     context: Any = SimpleNamespace(config=config, plan=plan_of(config))
     anything: Any = None
-    training = Training(context, anything, anything, anything, anything)
+    training = Training(context, anything, anything, anything, anything, anything)
     turns = tuple(Message(f"1/{role.name}", role.name, 1, answer="yes" if role.answers else None) for role in roles)
     trace = Trace("q", "m3prune", 0, tuple(role.name for role in roles), turns, "yes", Status.OK, 0)
     [[critic, expert]] = training._turn_scores(lambda answer: float(answer == "yes"), trace)

@@ -144,7 +144,7 @@ class ThreeEdges:
         self._gold = gold
         self._left = last
 
-    def metered(self) -> ThreeEdges:
+    def metered(self, noted: object = None) -> ThreeEdges:
         return self
 
     async def ask(self, turn: Turn) -> Message:

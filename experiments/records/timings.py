@@ -1,0 +1,122 @@
+"""timings/<phase>.jsonl: when each turn was asked, how long it took, and which replica answered it.
+
+A line is one discussion. Times depend on machines, caches and load, so no trace holds them, and no other record depends
+on them. Lines are only appended: of a discussion that was held again, by a resumed run, the last one counts. Turns of a
+replay have no times.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from actors.messages import Trace, Turn, Usage
+from experiments.records import jsonl
+from experiments.records.recorder import TIMINGS, RunFolder
+from experiments.records.records import Count, Record
+
+Seconds = Annotated[float, Field(ge=0)]
+DIGITS = 5  # after the point: the embedded reader answers in less than a millisecond
+
+
+class TurnTime(NamedTuple):
+    """Times of one turn.
+
+    start: seconds after the first turn of its discussion was asked. seconds: until its message was there, with all
+    waiting. cached_tokens: of its prompts, from a replica's prefix cache. replica: number of the one that answered
+    last, from 1; 0 where none did (a completion from the cache, an inline run).
+    """
+
+    start: Seconds
+    seconds: Seconds
+    cached_tokens: Count = 0
+    replica: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiscussionTimes(Record):
+    """Times of one discussion: when its first turn was asked, in Unix seconds, and each turn by its id."""
+
+    question: str
+    sample: Count
+    started: Seconds
+    turns: Mapping[str, TurnTime] = field(default_factory=dict)
+
+    def encode(self) -> str:
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps(values | {"turns": dict(self.turns)}, separators=(",", ":"))
+
+
+class TimingLog:
+    """The one writer of a folder's timings; used while the folder's recorder is open, which keeps other writers out."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._begun: set[Path] = set()
+        self._turns: dict[str, dict[str, tuple[float, float, int, int]]] = {}
+        # One reading of the wall clock, which may be set while the run goes on.
+        self._epoch_s = time.time() - time.monotonic()
+
+    def turn(self, turn: Turn, asked_s: float, usage: Usage) -> None:
+        """Notes a turn that was asked at a time of the monotonic clock, and is answered now."""
+        took_s = time.monotonic() - asked_s
+        # A repeated turn takes the place of the lost one.
+        of = self._turns.setdefault(turn.discussion, {})
+        of[f"{turn.round}/{turn.agent}"] = (asked_s, took_s, usage.cached_tokens, usage.replica)
+
+    def ended(self, phase: str, trace: Trace) -> None:
+        """Records a discussion's times. Raises UserError where they cannot be written."""
+        turns = self._turns.pop(f"{trace.method}/{trace.question}/{trace.sample}", None)
+        if not turns:
+            return
+        first = min(asked for asked, *_ in turns.values())
+        times = {
+            id: TurnTime(round(asked - first, DIGITS), round(took, DIGITS), *served)
+            for id, (asked, took, *served) in turns.items()
+        }
+        started = round(self._epoch_s + first, DIGITS)
+        path = self._path(phase)
+        jsonl.append_to(path, DiscussionTimes(trace.question, trace.sample, started, times).encode())
+
+    def _path(self, phase: str) -> Path:
+        path = _file(self._folder, phase)
+        if path not in self._begun:
+            self._begun.add(path)
+            path.parent.mkdir(exist_ok=True)
+            jsonl.make_plain(path)
+            jsonl.cut(path)
+        return path
+
+
+def of(folder: RunFolder, phase: str, line: int) -> DiscussionTimes | None:
+    """Reads the times of the discussion in a line (from 1) of a phase's traces; None where there are none.
+
+    Args:
+        folder: the run's, or of a training phase that of the learned graph.
+
+    Raises:
+        UserError: the trace or its times are damaged.
+    """
+    trace = next(folder.traces(phase, only={line - 1}), None)
+    return None if trace is None else of_trace(folder, phase, trace)
+
+
+def of_trace(folder: RunFolder, phase: str, trace: Trace) -> DiscussionTimes | None:
+    """Reads the times of a discussion of a phase, as `of`."""
+    path, found = _file(folder, phase), None
+    # Only the lines of this discussion are decoded: they begin with its question and sample.
+    head = DiscussionTimes(trace.question, trace.sample, 0).encode().partition(',"started"')[0].encode()
+    for number, text in enumerate(jsonl.lines(path), start=1):
+        if text.startswith(head):
+            found = jsonl.decoded(path, number, text, DiscussionTimes.decode, "delete the file")
+    return found
+
+
+def _file(folder: RunFolder, phase: str) -> Path:
+    return folder.path / TIMINGS / f"{phase}.jsonl"
