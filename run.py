@@ -19,6 +19,7 @@ from actors.memory import collect_rarely
 from actors.runtime import head
 from actors.signals import Ending, Unbroken
 from actors.visible import visible
+from experiments.commands import command
 
 if TYPE_CHECKING:
     from experiments.config.config import Config
@@ -33,21 +34,14 @@ def main(arguments: list[str]) -> int:
     signal's number: ended by SIGTERM (143) or SIGHUP (129).
     """
     try:
-        asks = not arguments or arguments[0] in ("help", "--help", "-h")
-        topics = [one.partition("=")[2] for one in arguments if one.startswith("help=")]
-        topic = "".join(topics[:1] or (arguments[1:2] if asks else []))
-        if not (asks or topic):
-            return _run(arguments)
-        from experiments.reference import reference, usage
-
-        print(reference(topic) if topic else usage())
-        return 0
+        asked = command(arguments)
+        return asked() if asked else _run(arguments)
     except (UserError, ClusterError) as error:
         _say(f"error: {error}")
         return 2
     except KeyboardInterrupt:
         return _stopped()
-    except BrokenPipeError:  # of the program that was to read the help, such as `head`
+    except BrokenPipeError:  # of the program that was to read the output, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     # Before the run has a folder, only a full disk or memory can go wrong apart from the user's input.

@@ -97,11 +97,10 @@ class Browser {
     const tests = [...choices, ...tags].filter(([chosen]) => chosen);
     let found = this.discussions.entries.filter((entry) => tests.every(([chosen, test]) => test(entry, chosen)));
     if (words.length) {
-      const texts = await this.discussions.texts(found, (share) => {
-        if (asked === this.asked) this.status.textContent = `Unpacking messages: ${Math.round(100 * share)}%`;
+      found = await this.discussions.search(found, words, (share) => {
+        if (asked === this.asked) this.status.textContent = `Reading messages: ${Math.round(100 * share)}%`;
       });
       if (asked !== this.asked) return;
-      found = found.filter((_, i) => words.every((word) => texts[i].includes(word)));
     }
     this.found = found;
     this.page = Math.max(0, Math.floor(found.indexOf(this.current) / PAGE));
@@ -168,7 +167,7 @@ function row(entry, label, current) {
 }
 
 async function start() {
-  const browser = new Browser(await Discussions.open());
+  const browser = new Browser(await Discussions.open(new Packed()));
   await browser.select();
   await browser.route();
   document.documentElement.dataset.ready = "true";

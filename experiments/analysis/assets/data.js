@@ -1,7 +1,7 @@
 "use strict";
 
-/* The discussions of this page, in inert script elements as base64 of gzip of JSON: an index with an entry per
-   discussion, and chunks of whole traces, which are unpacked when they are needed. */
+/* The discussions of this page: an index with an entry per discussion, and whole traces, which are read when they are
+   needed. A source has them: `Packed` in the page itself, `Served` at the server of `view=`. */
 
 /** An HTML element. Children that are strings become text, whatever they hold; null ones are left out. */
 function make(tag, attributes, ...children) {
@@ -21,7 +21,7 @@ function built(element, attributes, children) {
   return element;
 }
 
-/** The JSON in a packed element. */
+/** The JSON in a packed element: base64 of gzip in an inert script element. */
 async function unpack(id) {
   const text = atob(document.getElementById(id).textContent);
   const bytes = new Uint8Array(text.length);
@@ -30,20 +30,15 @@ async function unpack(id) {
   return new Response(stream).json();
 }
 
-class Discussions {
-  /** `groups`: methods and training stages; `entries`: a row per discussion, in the order of the list. */
-  constructor({ groups, entries }) {
-    this.groups = new Map(groups.map((group) => [group.name, group]));
-    this.entries = entries;
-    this.byLink = new Map(entries.map((entry) => [link(entry), entry]));
-    this.byQuestion = new Map(entries.map((entry) => [entry.question, []]));
-    for (const entry of entries) this.byQuestion.get(entry.question).push(entry);
+/** Discussions in the page itself, in chunks of traces. */
+class Packed {
+  constructor() {
     this.chunks = new Map();
     this.messages = new Map();
   }
 
-  static async open() {
-    return new Discussions(await unpack("index"));
+  index() {
+    return unpack("index");
   }
 
   async trace(entry) {
@@ -54,20 +49,88 @@ class Discussions {
     return (await this.chunks.get(entry.chunk))[entry.place];
   }
 
-  /** The searchable texts of entries, in lower case; `progress` is called with the share that is unpacked. */
-  async texts(entries, progress) {
+  /** For each of `words`, the entries whose messages hold it. `progress` is called with the share that is read. */
+  async texts(entries, words, progress) {
     const missing = [...new Set(entries.map((entry) => entry.chunk))].filter((chunk) => !this.messages.has(chunk));
     for (const [done, chunk] of missing.entries()) {
       progress(done / missing.length);
       this.messages.set(chunk, (await unpack(`chunk-${chunk}`)).map(spoken));
     }
-    return entries.map((entry) => described(entry) + this.messages.get(entry.chunk)[entry.place]);
+    return words.map((word) => new Set(entries.filter((entry) => this.messages.get(entry.chunk)[entry.place].includes(word))));
+  }
+}
+
+/** Discussions of a run folder, at the server that serves this page. */
+class Served {
+  async index() {
+    return this.get("index.json");
+  }
+
+  trace({ group, line }) {
+    return this.get("trace.json", { group, line });
+  }
+
+  /** What the agent of a turn received and replied. */
+  turn({ group, line }, id) {
+    return this.get("turn.json", { group, line, turn: id });
+  }
+
+  async texts(entries, words, progress) {
+    const found = words.map(() => new Set());
+    const groups = [...new Set(entries.map((entry) => entry.group))];
+    for (const [done, group] of groups.entries()) {
+      progress(done / groups.length);
+      const lines = (await this.get("texts.json", { group, words: JSON.stringify(words) })).map((of) => new Set(of));
+      const own = entries.filter((entry) => entry.group === group);
+      for (const [i, of] of lines.entries()) own.filter(({ line }) => of.has(line)).forEach((entry) => found[i].add(entry));
+    }
+    return found;
+  }
+
+  async get(name, query) {
+    const response = await fetch(query ? `${name}?${new URLSearchParams(query)}` : name);
+    if (!response.ok) throw new Error(await response.text());
+    return response.json();
+  }
+}
+
+class Discussions {
+  /** `groups`: methods and training stages; `entries`: a row per discussion, in the order of the list. */
+  constructor(source, { groups, entries }) {
+    this.source = source;
+    this.renew({ groups, entries });
+  }
+
+  static async open(source) {
+    return new Discussions(source, await source.index());
+  }
+
+  /** Takes another index, such as that of a run that went on. */
+  renew({ groups, entries }) {
+    this.groups = new Map(groups.map((group) => [group.name, group]));
+    this.entries = entries;
+    this.byLink = new Map(entries.map((entry) => [link(entry), entry]));
+    this.byQuestion = new Map(entries.map((entry) => [entry.question, []]));
+    for (const entry of entries) this.byQuestion.get(entry.question).push(entry);
+  }
+
+  trace(entry) {
+    return this.source.trace(entry);
+  }
+
+  /** The entries that hold all words, in lower case, in their question, answers or messages. */
+  async search(entries, words, progress) {
+    const spoken = await this.source.texts(entries, words, progress);
+    return entries.filter((entry) => {
+      const text = described(entry);
+      return words.every((word, i) => text.includes(word) || spoken[i].has(entry));
+    });
   }
 }
 
 function described(entry) {
   const parts = [entry.question, entry.text, entry.answer, ...(entry.gold ?? []), entry.judged];
-  return parts.filter(Boolean).join("\n").toLowerCase() + "\n";
+  return parts.filter(Boolean).join("\n").toLowerCase();
 }
 
 function spoken(trace) {

@@ -1,0 +1,34 @@
+"""Commands of `run.py` that run no experiment, each a word of the command line, such as `help=`.
+
+They are looked for before a configuration is loaded. Each imports what it needs when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+# Takes the value after the word and the other arguments. Returns the exit code; raises UserError for bad input.
+Command = Callable[[str, Sequence[str]], int]
+
+
+def command(arguments: Sequence[str]) -> Callable[[], int] | None:
+    """Finds the command among the arguments; None where they are an experiment's settings."""
+    if not arguments or arguments[0] in ("help", "--help", "-h"):
+        return partial(show_help, "".join(arguments[1:2]), arguments[2:])
+    for argument in arguments:
+        word, sign, value = argument.partition("=")
+        if sign and word in COMMANDS:
+            return partial(COMMANDS[word], value, [other for other in arguments if other is not argument])
+    return None
+
+
+def show_help(topic: str, others: Sequence[str]) -> int:
+    """Prints a topic of the reference, or how the program is used."""
+    from experiments.reference import reference, usage
+
+    print(reference(topic) if topic else usage())
+    return 0
+
+
+COMMANDS: Mapping[str, Command] = {"help": show_help}
