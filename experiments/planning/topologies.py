@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from actors.errors import UserError
@@ -62,9 +63,13 @@ def learned_topologies(
 
 
 def compared_pairs(methods: Sequence[Method]) -> tuple[tuple[str, str], ...]:
-    """The paired tests of a run, the first minus the second of each pair.
+    """The paired tests of a run, the first minus the second of each pair; `closed_book` is in none.
 
-    The first is the learned graph that is named first, or else the method named last; it is tested against every other.
+    Every learned method is tested against every other method, and learned methods against each other. Where none is
+    learned, the method named last is tested against the others.
     """
-    ours = next((method.name for method in methods if method.learner), methods[-1].name)
-    return tuple((ours, rival.name) for rival in methods if rival.name not in (ours, "closed_book"))
+    compared = [method for method in methods if method.name != "closed_book"]
+    ours = [method for method in compared if method.learner] or compared[-1:]
+    rivals = [method for method in compared if method not in ours]
+    pairs = [*((one, rival) for one in ours for rival in rivals), *combinations(ours, 2)]
+    return tuple((one.name, other.name) for one, other in pairs)

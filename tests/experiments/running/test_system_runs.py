@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,15 @@ def test_what_is_named_last_is_tested_against_the_others_where_nothing_is_learne
     methods = find_methods(Config(methods=["sp", "cot", "mad"]).methods)
     assert compared_pairs(methods) == (("mad", "sp"), ("mad", "cot"))
     assert not any(method.asks_team for method in find_methods(Config(methods=["sp", "single", "mad"]).methods))
+
+
+def test_every_learned_method_is_tested_against_all_others_in_any_order() -> None:
+    names = ["closed_book", "single", "full", "effects", "m3prune"]
+    rivals = {(ours, rival) for ours in ("effects", "m3prune") for rival in ("single", "full")}
+    for order in permutations(names):
+        pairs = compared_pairs(find_methods(order))
+        assert len(pairs) == 5
+        assert rivals < set(pairs)
 
 
 def test_the_agents_of_systems_can_be_compromised_where_no_team_is_asked() -> None:
