@@ -1,7 +1,7 @@
 """Embedded discussions of a run's report: an index to search and filter, and compressed chunks of traces.
 
 Everything is base64 of gzipped ASCII JSON, so no message can be taken for markup. Seeds and candidate edges are left
-out; the traces on disk have them.
+out; the traces on disk have them. The index also has the titles of sources and how methods agree.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import base64
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any
 
-from actors.messages import Trace, derive_seed
+from actors.messages import Source, Trace, derive_seed
 from experiments.judging import judgements
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored, encode_trace
+from experiments.records.timings import DiscussionTimes, Times, times_of_turns
 
 LIMIT_TURNS = 50_000  # more make a page that a browser opens slowly
 CHUNK_TURNS = 1_000  # one chunk is read to open a discussion, all of them to search messages
@@ -40,24 +42,32 @@ class DiscussionGroup:
 class Embedded:
     """Discussions of a report: an entry for each, in the order of its list, and chunks of their traces.
 
-    An entry's `chunk` and `place` locate its trace.
+    An entry's `chunk` and `place` locate its trace. `named` are ids of the sources that the traces name, `sources` titles
+    by id, and `pairs` the `agreement` of methods.
     """
 
     groups: list[DiscussionGroup] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     chunks: list[str] = field(default_factory=list)
+    named: set[str] = field(default_factory=set)
+    sources: dict[str, str] = field(default_factory=dict)
+    pairs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def turns(self) -> int:
         return sum(entry["turns"] for entry in self.entries)
 
     def index(self) -> str:
-        """Groups and entries for the browser, compressed."""
-        index = {"groups": [asdict(group) for group in self.groups], "entries": self.entries}
-        return _compressed(json.dumps(index, separators=(",", ":")))
+        """Everything but the traces for the browser, compressed."""
+        groups = [asdict(group) for group in self.groups]
+        return packed({"groups": groups, "entries": self.entries, "sources": self.sources, "pairs": self.pairs})
 
-    def add(self, group: DiscussionGroup, discussions: Iterable[tuple[Entry, Trace]]) -> None:
-        """Adds a group's discussions in their order."""
+    def name_sources(self, corpus: Iterable[Source]) -> None:
+        """Takes the titles of the sources that the traces name."""
+        self.sources = {source.id: source.title for source in corpus if source.id in self.named}
+
+    def add(self, group: DiscussionGroup, discussions: Iterable[tuple[Entry, Trace]], times: Times) -> None:
+        """Adds a group's discussions in their order, with the times of their turns."""
         self.groups.append(group)
         chunk: list[str] = []
         turns = 0
@@ -67,13 +77,31 @@ class Embedded:
             # Without what the report does not show: seeds in particular hardly compress.
             unseeded = tuple(replace(turn, seed=0) for turn in trace.turns)
             bare = replace(trace, seed=0, turns=unseeded, allowed_spatial=(), allowed_temporal=())
-            chunk.append(encode_trace(bare))
+            chunk.append(timed(encode_trace(bare), times.get((trace.question, trace.sample))))
+            self.named.update(named_sources(trace))
             turns += len(trace.turns)
             if turns >= CHUNK_TURNS:
                 self.chunks.append(_compressed(f"[{','.join(chunk)}]"))
                 chunk, turns = [], 0
         if chunk:
             self.chunks.append(_compressed(f"[{','.join(chunk)}]"))
+
+
+def timed(line: str, times: DiscussionTimes | None) -> str:
+    """An encoded trace in which each turn has the `seconds` that it took, where they were recorded."""
+    if times is None:
+        return line
+    trace = json.loads(line)
+    for turn in trace["turns"]:
+        if turn["id"] in times.turns:
+            turn["seconds"] = times.turns[turn["id"]].seconds
+    return json.dumps(trace, separators=(",", ":"))
+
+
+def named_sources(trace: Trace) -> Iterator[str]:
+    """Yields ids of the sources that a trace names: shown, found, or cut. That of a triple begins with its source's."""
+    ids = chain(trace.evidence, *(lookup.found for lookup in trace.lookups), *(turn.cut for turn in trace.turns))
+    yield from (id.partition("#")[0] for id in ids)
 
 
 def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS) -> Embedded:
@@ -103,7 +131,8 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
             shown.append((entry, trace))
         shown.sort(key=lambda pair: str(pair[0]["question"]))
         file = f"traces/evaluate-{method}.jsonl"
-        embedded.add(DiscussionGroup(method, method, file, len(recorded), len(shown)), shown)
+        group = DiscussionGroup(method, method, file, len(recorded), len(shown))
+        embedded.add(group, shown, times_of_turns(run, f"evaluate-{method}"))
     for graph in run.all_learned():
         for path in graph.training_traces():
             _add_training(embedded, graph, path.stem, limit_turns - embedded.turns)
@@ -139,14 +168,17 @@ def _add_training(embedded: Embedded, graph: RunFolder, phase: str, room: int) -
     )
     label = f"learning {graph.name}, stage {phase.removeprefix('train-')}"
     file = f"learned/{graph.name}/traces/{phase}.jsonl"
-    embedded.add(DiscussionGroup(f"{graph.name}.{phase}", label, file, recorded, len(numbers)), shown)
+    group = DiscussionGroup(f"{graph.name}.{phase}", label, file, recorded, len(numbers))
+    embedded.add(group, shown, times_of_turns(graph, phase))
 
 
 def _score(scored: Scored) -> Entry:
     """The score's part of an entry; `fooled` is there where an attack had a target answer."""
     fooled = {} if scored.attack_success is None else {"fooled": scored.attack_success > 0}
     fields = {name: getattr(scored, name) for name in ("question", "text", "gold", "answer", "utility", "f1", "edges")}
-    return {**fooled, "key": scored.question, **fields, "tags": dict(scored.tags)}
+    # A question in whose discussion a call failed is in no mean and no comparison.
+    lost = {"lost": True} if scored.failed_calls else {}
+    return {**fooled, **lost, "key": scored.question, **fields, "tags": dict(scored.tags)}
 
 
 def _outline(trace: Trace, number: int) -> Entry:
@@ -165,6 +197,11 @@ def _outline(trace: Trace, number: int) -> Entry:
         outline["attack"] = trace.attack or "attacked"
     # Zeros are left out to keep the index small; the page takes a missing value as zero.
     return {name: value for name, value in outline.items() if value or name == "turns"}
+
+
+def packed(value: Any) -> str:
+    """Data for the browser, compressed."""
+    return _compressed(json.dumps(value, separators=(",", ":")))
 
 
 def _compressed(text: str) -> str:

@@ -16,9 +16,12 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from actors.messages import Source
 from experiments.analysis import turn_counts
 from experiments.analysis.compare import varied
-from experiments.analysis.embedded import LIMIT_TURNS, Embedded, embed
+from experiments.analysis.agreement import agreements
+from experiments.analysis.embedded import LIMIT_TURNS, Embedded, embed, packed
+from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.result_table import ResultTable, shown, tenths, with_interval
 from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, model_notes
@@ -29,7 +32,10 @@ from experiments.records.run_files import write_atomically
 from experiments.records.trials import TRIALS, TrialResult
 
 # In this order: later scripts use the functions of earlier ones.
-SCRIPTS = ("tables.js", "data.js", "wiring.js", "discussion.js", "browse.js")
+SCRIPTS = (
+    *("tables.js", "data.js", "conversation.js", "wiring.js", "sources.js", "methods.js", "discussion.js", "filters.js"),
+    *("learned.js", "browse.js"),
+)
 REPORT = "report.html"
 LABELS = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
 
@@ -46,10 +52,12 @@ class Section:
     pictures: Sequence[tuple[str, str]] = ()  # captions, and addresses of data without their scheme
     text: str = ""
     discussions: Embedded | None = None
+    learned: str = ""  # packed graphs over the steps of their training
 
     @property
     def is_empty(self) -> bool:
-        return not (self.facts or self.tables or self.papers or self.pictures or self.text or self.discussions)
+        shown = (self.facts, self.tables, self.papers, self.pictures, self.text, self.discussions, self.learned)
+        return not any(shown)
 
 
 def write_run_report(
@@ -59,6 +67,9 @@ def write_run_report(
     listed: str,
     drawn: Sequence[Path],
     limit_turns: int = LIMIT_TURNS,
+    *,
+    corpus: Iterable[Source] = (),
+    seed: int = 0,
 ) -> Path:
     """Writes the report of a run from its records and traces. Every message is shown as text.
 
@@ -66,8 +77,13 @@ def write_run_report(
         metric: the name of the data set's utility.
         listed: the method whose discussions are listed at first.
         limit_turns: most turns that are embedded; the page names what is left out.
+        corpus: the data set's sources, of which messages and searches are given titles.
+        seed: the run's, of the tests of methods two by two.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
+    embedded.name_sources(corpus)
+    embedded.pairs = agreements(run, metrics, seed, metric)
+    graphs = learned_graphs(run)
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
     facts = {label: metrics[name] for name, label in LABELS.items()}
@@ -80,6 +96,7 @@ def write_run_report(
         Section("Summary", model_notes(metrics["model"]), facts),
         Section("Results", tables=tuple(_run_tables(run, metrics, metric))),
         Section("Figures", pictures=tuple(_pictures(drawn))),
+        Section("Learning", learned=packed(graphs) if graphs else ""),
         Section("Discussions", [note] if partial else [], discussions=embedded),
         Section("Configuration", text=run.config.read_text(encoding="utf-8")),
     )

@@ -53,6 +53,9 @@ class DiscussionTimes(Record):
         return json.dumps(values | {"turns": dict(self.turns)}, separators=(",", ":"))
 
 
+Times = Mapping[tuple[str, int], DiscussionTimes]  # by question and sample
+
+
 class TimingLog:
     """The one writer of a folder's timings; used while the folder's recorder is open, which keeps other writers out."""
 
@@ -105,6 +108,12 @@ def of(folder: RunFolder, phase: str, line: int) -> DiscussionTimes | None:
     """
     trace = next(folder.traces(phase, only={line - 1}), None)
     return None if trace is None else of_trace(folder, phase, trace)
+
+
+def times_of_turns(folder: RunFolder, phase: str) -> Times:
+    """Reads the times of all discussions of a phase by question and sample. Raises UserError where they are damaged."""
+    found = jsonl.records(_file(folder, phase), DiscussionTimes.decode, "delete the file")
+    return {(times.question, times.sample): times for times in found}
 
 
 def of_trace(folder: RunFolder, phase: str, trace: Trace) -> DiscussionTimes | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from actors.backends.model_settings import model_name
-from actors.messages import Usage
+from actors.messages import Source, Usage
 from experiments.analysis import judged, summary
 from experiments.analysis.reports import write_run_report
 from experiments.config.config import Config
@@ -36,13 +38,19 @@ def timed(config: Config) -> bool:
 
 
 def conclude(
-    plan: Plan, folder: RunFolder, about: summary.RunFacts, tracker: Tracker, trial: bool = False
+    plan: Plan,
+    folder: RunFolder,
+    about: summary.RunFacts,
+    tracker: Tracker,
+    corpus: Iterable[Source] = (),
+    trial: bool = False,
 ) -> tuple[summary.Metrics, Usage, str]:
     """Writes metrics.json, figures and the report, all from the records.
 
     Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
 
     Args:
+        corpus: the data set's sources, whose titles the report has.
         trial: it is a trial of a sweep, which draws figures with `figures=true` only.
     """
     config, judge = plan.config, plan.models.judge
@@ -61,5 +69,6 @@ def conclude(
         drawn = draw_run(folder, metrics, about.metric, timed(config))
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
-    write_run_report(folder, metrics, about.metric, about.methods[-1], drawn)
+    listed = about.methods[-1]
+    write_run_report(folder, metrics, about.metric, listed, drawn, corpus=corpus, seed=config.seed)
     return metrics, used, summary.inconclusive(metrics)

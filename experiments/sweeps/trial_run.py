@@ -148,7 +148,8 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
                         go.set()
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            _, _, lacking = conclude(plan, run, about_methods(plan, dataset, models_named(config)), tracker, trial=True)
+            about = about_methods(plan, dataset, models_named(config))
+            _, _, lacking = conclude(plan, run, about, tracker, dataset.corpus(), trial=True)
             tracker.finish()
             if lacking:
                 # No result, so nothing is ranked by it, and resuming the sweep asks the failed questions again.

@@ -1,26 +1,13 @@
 "use strict";
 
-/* The list of discussions: searched, filtered, shown in pages, and opened by the address's fragment: #method/question or
-   #method/question/turn. */
+/* The list of discussions: searched, filtered, shown in pages, and opened by the address. */
 
 const PAGE = 50;
-
-const FILTERS = {
-  group: (entry, chosen) => entry.group === chosen,
-  result: (entry, chosen) => (chosen === "none" ? entry.answer == null : verdict(entry) === chosen),
-  attack: (entry, chosen) => ({
-    attacked: entry.attack !== undefined,
-    fooled: entry.fooled === true,
-    resisted: entry.fooled === false,
-    clean: entry.attack === undefined,
-  })[chosen],
-  trouble: (entry, chosen) => entry[chosen] > 0,
-};
 
 class Browser {
   constructor(discussions) {
     this.discussions = discussions;
-    this.form = document.getElementById("filters");
+    this.filters = new Filters(document.getElementById("filters"), discussions);
     this.search = document.getElementById("search");
     this.list = document.getElementById("list");
     this.status = document.getElementById("count");
@@ -28,32 +15,10 @@ class Browser {
     this.found = [];
     this.page = 0;
     this.current = null;
+    this.turn = undefined;
+    this.shown = "";
     this.asked = 0;
-    this.offer();
     this.listen();
-  }
-
-  /** Fills the choices from the entries. */
-  offer() {
-    const { groups, entries } = this.discussions;
-    const choose = document.getElementById("group");
-    choose.append(make("option", { value: "" }, "all"));
-    for (const { name, label } of groups.values()) choose.append(make("option", { value: name }, label));
-    const { shown } = document.getElementById("index").dataset;
-    if (groups.has(shown)) choose.value = shown;
-    document.getElementById("attack").parentElement.hidden = !entries.some((entry) => entry.attack !== undefined);
-    const tags = new Map();
-    for (const entry of entries) {
-      for (const [name, value] of Object.entries(entry.tags ?? {})) {
-        if (!tags.has(name)) tags.set(name, new Set());
-        tags.get(name).add(value);
-      }
-    }
-    for (const [name, values] of tags) {
-      const options = [...values].sort().map((value) => make("option", { value }, value));
-      const choice = make("select", { "data-tag": name }, make("option", { value: "" }, "any"), options);
-      document.getElementById("tags").append(make("label", null, `${name} `, choice));
-    }
   }
 
   listen() {
@@ -62,16 +27,28 @@ class Browser {
       clearTimeout(timer);
       timer = setTimeout(() => this.select(), 150);
     });
-    this.form.addEventListener("change", (event) => event.target !== this.search && this.select());
-    this.form.addEventListener("submit", (event) => event.preventDefault());
-    this.form.addEventListener("reset", () => setTimeout(() => {
-      for (const choice of this.form.querySelectorAll("select")) choice.value = "";
+    const { form } = this.filters;
+    form.addEventListener("change", (event) => event.target !== this.search && this.select());
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("reset", (event) => {
+      event.preventDefault();
+      this.filters.set(new URLSearchParams({ group: "" }));
       this.select();
-    }));
-    document.getElementById("back").addEventListener("click", () => this.turn(-1));
-    document.getElementById("on").addEventListener("click", () => this.turn(1));
+    });
+    document.getElementById("back").addEventListener("click", () => this.leaf(-1));
+    document.getElementById("on").addEventListener("click", () => this.leaf(1));
     addEventListener("hashchange", () => this.route());
     addEventListener("keydown", (event) => this.key(event));
+    addEventListener("click", ({ target }) => {
+      const { cell, versus } = target.closest("button")?.dataset ?? {};
+      if (cell) this.choose({ cell: this.filters.get("cell") === cell ? "" : cell });
+      if (versus) this.choose({ versus, group: this.current.group });
+    });
+  }
+
+  choose(choices) {
+    for (const [name, value] of Object.entries(choices)) this.filters.control(name).value = value;
+    return this.select();
   }
 
   key(event) {
@@ -87,28 +64,33 @@ class Browser {
     }
   }
 
-  /** Applies the form's filters. Messages are unpacked for the first search; a newer search overtakes an older one. */
+  /** Applies the filters. Messages are read for the first search. False where a newer call overtook this one. */
   async select() {
     const asked = ++this.asked;
     const words = (this.search.value.toLowerCase().match(/"[^"]+"|\S+/g) ?? []).map((word) => word.replace(/^"(.+)"$/, "$1"));
-    const choices = Object.entries(FILTERS).map(([id, test]) => [document.getElementById(id).value, test]);
-    const tags = [...this.form.querySelectorAll("[data-tag]")]
-      .map((choice) => [choice.value, (entry, chosen) => entry.tags?.[choice.dataset.tag] === chosen]);
-    const tests = [...choices, ...tags].filter(([chosen]) => chosen);
-    let found = this.discussions.entries.filter((entry) => tests.every(([chosen, test]) => test(entry, chosen)));
-    if (words.length) {
-      found = await this.discussions.search(found, words, (share) => {
-        if (asked === this.asked) this.status.textContent = `Reading messages: ${Math.round(100 * share)}%`;
-      });
-      if (asked !== this.asked) return;
-    }
+    const progress = (share) => {
+      if (asked === this.asked) this.status.textContent = `Reading messages: ${Math.round(100 * share)}%`;
+    };
+    const found = await this.filters.pass((entries) => (words.length ? this.discussions.search(entries, words, progress) : entries));
+    if (asked !== this.asked) return false;
     this.found = found;
     this.page = Math.max(0, Math.floor(found.indexOf(this.current) / PAGE));
     this.status.textContent = `${found.length.toLocaleString("en")} of ${count(this.discussions.entries.length, "discussion")}`;
-    this.render();
+    const [group, versus, cell] = ["group", "versus", "cell"].map((name) => this.filters.get(name));
+    document.getElementById("agreement").replaceChildren(...agreementTable(this.discussions, group, versus, cell));
+    this.note();
+    await this.open();
+    return asked === this.asked;
   }
 
-  turn(by) {
+  /** Writes what is shown into the address. */
+  note() {
+    const path = this.current ? [link(this.current), ...(this.turn === undefined ? [] : [encodeURIComponent(this.turn)])].join("/") : "";
+    const query = String(this.filters.state);
+    if (path || query || address().params) history.replaceState(null, "", `#${path}${query ? `?${query}` : ""}`);
+  }
+
+  leaf(by) {
     this.page += by;
     this.list.scrollTop = 0;
     this.render();
@@ -133,24 +115,33 @@ class Browser {
     return { previous: this.found[at - 1], next: this.found[at + 1] };
   }
 
-  /** Opens the discussion and turn of the address. */
+  /** Shows what the address names; filters stay where it names none. */
   async route() {
-    const parts = location.hash.slice(1).split("/");
-    if (parts.length < 2) return;
+    const { parts, params } = address();
     const entry = this.discussions.byLink.get(parts.slice(0, 2).join("/"));
-    if (!entry) {
-      this.article.replaceChildren(make("p", { class: "note" }, `This page does not carry the discussion ${location.hash.slice(1)}.`));
-      return;
-    }
-    if (entry !== this.current) {
-      const trace = await this.discussions.trace(entry);
+    if (params) this.filters.set(params);
+    if (entry) {
       this.current = entry;
-      this.show = showDiscussion(this.article, this.discussions, entry, trace, this.steps());
-      const at = this.found.indexOf(entry);
-      if (at >= 0) this.page = Math.floor(at / PAGE);
-      this.render();
+      this.turn = parts[2] === undefined ? undefined : decodeURIComponent(parts[2]);
     }
-    this.show(parts[2] === undefined ? undefined : decodeURIComponent(parts[2]));
+    if (!(await this.select())) return;
+    if (entry) this.bring(this.turn);
+    else if (parts.length > 1) this.article.replaceChildren(make("p", { class: "note" }, `This page does not carry the discussion ${parts.join("/")}.`));
+  }
+
+  /** Draws the current discussion, and the one that it is compared with, unless they are shown already. */
+  async open() {
+    const at = this.found.indexOf(this.current);
+    if (at >= 0) this.page = Math.floor(at / PAGE);
+    this.render();
+    if (!this.current) return;
+    const entries = [this.current, this.filters.rival(this.current)].filter(Boolean);
+    const shown = entries.map((entry) => link(entry)).join(" ");
+    if (shown === this.shown) return;
+    const traces = await Promise.all(entries.map((entry) => this.discussions.trace(entry)));
+    if (this.current !== entries[0]) return;
+    this.shown = shown;
+    this.bring = showDiscussion(this.article, this.discussions, entries.map((entry, i) => [entry, traces[i]]), this.steps());
   }
 }
 
@@ -167,9 +158,10 @@ function row(entry, label, current) {
 }
 
 async function start() {
-  const browser = new Browser(await Discussions.open(new Packed()));
-  await browser.select();
+  const source = new Packed();
+  const browser = new Browser(await Discussions.open(source));
   await browser.route();
+  if (document.getElementById("learner")) showLearned(await source.learned());
   document.documentElement.dataset.ready = "true";
 }
 

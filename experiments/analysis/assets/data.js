@@ -41,6 +41,10 @@ class Packed {
     return unpack("index");
   }
 
+  learned() {
+    return unpack("learned");
+  }
+
   async trace(entry) {
     if (!this.chunks.has(entry.chunk)) {
       if (this.chunks.size > 20) this.chunks.clear();
@@ -95,10 +99,11 @@ class Served {
 }
 
 class Discussions {
-  /** `groups`: methods and training stages; `entries`: a row per discussion, in the order of the list. */
-  constructor(source, { groups, entries }) {
+  /** `groups`: methods and training stages; `entries`: a row per discussion, in the order of the list; `sources`: titles by
+      id; `pairs`: agreements of two methods. */
+  constructor(source, index) {
     this.source = source;
-    this.renew({ groups, entries });
+    this.renew(index);
   }
 
   static async open(source) {
@@ -106,7 +111,9 @@ class Discussions {
   }
 
   /** Takes another index, such as that of a run that went on. */
-  renew({ groups, entries }) {
+  renew({ groups, entries, sources = {}, pairs = [] }) {
+    this.sources = new Map(Object.entries(sources));
+    this.pairs = pairs;
     this.groups = new Map(groups.map((group) => [group.name, group]));
     this.entries = entries;
     this.byLink = new Map(entries.map((entry) => [link(entry), entry]));

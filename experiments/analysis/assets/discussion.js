@@ -1,38 +1,58 @@
 "use strict";
 
-/* One discussion turn by turn, below its wiring. */
+/* One discussion turn by turn, below its wiring, or two of one question next to each other. */
 
-/** Fills `article` with a discussion. Returns `show(id)`, which brings a turn into view (the top without an id). */
-function showDiscussion(article, discussions, entry, trace, steps) {
-  const conversation = new Conversation(trace);
-  const cards = new Map();
-  const go = (turn) => { location.hash = link(entry, turn); };
-  const { figure, mark } = wiring(conversation, go);
-  const rounds = [...new Set(conversation.turns.map((turn) => turn.round))];
-  article.replaceChildren(
-    heading(entry, steps),
-    ...outcome(discussions, entry, trace),
-    make("h4", null, "Wiring"),
-    figure,
-    legend(conversation, entry),
-    ...rounds.flatMap((round) => [
-      make("h4", null, `Round ${round}`),
-      ...conversation.turns.filter((turn) => turn.round === round).map((turn) => {
-        const element = card(conversation, entry, turn);
-        element.addEventListener("pointerenter", () => mark(turn));
-        element.addEventListener("pointerleave", () => mark(null));
-        cards.set(turn.id, element);
-        return element;
-      }),
-    ]),
-  );
+/** Fills `article` with one or two discussions, each an entry with its trace. The address has the first one's turns.
+    Returns `show(id)`, which brings a turn into view (the top without an id). */
+function showDiscussion(article, discussions, shown, steps) {
+  const [base] = shown[0];
+  const conversations = [];
+  for (const [, trace] of shown) conversations.push(new Conversation(trace, conversations[0]?.opinions));
+  const difference = shown.length > 1 ? firstDifference(...conversations) : null;
+  const panels = shown.map(([entry], i) => panel(discussions, entry, base, conversations[i]));
+  article.replaceChildren(...[
+    heading(base, steps),
+    sameQuestion(discussions, base),
+    difference ? differenceNote(base, conversations[0], difference) : null,
+    make("div", { class: difference ? "sides" : null }, panels.map(({ element }) => element)),
+  ].filter(Boolean));
   return (id) => {
-    for (const [other, element] of cards) element.classList.toggle("chosen", other === id);
-    const target = cards.get(id) ?? article;
+    for (const { choose } of panels) choose(id);
+    const target = panels.map(({ cards }) => cards.get(id)).find(Boolean) ?? article;
     target.focus({ preventScroll: true });
-    target.scrollIntoView({ block: cards.has(id) ? "center" : "start" });
-    mark(conversation.byId.get(id) ?? null);
+    target.scrollIntoView({ block: target === article ? "start" : "center" });
   };
+}
+
+function panel(discussions, entry, base, conversation) {
+  const cards = new Map();
+  const sources = new Sources(discussions.sources, conversation.trace);
+  const { figure, mark } = wiring(conversation, (turn) => { location.hash = link(base, turn); });
+  const carded = (turn) => {
+    const element = card(conversation, sources, base, turn);
+    element.addEventListener("pointerenter", () => mark(turn));
+    element.addEventListener("pointerleave", () => mark(null));
+    cards.set(turn.id, element);
+    return element;
+  };
+  const turns = conversation.stepwise
+    ? conversation.turns.map(carded)
+    : conversation.rounds.flatMap((round) => [
+      make("h4", null, `Round ${round}`),
+      ...conversation.turns.filter((turn) => turn.round === round).map(carded),
+    ]);
+  const element = make("div", { class: "side" }, outcome(discussions, entry, conversation, sources), make("h4", null, "Who heard whom"), figure,
+    answersByRound(conversation, entry), turns);
+  async function choose(id) {
+    for (const [other, card] of cards) card.classList.toggle("chosen", other === id);
+    mark(conversation.byId.get(id) ?? null);
+    const place = cards.get(id);
+    // The prompt, the reply and the sources of a turn are rebuilt by a server alone.
+    if (!place || place.dataset.opened || !discussions.source.turn) return;
+    place.dataset.opened = "true";
+    place.append(turnDetails(await discussions.source.turn(entry, id)));
+  }
+  return { element, cards, choose };
 }
 
 function heading(entry, { previous, next }) {
@@ -42,13 +62,12 @@ function heading(entry, { previous, next }) {
     make("h3", { dir: "auto" }, entry.text ?? entry.question));
 }
 
-function outcome(discussions, entry, trace) {
+function outcome(discussions, entry, { trace }, sources) {
   const group = discussions.groups.get(entry.group);
   const facts = [];
   const add = (name, ...value) => facts.push([name, ...value]);
   const text = (value) => make("bdi", null, value);
   add("Method", group.label);
-  add("Question", entry.question);
   add("Answer", answered(entry.answer), badge(verdict(entry) || "plain", VERDICTS[verdict(entry)]));
   if (entry.gold) add("Expected", text(entry.gold.join(" | ")));
   if (entry.utility > 0 && entry.utility < 1) add("Utility", String(entry.utility));
@@ -63,87 +82,75 @@ function outcome(discussions, entry, trace) {
   }
   if (trace.status && trace.status !== "ok") add("Status", badge("bad", trace.status));
   const cost = [[entry.tokens ?? 0, "token"], [entry.calls ?? 0, "call"], [entry.turns, "turn"], [entry.edges, "edge"]];
-  add("Cost", cost.filter(([n]) => n !== undefined).map(([n, noun]) => count(n, noun)).join(", "));
+  // A method without a graph has no edges to count.
+  add("Cost", cost.filter(([n, noun]) => n || (n === 0 && noun !== "edge")).map(([n, noun]) => count(n, noun)).join(", "));
   const tags = Object.entries(entry.tags ?? {}).map(([name, value]) => `${name}: ${value}`);
   if (tags.length) add("Kind", tags.join(", "));
 
-  const further = [];
-  if (trace.evidence?.length) further.push(["Evidence", trace.evidence.join(", ")]);
+  const further = [["Question", entry.question]];
+  if (trace.evidence?.length) further.push(["Evidence", sources.shown(trace.evidence)]);
+  const unasked = (trace.lookups ?? []).filter(({ of }) => !of);
+  if (unasked.length) further.push(["Searches", sources.searches(unasked)]);
   if (trace.decision?.length) further.push(["Decision read", trace.decision.join(", ")]);
   further.push(["Trace", `${group.file}, line ${entry.line}${entry.sample ? `, sample ${entry.sample}` : ""}`]);
-
-  const others = discussions.byQuestion.get(entry.question)
-    .filter((other) => other !== entry && other.utility !== undefined);
-  const parts = [list(facts), make("details", null, make("summary", null, "Evidence and trace"), list(further))];
-  if (others.length) {
-    parts.push(make("p", { class: "small" }, "The same question: ", others.flatMap((other) => [
-      make("a", { href: `#${link(other)}` }, discussions.groups.get(other.group).label), ` ${VERDICTS[verdict(other)]} `,
-    ])));
-  }
-  return parts;
+  return [list(facts), make("details", null, make("summary", null, "Evidence, searches and trace"), list(further))];
 }
 
-function list(facts) {
-  const items = facts.map(([name, ...value]) => make("div", null, make("dt", null, name), make("dd", null, value)));
-  return make("dl", { class: "facts" }, items);
+function list(facts, style = "facts") {
+  const items = facts.map(([name, ...value]) => make("div", null, make("dt", null, name), make("dd", null, ...value)));
+  return make("dl", { class: style }, items);
 }
 
 function answered(answer) {
   return answer == null ? make("i", null, "none") : make("bdi", { class: "answer" }, answer);
 }
 
-/** The answers of all turns, with their signs in the wiring. */
-function legend(conversation, entry) {
-  const gold = new Set((entry.gold ?? []).map(same));
-  const target = conversation.trace.target == null ? null : same(conversation.trace.target);
-  const items = [...conversation.opinions].map(([key, opinion]) => make("li", null,
-    sign(opinion), make("bdi", null, opinion.text), ` in ${count(opinion.turns, "turn")}`,
-    gold.has(key) ? badge("right", "✓ expected") : null,
-    key === target ? badge("bad", "attack's target") : null));
-  const drawn = ["curves: inside a round; lines: from the round before; dashed: carried nothing"];
-  if (conversation.attacked.size) drawn.push("diamonds: attacked agents");
-  if (conversation.turns.some((turn) => turn.tampered?.length)) drawn.push("thick: a tampered message");
-  return make("div", { class: "legend" }, make("ul", null, items), make("p", { class: "small" }, `${drawn.join("; ")}.`));
-}
-
-function sign(opinion) {
-  return make("span", { class: `sign ${opinion.style}` }, opinion.sign);
-}
-
-function card(conversation, entry, turn) {
+function card(conversation, sources, base, turn) {
   const status = turn.status ?? "ok";
-  const opinion = conversation.opinion(turn);
+  const opinion = conversation.opinion(turn), former = conversation.former.get(turn.id);
   const tampered = conversation.tampered(turn);
   const attacked = conversation.attacked.has(turn.agent);
-  return make("section", { class: `turn ${status}${attacked ? " attacked" : ""}`, tabindex: -1, "aria-label": speaker(turn) },
+  const searches = (conversation.trace.lookups ?? []).filter(({ of }) => of === turn.id);
+  const cites = sources.cites(turn.content ?? "");
+  const facts = [
+    cites.length ? ["Cites", cites.map((id) => `[${sources.order.indexOf(id) + 1}] ${sources.name(id)}`).join("; ")] : null,
+    searches.length ? ["Searches", sources.searches(searches)] : null,
+    ["Heard", voices((turn.heard ?? []).map((id) => conversation.byId.get(id) ?? id), conversation, base, tampered)],
+    ["Heard by", voices(conversation.heardBy.get(turn.id), conversation, base, new Set())],
+    turn.cut?.length ? ["Left out", sources.names(turn.cut)] : null,
+    ["Cost", `${(turn.prompt_tokens ?? 0).toLocaleString("en")} + ${count(turn.completion_tokens ?? 0, "token")}, ${count(turn.calls ?? 0, "call")}`
+      + (turn.seconds === undefined ? "" : `, ${lasted(turn.seconds)}`)],
+  ];
+  const fields = [...Map.groupBy(turn.fields ?? [], ([name]) => name)];
+  const content = fields.length && status === "ok"
+    ? list(fields.map(([name, values]) => [name, make("bdi", null, sources.cited(values.map(([, value]) => value).join("; ")))]), "facts content")
+    : turn.content ? make("div", { class: "content", dir: "auto" }, sources.cited(turn.content)) : null;
+  return make("section", { class: `turn ${status}${attacked ? " attacked" : ""}`, tabindex: -1, "aria-label": conversation.speaker(turn) },
     make("h5", null,
-      make("a", { href: `#${link(entry, turn)}` }, turn.agent),
+      conversation.stepwise ? `${turn.round}. ` : null,
+      make("a", { href: `#${link(base, turn)}` }, turn.agent),
       attacked ? badge("bad", "⚠ attacked") : null,
       status === "ok" ? null : badge("bad", status),
       tampered.size ? badge("bad", `heard ${count(tampered.size, "tampered message")}`) : null,
-      turn.cut?.length ? badge("warn", "evidence left out") : null),
-    turn.content ? make("div", { class: "content", dir: "auto" }, turn.content) : null,
+      turn.cut?.length ? badge("warn", "evidence left out") : null,
+      conversation.differs === turn.id ? badge("differs", "≠ first difference") : null),
+    content,
     turn.error ? make("p", { class: "error", dir: "auto" }, turn.error) : null,
-    make("p", null, "Answer: ", opinion ? sign(opinion) : null, make("b", null, answered(turn.answer)),
+    turn.answer == null && turn.fields?.length ? null : make("p", null, "Answer: ", former ? [sign(former), "→ "] : null, opinion ? sign(opinion) : null,
+      make("b", null, answered(turn.answer)),
       turn.confidence == null ? null : ` (confidence ${turn.confidence.toFixed(2)})`),
-    make("dl", { class: "facts small" },
-      voices("Heard", (turn.heard ?? []).map((id) => conversation.byId.get(id) ?? id), conversation, entry, tampered),
-      voices("Heard by", conversation.heardBy.get(turn.id), conversation, entry, new Set()),
-      turn.cut?.length ? make("div", null, make("dt", null, "Left out"), make("dd", null, turn.cut.join(", "))) : null,
-      make("div", null, make("dt", null, "Cost"), make("dd", null,
-        `${(turn.prompt_tokens ?? 0).toLocaleString("en")} + ${count(turn.completion_tokens ?? 0, "token")}, ${count(turn.calls ?? 0, "call")}`))));
+    list(facts.filter(Boolean), "facts small"));
 }
 
 /** Links to turns; a message that is not in the trace is shown by its id. */
-function voices(name, turns, conversation, entry, tampered) {
-  const links = turns.map((turn) => {
-    if (typeof turn === "string") return turn;
+function voices(turns, conversation, base, tampered) {
+  if (!turns.length) return "no agent";
+  return turns.flatMap((turn) => {
+    if (typeof turn === "string") return [turn, " "];
     const opinion = conversation.opinion(turn);
-    return make("a", { href: `#${link(entry, turn)}`, class: "voice" },
+    return [make("a", { href: `#${link(base, turn)}`, class: "voice" },
       opinion ? sign(opinion) : null,
       `${turn.agent} (${turn.round})`,
-      tampered.has(turn.id) ? badge("bad", "tampered") : null);
+      tampered.has(turn.id) ? badge("bad", "tampered") : null), " "];
   });
-  const list = links.length ? links.flatMap((voice) => [voice, " "]) : "no agent";
-  return make("div", null, make("dt", null, name), make("dd", null, list));
 }

@@ -1,63 +1,21 @@
 "use strict";
 
 /* A discussion's wiring: a column per round, a row per agent, the decision at the end. Curves inside a column are spatial
-   edges, lines between columns temporal ones; a dashed edge carried no message. */
+   edges, lines between columns temporal ones; a dashed edge carried no message. A turn shows its answer's letter, the
+   letter of its agent's former answer where it differs, and its cost. */
 
-const ROW = 34, COLUMN = 170, RADIUS = 12, MARGIN = 44, HEAD = 30;
-
-/** The turns of a trace with their senders and receivers. `opinions` are the distinct answers, the final one first. */
-class Conversation {
-  constructor(trace) {
-    this.trace = trace;
-    this.turns = trace.turns;
-    this.byId = new Map(this.turns.map((turn) => [turn.id, turn]));
-    this.heardBy = new Map(this.turns.map((turn) => [turn.id, []]));
-    for (const turn of this.turns) {
-      for (const id of turn.heard ?? []) this.heardBy.get(id)?.push(turn);
-    }
-    this.attacked = new Set(trace.attacked ?? []);
-    this.opinions = new Map();
-    if (trace.answer != null) this.opinions.set(same(trace.answer), { text: trace.answer, turns: 0 });
-    for (const { answer } of this.turns) {
-      if (answer == null) continue;
-      if (!this.opinions.has(same(answer))) this.opinions.set(same(answer), { text: answer, turns: 0 });
-      this.opinions.get(same(answer)).turns += 1;
-    }
-    [...this.opinions.values()].forEach((opinion, i) => Object.assign(opinion, opinionSign(i)));
-  }
-
-  opinion(turn) {
-    return turn.answer == null ? null : this.opinions.get(same(turn.answer));
-  }
-
-  tampered(turn) {
-    return new Set(turn.tampered ?? []);
-  }
-}
-
-/** Answers that differ in capitals and blanks alone are one opinion. */
-function same(answer) {
-  return answer.trim().replace(/\s+/g, " ").toLowerCase();
-}
-
-function opinionSign(i) {
-  return { sign: i < 26 ? String.fromCharCode(65 + i) : String(i + 1), style: i < 6 ? `opinion-${i}` : "opinion-other" };
-}
-
-function speaker(turn) {
-  return `${turn.agent}, round ${turn.round}`;
-}
+const ROW = 46, COLUMN = 170, STEP = 96, RADIUS = 12, MARGIN = 44, HEAD = 30;
 
 /** Draws the wiring. `open(turn)` is called for a chosen turn. Returns the figure, and `mark(turn)`, which highlights the
     turn's senders and receivers (none if null). */
 function wiring(conversation, open) {
   const { nodes, rows, rounds } = placed(conversation);
-  const width = MARGIN * 2 + labelWidth(rows) + COLUMN * Math.max(0, rounds.length - 1) + 40;
+  const width = rounds.length ? rounds.at(-1).x + MARGIN + 40 : 0;
   const height = HEAD + ROW * Math.max(rows.length, 1) + 10;
   const edges = connected(conversation, nodes);
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
-  const svg = draw("svg", { ...size, role: "group", "aria-label": "Wiring: senders and receivers of messages" });
-  svg.append(draw("defs", null, ...["", "-in", "-out", "-tampered"].map(tip)));
+  const svg = draw("svg", { ...size, role: "group", "aria-label": "Senders and receivers of messages" });
+  svg.append(draw("defs", null, ...["", "-in", "-out", "-tampered"].map((kind) => tip(kind))));
   for (const round of rounds) {
     svg.append(draw("text", { x: round.x, y: 16, class: "round" }, round.label));
   }
@@ -77,18 +35,33 @@ function wiring(conversation, open) {
       edge.path.classList.toggle("out", turn != null && edge.carried && edge.from.turn === turn);
     }
     for (const node of nodes.values()) node.shape.classList.toggle("marked", turn != null && node.turn === turn);
-    status.textContent = turn ? summary(conversation, turn) : "Point at a turn, or move to it with the keyboard, to see its senders and receivers.";
+    status.textContent = turn ? summary(conversation, turn) : "Point at a turn, or move to it with the keyboard, to see whom it heard.";
   }
   live(svg, nodes, mark, open);
   mark(null);
-  return { figure: make("figure", { class: "wiring" }, make("div", { class: "frame" }, svg), status), mark };
+  const legend = make("p", { class: "small" }, `${drawn(conversation, edges).join("; ")}.`);
+  return { figure: make("figure", { class: "wiring" }, make("div", { class: "frame" }, svg), legend, status), mark };
+}
+
+/** What the signs of this drawing mean. */
+function drawn(conversation, edges) {
+  const has = (style) => edges.some(({ path }) => path.classList.contains(style));
+  return [
+    [conversation.opinions.size > 0, "letters: answers, listed below"],
+    [conversation.former.size > 0, "a small letter: the agent's answer before"],
+    [true, conversation.stepwise ? "below: what the step wrote" : "below: tokens, and time where it is known"],
+    [has("spatial"), "curves: heard in the same round"],
+    [has("temporal"), `lines: heard in a later ${conversation.stepwise ? "step" : "round"}`],
+    [has("unheard"), "dashed: an edge that carried nothing"],
+    [has("tampered"), "thick: a tampered message"],
+    [conversation.attacked.size > 0, "diamonds: attacked agents"],
+  ].filter(([is]) => is).map(([, text]) => text);
 }
 
 function summary(conversation, turn) {
-  const heard = (turn.heard ?? []).map((id) => conversation.byId.get(id)).filter(Boolean).map(speaker);
-  const heardBy = conversation.heardBy.get(turn.id).map(speaker);
-  const names = (list) => (list.length ? list.join("; ") : "no agent");
-  return `${speaker(turn)} heard ${names(heard)}. It was heard by ${names(heardBy)}.`;
+  const heard = (turn.heard ?? []).map((id) => conversation.byId.get(id)).filter(Boolean);
+  const names = (list) => (list.length ? list.map((other) => conversation.speaker(other)).join("; ") : "no agent");
+  return `${conversation.speaker(turn)} heard ${names(heard)}. It was heard by ${names(conversation.heardBy.get(turn.id))}.`;
 }
 
 /** A node per turn, and per turn that was wired but skipped, by "round|agent". */
@@ -110,7 +83,8 @@ function placed(conversation) {
     }
   }
   const left = labelWidth(rows) + MARGIN;
-  const rounds = numbers.map((number, i) => ({ number, x: left + COLUMN * i, label: `round ${number}` }));
+  const apartBy = conversation.stepwise ? STEP : COLUMN;
+  const rounds = numbers.map((number, i) => ({ number, x: left + apartBy * i, label: conversation.when({ round: number }) }));
   const nodes = new Map();
   for (const round of rounds) {
     const taken = turns.filter((turn) => turn.round === round.number);
@@ -120,7 +94,7 @@ function placed(conversation) {
     } else {
       for (const [row, agent] of rows.entries()) {
         const turn = taken.find((turn) => turn.agent === agent) ?? null;
-        if (turn || trace.agents.includes(agent)) nodes.set(cell(round.number, agent), { turn, x: round.x, y: rowY(row), row });
+        if (turn || (trace.agents.includes(agent) && !conversation.stepwise)) nodes.set(cell(round.number, agent), { turn, x: round.x, y: rowY(row), row });
       }
     }
   }
@@ -140,8 +114,8 @@ function labelWidth(rows) {
   return 12 + 7.2 * Math.max(0, ...rows.map((name) => shortened(name).length + 2));
 }
 
-function shortened(name) {
-  return name.length > 26 ? `${name.slice(0, 25)}…` : name;
+function shortened(name, most = 26) {
+  return name.length > most ? `${name.slice(0, most - 1)}…` : name;
 }
 
 function shape(conversation, { turn, x, y }) {
@@ -152,15 +126,22 @@ function shape(conversation, { turn, x, y }) {
   }
   const attacked = conversation.attacked.has(turn.agent);
   const status = turn.status ?? "ok";
-  const opinion = conversation.opinion(turn);
-  const sign = status === "failed" ? "!" : status === "unparsed" ? "?" : opinion ? opinion.sign : "–";
-  const label = `${speaker(turn)}${attacked ? ", attacked" : ""}: ${status !== "ok" ? status : turn.answer ?? "no answer"}`;
+  const opinion = conversation.opinion(turn), former = conversation.former.get(turn.id);
+  const letter = status === "failed" ? "!" : status === "unparsed" ? "?" : opinion ? opinion.sign : "–";
+  const stated = status !== "ok" ? status : turn.answer ?? (does(turn) || "no answer");
+  const before = former ? ` (before: ${former.text})` : "";
+  const label = `${conversation.speaker(turn)}${attacked ? ", attacked" : ""}: ${stated}${before}`;
   const outline = attacked
     ? draw("rect", { x: -RADIUS, y: -RADIUS, width: 2 * RADIUS, height: 2 * RADIUS, transform: "rotate(45)" })
     : draw("circle", { r: RADIUS });
   const style = status === "ok" ? opinion?.style ?? "" : status;
-  const named = { class: `node ${style}${attacked ? " attacked" : ""}`, role: "link", tabindex: -1, "aria-label": label };
-  return draw("g", { ...at, ...named }, draw("title", null, label), outline, draw("text", { y: 4 }, sign));
+  const named = { class: `node ${style}${attacked ? " attacked" : ""}${conversation.differs === turn.id ? " differs" : ""}`, role: "link", tabindex: -1, "aria-label": label };
+  const below = conversation.stepwise && does(turn) ? shortened(does(turn), 14) : cost(turn);
+  return draw("g", { ...at, ...named }, draw("title", null, `${label}. Tokens: ${cost(turn)}`), outline,
+    draw("text", { y: 4 }, letter),
+    former ? draw("g", { class: `former ${former.style}`, transform: `translate(${-RADIUS} ${-RADIUS})` },
+      draw("circle", { r: 7 }), draw("text", { y: 3 }, former.sign)) : null,
+    draw("text", { class: "cost", y: RADIUS + 13 }, below));
 }
 
 /** Edges that carried a message, and those that were wired and carried none. */
@@ -197,14 +178,16 @@ function connected(conversation, nodes) {
 }
 
 function curve(from, to) {
-  if (from.x !== to.x) return `M${from.x} ${from.y}L${to.x} ${to.y}`;
+  // A straight line to a later step of one agent would run through those between.
+  const over = from.y === to.y && to.x - from.x > COLUMN ? 22 : 0;
+  if (from.x !== to.x) return `M${from.x} ${from.y}Q${(from.x + to.x) / 2} ${(from.y + to.y) / 2 - 2 * over} ${to.x} ${to.y}`;
   const bow = Math.min(COLUMN * 0.55, 40 + 8 * Math.abs(to.row - from.row)) * (to.y > from.y ? 1 : -1);
   return `M${from.x} ${from.y}Q${from.x + bow} ${(from.y + to.y) / 2} ${to.x} ${to.y}`;
 }
 
-function tip(kind) {
+function tip(kind, before = RADIUS) {
   const shape = draw("path", { d: "M0 0L7 3.5L0 7z" });
-  const size = { markerUnits: "userSpaceOnUse", markerWidth: 7, markerHeight: 7, refX: 7 + RADIUS, refY: 3.5 };
+  const size = { markerUnits: "userSpaceOnUse", markerWidth: 7, markerHeight: 7, refX: 7 + before, refY: 3.5 };
   return draw("marker", { id: `tip${kind}`, class: `tip${kind}`, orient: "auto", ...size }, shape);
 }
 
