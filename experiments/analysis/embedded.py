@@ -42,8 +42,8 @@ class DiscussionGroup:
 class Embedded:
     """Discussions of a report: an entry for each, in the order of its list, and chunks of their traces.
 
-    An entry's `chunk` and `place` locate its trace. `named` are ids of the sources that the traces name, `sources` titles
-    by id, and `pairs` the `agreement` of methods.
+    An entry's `chunk` and `place` locate its trace. `named` are ids of sources that the traces name, `sources` their
+    titles by id, and `pairs` the `agreement` of methods.
     """
 
     groups: list[DiscussionGroup] = field(default_factory=list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from experiments.records.recorder import RunFolder
@@ -30,7 +31,7 @@ def learned_graphs(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def _attacked(run: RunFolder, method: str) -> tuple[str, ...]:
-    """The compromised agents of the first discussion in training, of any learner as they may share it, or evaluation."""
+    """The compromised agents of the first attacked discussion in training, which learners may share, or evaluation."""
     phases = [(folder, path.stem) for folder in run.all_learned() for path in folder.training_traces()]
     first = (next(folder.traces(phase, only={0}), None) for folder, phase in [*phases, (run, f"evaluate-{method}")])
     return next((trace.attacked for trace in first if trace and trace.attacked), ())
@@ -40,7 +41,7 @@ def _thinned(steps: list[LearningStep], values: int) -> list[LearningStep]:
     """Keeps the first and last step of each stage, and as many of the others as have so many values together."""
     of_step = len(steps[0].agents) ** 2 * len(steps[0].probabilities)
     every = -(-len(steps) * of_step // values)
-    ends = {(one.stage, one.step) for one, after in zip(steps, steps[1:], strict=False) if one.stage != after.stage}
+    ends = {(one.stage, one.step) for one, after in pairwise(steps) if one.stage != after.stage}
     ends.add((steps[-1].stage, steps[-1].step))
     return [one for one in steps if one.step % every == 0 or (one.stage, one.step) in ends]
 

@@ -18,8 +18,8 @@ from markupsafe import Markup
 
 from actors.messages import Source
 from experiments.analysis import turn_counts
-from experiments.analysis.compare import varied
 from experiments.analysis.agreement import agreements
+from experiments.analysis.compare import varied
 from experiments.analysis.embedded import LIMIT_TURNS, Embedded, embed, packed
 from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.result_table import ResultTable, shown, tenths, with_interval
@@ -33,8 +33,16 @@ from experiments.records.trials import TRIALS, TrialResult
 
 # In this order: later scripts use the functions of earlier ones.
 SCRIPTS = (
-    *("tables.js", "data.js", "conversation.js", "wiring.js", "sources.js", "methods.js", "discussion.js", "filters.js"),
-    *("learned.js", "browse.js"),
+    "tables.js",
+    "data.js",
+    "conversation.js",
+    "wiring.js",
+    "sources.js",
+    "methods.js",
+    "discussion.js",
+    "filters.js",
+    "learned.js",
+    "browse.js",
 )
 REPORT = "report.html"
 LABELS = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}

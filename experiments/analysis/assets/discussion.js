@@ -121,9 +121,10 @@ function card(conversation, sources, base, turn) {
     ["Cost", `${(turn.prompt_tokens ?? 0).toLocaleString("en")} + ${count(turn.completion_tokens ?? 0, "token")}, ${count(turn.calls ?? 0, "call")}`
       + (turn.seconds === undefined ? "" : `, ${lasted(turn.seconds)}`)],
   ];
-  const fields = [...Map.groupBy(turn.fields ?? [], ([name]) => name)];
-  const content = fields.length && status === "ok"
-    ? list(fields.map(([name, values]) => [name, make("bdi", null, sources.cited(values.map(([, value]) => value).join("; ")))]), "facts content")
+  const fields = new Map();
+  for (const [name, value] of turn.fields ?? []) fields.set(name, [...(fields.get(name) ?? []), value]);
+  const content = fields.size && status === "ok"
+    ? list([...fields].map(([name, values]) => [name, make("bdi", null, sources.cited(values.join("; ")))]), "facts content")
     : turn.content ? make("div", { class: "content", dir: "auto" }, sources.cited(turn.content)) : null;
   return make("section", { class: `turn ${status}${attacked ? " attacked" : ""}`, tabindex: -1, "aria-label": conversation.speaker(turn) },
     make("h5", null,

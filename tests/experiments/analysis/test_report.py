@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from actors.messages import Question, Usage
+from actors.messages import Kind, Lookup, Question, Source, Usage
+from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.summary import EMBEDDED_NOTE, summarise
 from experiments.datasets.item import Item, Score
@@ -22,6 +23,7 @@ from experiments.judging.judge import Judgement
 from experiments.judging.judgements import Judged
 from experiments.records import jsonl
 from experiments.records.recorder import JUDGEMENTS, LearningRecorder, Recorder, RunFolder
+from experiments.records.timings import DiscussionTimes, TurnTime
 from experiments.records.usage import UsageLog
 from tests.support.fake_run import FACTS, METHODS, cut, evaluate, item, learn, make_run, trace
 
@@ -240,3 +242,55 @@ def test_a_run_that_was_killed_and_resumed_has_the_same_report(tmp_path: Path) -
             learn(learning, 1)
             evaluate(recorder, questions)
     assert write(whole).packed == write(resumed).packed
+
+
+def test_two_methods_are_compared_question_by_question_with_the_tests_of_the_metrics(run: RunFolder) -> None:
+    metrics = summarise(run, FACTS)
+    index = outline(write_run_report(run, metrics, "EM", "m3prune", [], seed=FACTS.seed)).unpacked("index")
+    pairs = {(pair["a"], pair["b"]): pair for pair in index["pairs"]}
+    assert len(pairs) == len(METHODS) * (len(METHODS) - 1) / 2
+    for pair, test in metrics["paired"].items():
+        found = pairs[tuple(pair.split(" vs "))]
+        assert (found["only_a"], found["only_b"]) == (test["wins"], test["losses"])
+        assert found["both"] + found["only_a"] + found["only_b"] + found["neither"] == test["n"]
+        assert f"p = {test['p_value']:.2g}," in found["test"]
+
+
+def test_sources_that_were_shown_searched_or_left_out_have_titles(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    found = Lookup("graph", "towers", ("p2#4", "p3"))
+    whole = cut(replace(trace(1), evidence=("p1",), lookups=(found,)))
+    with Recorder(run) as recorder:
+        recorder.evaluated(whole, item(1), Score(1, 1))
+    corpus = [Source(id, id, Kind.TEXT, f"Title of {id}", "") for id in ("p1", "p2", "p3", "p4", "p7", "i2")]
+    sources = write(run, corpus=corpus).unpacked("index")["sources"]
+    assert sources == {id: f"Title of {id}" for id in ("p1", "p2", "p3", "p7", "i2")}
+    assert write(run).unpacked("index")["sources"] == {}
+
+
+def test_turns_have_their_seconds_where_these_were_recorded(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    with Recorder(run) as recorder:
+        recorder.evaluated(trace(1), item(1), Score(1, 1))
+    times = DiscussionTimes("q001", 0, 5.0, {"1/0/1/reader": TurnTime(0.0, 2.5)})
+    (run.path / "timings").mkdir()
+    (run.path / "timings" / "evaluate-m3prune.jsonl").write_text(f"{times.encode()}\n")
+    page = write(run)
+    reader, *others = page.trace(page.entries("m3prune")[0])["turns"]
+    assert reader["seconds"] == 2.5
+    assert not any("seconds" in turn for turn in others)
+
+
+def test_a_learned_graph_is_thinned_to_the_ends_of_its_stages_and_steps_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path, steps=40, questions=2)
+    (graph,) = learned_graphs(run)
+    assert len(graph["steps"]) == 82
+    monkeypatch.setattr("experiments.analysis.learned_steps.MOST_VALUES", 10 * 2 * 81)
+    (thinned,) = learned_graphs(run)
+    kept = [(step["stage"], step["step"]) for step in thinned["steps"]]
+    assert {(1, 0), (1, 40), (2, 0), (2, 40)} < set(kept)
+    assert len(kept) <= 10 + 2
+    assert thinned["steps"][0]["probabilities"]["spatial"][0][:2] == [None, 50]
+    assert write(run).unpacked("learned") == json.loads(json.dumps([thinned]))
