@@ -24,12 +24,8 @@ LOST = (ModelGone, ClusterError, StoreError, AgentLost, TooManyFailures)
 def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder], bool] | None:
     """Checks a run or a sweep before its folder is made; a dry run is counted and printed.
 
-    Returns:
-        the work in the folder, which returns False where trials of a sweep or too many turns failed; None for a dry
-        run.
-
-    Raises:
-        UserError: anything that would end the run at its start or later.
+    Returns the work in the folder, which returns False where trials of a sweep or too many turns failed; None for a dry
+    run. Raises UserError for anything that would end the run at its start or later.
     """
     # Imported where they are needed, so that a run does not wait for the sweep's imports.
     if is_sweep(config):
@@ -82,8 +78,7 @@ def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
 def run(plan: Plan, folder: RunFolder) -> bool:
     """Does the job of a plan in its folder. Returns False where too much failed for a conclusion.
 
-    Raises:
-        UserError: everything that the user can put right; records stay, and the run can be resumed.
+    Raises UserError for everything that the user can put right; records stay, and the run can be resumed.
     """
     try:
         return plan.job.run(plan, folder)

@@ -25,8 +25,7 @@ Group = TypeVar("Group")
 def typed(layers: Sequence[Mapping[str, Any]], base: Config | None = None) -> Config:
     """Merges layers over a configuration, or over the defaults of their job; the last layer wins.
 
-    Raises:
-        UserError: an unknown key (with the nearest right one), or a value that is not allowed.
+    Raises UserError for an unknown key (with the nearest right one), and for a value that is not allowed.
     """
     job = next((str(layer["job"]) for layer in reversed(layers) if "job" in layer), "")
     config = _merged(OF_JOBS.get(job, Config) if base is None else type(base), layers, base)
@@ -41,11 +40,7 @@ def typed(layers: Sequence[Mapping[str, Any]], base: Config | None = None) -> Co
 
 
 def model_of_role(config: Config, role: str) -> tuple[ModelSettings, ReaderSettings] | None:
-    """The model and reader settings of a role that overrides the run's; None for a role without overrides.
-
-    Raises:
-        UserError: a key or a value that is not allowed.
-    """
+    """Merges the model and reader settings of a role that overrides the run's; None for others. Raises as `typed`."""
     settings = config.roles.get(role)
     if settings is None or not (settings.model or settings.reader):
         return None
@@ -54,21 +49,16 @@ def model_of_role(config: Config, role: str) -> tuple[ModelSettings, ReaderSetti
 
 
 def judge_model(config: Config) -> ModelSettings | None:
-    """The judge's model, with one replica unless `judge.replicas` is given; None without a judge.
-
-    Raises:
-        UserError: a key or a value that is not allowed.
-    """
+    """Merges the judge's model, with one replica unless `judge.replicas` is given; None without. Raises as `typed`."""
     if not config.judge or config.judge.get("kind") == "none":
         return None
     return model_over(config.model, {"replicas": 1, **config.judge}, "judge")
 
 
 def model_over(model: ModelSettings, changes: Mapping[str, Any], key: str) -> ModelSettings:
-    """A model's settings with changes: over the defaults where the kind differs, and without a key for another address.
+    """Changes a model's settings: from the defaults for another kind, without a key for another address.
 
-    Raises:
-        UserError: a key or a value that is not allowed.
+    Raises as `typed`.
     """
     if changes.get("kind", model.kind) != model.kind:
         # Names, addresses and engine arguments of one kind mean nothing to another.

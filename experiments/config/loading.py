@@ -55,10 +55,8 @@ def load(arguments: Sequence[str]) -> Config:
     """Loads the configuration of a command line such as `experiment=mmqa_prune topology.rounds=4`.
 
     `experiment` is the name of a preset or of a method, or the path of a preset of the user's own, a YAML file. Of
-    several overrides of one key the last one counts, so that a script's own can be followed by others.
-
-    Raises:
-        UserError: an unknown experiment or key (with the nearest right one), or a value that is not allowed.
+    several overrides of one key the last one counts, so that a script's own can be followed by others. Raises UserError
+    for an unknown experiment or key (with the nearest right one), and for a value that is not allowed.
     """
     return load_overrides(arguments)[0]
 

@@ -57,13 +57,10 @@ def at_home(config: Config, folder: Path) -> None:
 
 
 def check_named_again(saved: Config, named: Config) -> None:
-    """Checks that the command line names all that a saved configuration names outside of its folder.
+    """Raises UserError where the command line lacks overrides for what a saved configuration names outside of its
+    folder.
 
-    Args:
-        named: the overrides of the command line over the defaults.
-
-    Raises:
-        UserError: it does not; the line has the overrides to add.
+    `named` has the overrides of the command line over the defaults.
     """
     allowed = {(key, _hashable(value)) for _, key, value in leaves(named)}
     if any((key, _hashable(value)) not in allowed for _, key, value in _outside(saved)):
@@ -139,11 +136,8 @@ def _written(value: Any) -> str:
 def check_secrets(config: Config) -> None:
     """Checks a configuration, and the trials of its sweep, before anything of it is saved or shown.
 
-    No message holds the value.
-
-    Raises:
-        UserError: a password in an address, a key in the place of its variable's name, or the value of such a variable
-            anywhere.
+    Raises UserError for a password in an address, a key in the place of its variable's name, and the value of such a
+    variable anywhere. No message holds the value.
     """
     named = list(leaves(config))
     variables = {value for _, key, value in named if _last(key) == "key_env" and isinstance(value, str)}

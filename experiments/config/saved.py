@@ -39,8 +39,7 @@ def save(config: Config, path: Path) -> None:
 def read(path: Path) -> Config:
     """Reads a saved configuration; imports nothing that it names.
 
-    Raises:
-        UserError: the file is not a whole configuration of this version or one that it can read.
+    Raises UserError for a file that is not a whole configuration of this version or one that it can read.
     """
     version = f"{UNNAMED} or earlier"
     try:

@@ -95,10 +95,9 @@ def nested(parts: Iterable[Leaf], key: str = "") -> dict[str, Any]:
 
 
 def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
-    """The value of a setting in its type; that of a group as a dict with the settings that the value names.
+    """Gives a value the type of its setting; a group becomes a dict with the settings that the value names.
 
-    Raises:
-        UserError: an unknown key (with the nearest right one), or a value of another type.
+    Raises UserError for an unknown key (with the nearest right one), and for a value of another type.
     """
     kind, optional = _plain_kind(setting.metadata.get(OVER) or setting.kind)
     is_null = value is None or (isinstance(value, Plain) and value in NULL)

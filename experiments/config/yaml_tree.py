@@ -75,10 +75,9 @@ def read_yaml(path: Path, saved: bool = False) -> Any:
 
 
 def yaml_tree(text: str, loader: type[_Loader] = _Loader) -> Any:
-    """The dicts, lists and texts of one YAML document; None for an empty one.
+    """Reads the dicts, lists and texts of one YAML document; None for an empty one.
 
-    Raises:
-        UserError: the text is no YAML, has a key twice, tags, aliases, or lists in lists without end.
+    Raises UserError for text that is no YAML or has a key twice, tags, aliases, or lists in lists without end.
     """
     depth = 0
     try:

@@ -18,12 +18,9 @@ COUNTED = {"turns": "turns", "calls": "calls", "prompt tokens": "prompt", "compl
 
 
 def dry_run_sweep(config: Config, overrides: Overrides | None = None) -> None:
-    """Counts and prints. Starts no process and makes no run folder.
+    """Counts and prints; starts no process and makes no run folder. Raises UserError for what would end the sweep.
 
     Seeds draw different questions of the same kind, so the first seed's trial stands for all.
-
-    Raises:
-        UserError: what would end the sweep as well.
     """
     trials = expand(config)
     print_unused(overrides, config, trials)

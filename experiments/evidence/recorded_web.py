@@ -15,12 +15,10 @@ from retrieval.web_search import QUOTED_CHARACTERS, Results, Serper, as_hits
 class RecordedWeb:
     """Answers from the recording first.
 
-    Args:
-        path: the file, created with the first recorded query. An incomplete last line, of a killed run, is removed.
-        live: searches what is not recorded yet; None answers only from the recording.
+    path: the file, created with the first recorded query. An incomplete last line, of a killed run, is removed.
+    live: searches what is not recorded yet; None answers only from the recording.
 
-    Raises:
-        UserError: the file cannot be read, or is no recording.
+    Raises UserError where the file cannot be read, or is no recording.
     """
 
     def __init__(self, path: Path, live: Serper | None = None) -> None:
@@ -33,9 +31,8 @@ class RecordedWeb:
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Searches as `Web.search`. Concurrent searches with equal words are one live search.
 
-        Raises:
-            WebError: the search failed.
-            UserError: the query is not recorded and there is no live search, or the file cannot be written.
+        Raises WebError where the search failed, and UserError for a query that is not recorded where there is no live
+        search.
         """
         query = " ".join(query.split())
         if not query:

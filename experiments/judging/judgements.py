@@ -80,15 +80,9 @@ async def judge_run(
 ) -> None:
     """Judges every answer in scores.jsonl that is not judged yet, or whose judgement failed.
 
-    Call it while the folder's `Recorder` is open, which keeps other writers out.
-
-    Args:
-        items: by question id, all that were evaluated.
-        concurrency: judgements requested at once.
-
-    Raises:
-        UserError: the file cannot be written, or holds judgements of other answers, another judge or another rubric.
-        TooManyFailures: judgements keep failing.
+    Call it while the folder's `Recorder` is open, which keeps other writers out. `items` are all that were evaluated,
+    by question id; `concurrency` judgements are requested at once. Raises UserError for a file that cannot be written,
+    or holds judgements of other answers, another judge or another rubric, and TooManyFailures.
     """
     path = folder.path / JUDGEMENTS
     digest = judge.digest(rubric)
@@ -170,9 +164,7 @@ async def judge_scenes(
 ) -> None:
     """Judges every description in the methods' traces whose entity people described too.
 
-    Raises:
-        UserError: the file is of another judge or rubric.
-        TooManyFailures: judgements keep failing.
+    Raises UserError for a file of another judge or rubric, and TooManyFailures.
     """
     digest = judge.digest(SAME_SCENE)
     known = list(scenes(folder))

@@ -24,8 +24,7 @@ def learned_methods(methods: Sequence[Method]) -> tuple[str, ...]:
 def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) -> dict[str, LearnerSpec]:
     """Plans the learner of each learned method.
 
-    Raises:
-        UserError: settings that a learner cannot have, too few samples for its estimator, or too large a team.
+    Raises UserError for settings that a learner cannot have, too few samples for its estimator, and too large a team.
     """
     specs = {}
     for method in methods:

@@ -72,11 +72,7 @@ class RunModels:
 
 
 def find_models(config: Config, roles: Iterable[str]) -> RunModels:
-    """Finds the models that these roles ask, and the judge's.
-
-    Raises:
-        UserError: there is no such kind of model, or it cannot be imported.
-    """
+    """Finds the models that these roles ask, and the judge's. Raises UserError for an unknown kind of model."""
     usual = Usual(config.agents.temperature, config.agents.max_tokens, config.retrieval.pictures)
     main = replace(find_backend(MAIN, config.model, config.reader), usual=usual)
     backends, of_roles = [main], {}

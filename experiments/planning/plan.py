@@ -50,8 +50,7 @@ class Job:
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         """Does the job in its folder, from where it was left. Returns False where too much failed for a conclusion.
 
-        Raises:
-            UserError: anything that the user can put right; records stay, and the run can be resumed.
+        Raises UserError for anything that the user can put right; records stay, and the run can be resumed.
         """
         raise NotImplementedError
 
@@ -143,8 +142,7 @@ class Plan:
 def make_plan(config: Config, job: Job) -> Plan:
     """Resolves a configuration. Starts nothing, and opens no data.
 
-    Raises:
-        UserError: anything that would end the run at its start or later.
+    Raises UserError for anything that would end the run at its start or later.
     """
     methods = find_methods(config.methods)
     dataset = dataset_kind(config.data.kind)

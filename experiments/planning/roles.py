@@ -60,13 +60,12 @@ def find_roles(
 ) -> RunRoles:
     """Resolves the roles that a configuration names.
 
-    Args:
-        settings: of single roles, by name (`roles.<role>`).
-        extracting: the roles that extract captions and triples before the discussions.
-        ablation: `dummy_text` and `dummy_visual` make dummies of a modality's agents.
+    settings: of single roles, by name (`roles.<role>`).
+    extracting: the roles that extract captions and triples before the discussions.
+    ablation: `dummy_text` and `dummy_visual` make dummies of a modality's agents.
 
-    Raises:
-        UserError: a role that does not exist, one named twice, an empty team, or settings of a role that is not there.
+    Raises UserError for a role that does not exist, one named twice, an empty team, and settings of a role that is not
+    there.
     """
     # Roles of the user's own in a file of roles; a run need not have all of them.
     own = [name for name, of_role in settings.items() if of_role.instruction or of_role.form]

@@ -30,8 +30,7 @@ def make_topology(
     watched: unlabelled discussions with their questions.
     learned: the learned graphs by their methods. A method that is none of them and needs one gets the first.
 
-    Raises:
-        UserError: the topology has another name than its method.
+    Raises UserError where the topology has another name than its method.
     """
     retrieval, data = config.retrieval, dataset_kind(config.data.kind)
     context = MethodContext(

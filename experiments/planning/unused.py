@@ -38,17 +38,13 @@ _LEARNING, _NOT_ONLY = ("learner", "pruning", "training"), ("pruning.steps", "tr
 
 
 def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequence[Varied] = ()) -> list[str]:
-    """Checks the settings of a command line, its preset and its sweep. Returns lines on those without effect in some
-    trials of the sweep.
+    """Checks the settings of a command line, its preset and its sweep. A preset's setting may lose its effect.
 
-    A preset's setting may lose its effect by the command line.
+    plan: of the run, or of a sweep's first trial; config: of the run or the sweep.
+    trials: of a sweep, one for each combination of values; seeds change nothing of it.
 
-    Args:
-        plan: of the run, or of a sweep's first trial; config: of the run or the sweep.
-        trials: of a sweep, one for each combination of values; seeds change nothing of it.
-
-    Raises:
-        UserError: a setting is without effect in the whole run or sweep.
+    Returns lines on those without effect in some trials of the sweep. Raises UserError for one without effect in the
+    whole run or sweep.
     """
     plans = [one for _, one in trials] or [plan]
     alone = replace(plan, config=overrides.alone, methods=find_methods(overrides.alone.methods))

@@ -84,13 +84,9 @@ class Breaker:
                 )
 
     def check(self, what: str, traces: Iterable[Trace], remedy: str = "", questions: bool = True) -> None:
-        """Checks discussions from which a conclusion is to be drawn.
+        """Raises TooManyFailures where more than the share of the turns failed from which a conclusion is to be drawn.
 
-        Args:
-            questions: turns that failed for their question alone count, too.
-
-        Raises:
-            TooManyFailures: more than the share of their turns failed.
+        With `questions`, turns that failed for their question alone count, too.
         """
         turns = [turn for trace in traces for turn in trace.turns if turn.calls or turn.status is not Status.OK]
         failed = [turn.error for turn in turns if turn.status is Status.FAILED]

@@ -92,8 +92,7 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Opens an existing run folder.
 
-        Raises:
-            UserError: it is none, has other things than plain files, or records in the form of version 0.1.
+        Raises UserError where it is none, has other things than plain files, or records in the form of version 0.1.
         """
         run = cls(path.absolute())
         if not os.path.isfile(run.config):  # `Path.is_file` raises for a name that is too long

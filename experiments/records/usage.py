@@ -85,11 +85,8 @@ class UsageLog:
     def phase(self, name: str, used: Callable[[], UsageByAgent] | None = None) -> Iterator[None]:
         """Appends the usage of the block inside, regularly and at its end, even an end by an error.
 
-        Args:
-            used: usage of this phase alone, where others go on side by side.
-
-        Raises:
-            UserError: the line at the end cannot be written, and no other error has ended the phase.
+        `used` returns the usage of this phase alone, where others go on side by side. Raises UserError where the line
+        at the end cannot be written, and no other error has ended the phase.
         """
         used = used or self._used
         then, read_at = dict(used()), time.monotonic()

@@ -124,13 +124,10 @@ def write_team(
 
 
 def load_team(path: Path, trusted: Collection[str] = ()) -> GraphFlow:
-    """The team.
+    """Loads the team of a file.
 
-    Args:
-        trusted: the addresses of endpoints that it may ask, and the environment variables whose keys it may send them.
-
-    Raises:
-        UserError: the file is not one that a run writes, or names what is not trusted.
+    `trusted` holds the addresses of endpoints that it may ask, and the environment variables whose keys it may send
+    them. Raises UserError for a file that no run writes, and for one that names what is not trusted.
     """
     try:
         if path.stat().st_size > FILE_BYTES:

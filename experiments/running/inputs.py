@@ -69,8 +69,7 @@ def open_cache(config: Config) -> Path:
 def open_dataset(plan: Plan, cache: Path) -> Dataset:
     """Opens the data set of a plan, with as many training questions as the run learns from or watches.
 
-    Raises:
-        UserError: its release is missing or broken.
+    Raises UserError where its release is missing or broken.
     """
     config = plan.config
     # Two stages, each on questions of its own. The larger number and not the sum: the same questions may be watched
@@ -135,11 +134,7 @@ def data_key(plan: Plan, config: Config) -> str:
 
 
 def watched_items(dataset: Dataset, number: int) -> list[Item]:
-    """The first `defence.calibration` training questions; their labels are not used.
-
-    Raises:
-        UserError: there are fewer.
-    """
+    """Takes the first training questions, whose labels are not used. Raises UserError where there are fewer."""
     items = list(islice(dataset.train(), number))
     if len(items) < number:
         raise UserError(
@@ -156,10 +151,9 @@ def check_questions(plan: Plan, dataset: Dataset) -> None:
 
 
 def training_items(config: Config, dataset: Dataset, stage: int) -> list[list[Item]]:
-    """The questions of each step of a stage of learning; no two steps share one, nor do the stages.
+    """Divides training questions among the steps of a stage; no two steps share one, nor do stages.
 
-    Raises:
-        UserError: there are too few.
+    Raises UserError where there are too few.
     """
     per_step = config.training.questions_per_step
     needed = config.pruning.steps * per_step

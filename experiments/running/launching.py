@@ -18,7 +18,7 @@ from experiments.config.config import Config
 from experiments.judging.judge import Judge
 from experiments.planning.models import JUDGE, MAIN
 from experiments.planning.plan import Plan
-from experiments.running.pools import Pool, check_gpus, plan_pools
+from experiments.running.pools import check_gpus, plan_pools
 from topologies.learning.making import make_learner
 from topologies.topology import Noted, Team
 
@@ -70,12 +70,10 @@ def launch_agents(plan: Plan, runtime: Runtime, cache: Path, recorded: MeteredTe
     Raises:
         UserError: memory or GPUs do not suffice.
     """
-    judge = None
-    pools = _pools(plan, runtime, agents=recorded is None)
-    if JUDGE in pools:  # of a replay it is a live one
-        model = runtime.model(_launch_pool(plan.config, pools[JUDGE], runtime, cache, say), JUDGE)
-        judge = judge_of(plan, model)
-    return Launched(recorded or _launch_team(plan, pools, runtime, cache, say).team(), judge)
+    reuse = _launch_pools(plan, runtime, cache, say, agents=recorded is None)
+    # The judge of a replay is a live one.
+    judge = judge_of(plan, runtime.model(reuse[JUDGE], JUDGE)) if JUDGE in reuse else None
+    return Launched(recorded or _launch_team(plan, runtime, reuse).team(), judge)
 
 
 def judge_of(plan: Plan, model: Model | None) -> Judge | None:
@@ -86,12 +84,9 @@ def judge_of(plan: Plan, model: Model | None) -> Judge | None:
 
 def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say) -> Shared:
     """Launches the agents and the judge's pool of a sweep; each of its processes makes a judge of its own."""
-    judge = None
-    pools = _pools(plan, runtime)
-    if JUDGE in pools:
-        reuse = _launch_pool(plan.config, pools[JUDGE], runtime, cache, say)
-        judge = runtime.pool(JUDGE), reuse
-    return Shared(_launch_team(plan, pools, runtime, cache, say), judge)
+    reuse = _launch_pools(plan, runtime, cache, say)
+    judge = (runtime.pool(JUDGE), reuse[JUDGE]) if JUDGE in reuse else None
+    return Shared(_launch_team(plan, runtime, reuse), judge)
 
 
 def launch_learners(plan: Plan, runtime: Runtime) -> Mapping[str, Any]:
@@ -112,41 +107,35 @@ def processes(plan: Plan) -> int:
     return len(plan.roles.played) + plan.models.replicas
 
 
-def _pools(plan: Plan, runtime: Runtime, agents: bool = True) -> dict[str, Pool]:
-    """The pools of the judge and (with `agents`) of all models that roles ask, by key, in the order of their launch.
+def _launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> dict[str, Reuse | None]:
+    """Launches the pools of the judge and (with `agents`) of all models that roles ask.
 
-    Raises UserError where they do not fit together, before any model is loaded.
+    Returns by key where their completions are kept. Raises UserError where the pools do not fit together, before any
+    model is loaded.
     """
-    models = plan.models
+    models, config = plan.models, plan.config
     backends = [models.judge] if models.judge else []
     if agents:
         # The run's own comes after those of roles, as it may take all GPUs that are left.
         backends += [*models.of_roles_by_key.values(), models.main]
     pools = plan_pools(backends, runtime.gpus)
     # Other nodes may have more than this one, and a cluster may grow.
-    if plan.config.ray.address is None and runtime.gpus:
+    if config.ray.address is None and runtime.gpus:
         check_gpus(pools, int(runtime.gpus))
-    return {pool.key: pool for pool in pools}
+    kept: dict[str, Reuse | None] = {}
+    for pool in pools:
+        backend, timeout_s = pool.backend, pool.backend.start_timeout_s
+        if pool.taken:
+            say(pool.taken + ("" if config.ray.start_timeout_s else f" ray.start_timeout_s={timeout_s:g}"))
+        capacity = backend.settings.capacity
+        runtime.launch_replicas(backend.maker(), pool.replicas, REPLICA_CPUS, pool.gpus, capacity, pool.key, timeout_s)
+        own = config.completions
+        reuse = Reuse(str(cache / COMPLETIONS), backend.identity(), own.disk_gb, own.memory_mb) if own.reuse else None
+        kept[pool.key] = reuse
+    return kept
 
 
-def _launch_team(plan: Plan, pools: Mapping[str, Pool], runtime: Runtime, cache: Path, say: Say) -> Agents:
-    """Launches all agents that take part, and a pool of replicas for each model that they ask."""
-    config = plan.config
-    reuse = {key: _launch_pool(config, pool, runtime, cache, say) for key, pool in pools.items() if key != JUDGE}
+def _launch_team(plan: Plan, runtime: Runtime, reuse: Mapping[str, Reuse | None]) -> Agents:
+    """Launches all agents that take part, over the pools of the models that they ask."""
     others = {role: (backend.key, reuse[backend.key]) for role, backend in plan.models.of_roles.items()}
-    return runtime.launch_agents(plan.roles.launched, config.agents, reuse[MAIN], others=others)
-
-
-def _launch_pool(config: Config, pool: Pool, runtime: Runtime, cache: Path, say: Say) -> Reuse | None:
-    """Launches a pool of replicas under its key. Returns where their completions are kept."""
-    backend, model = pool.backend, pool.backend.settings
-    if pool.taken:
-        waits = "" if config.ray.start_timeout_s else f" ray.start_timeout_s={backend.start_timeout_s:g}"
-        say(f"{pool.taken}{waits}")
-    runtime.launch_replicas(
-        backend.maker(), pool.replicas, REPLICA_CPUS, pool.gpus, model.capacity, pool.key, backend.start_timeout_s
-    )
-    completions = config.completions
-    if not completions.reuse:
-        return None
-    return Reuse(str(cache / COMPLETIONS), backend.identity(), completions.disk_gb, completions.memory_mb)
+    return runtime.launch_agents(plan.roles.launched, plan.config.agents, reuse[MAIN], others=others)

@@ -45,8 +45,7 @@ class AbleModel:
 async def check_models(plan: Plan, runtime: Runtime, folders: Iterable[RunFolder], progress: Progress) -> None:
     """Checks what the models can do once they are up, records it in the folders, and prints a line for each model.
 
-    Raises:
-        UserError: like `check_abilities`.
+    Raises UserError like `check_abilities`.
     """
     # The run's own model comes first.
     models = [AbleModel(plan.models.main, (), await runtime.abilities())]
@@ -61,8 +60,7 @@ async def check_models(plan: Plan, runtime: Runtime, folders: Iterable[RunFolder
 def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: RunFolder) -> None:
     """Checks that the models can do what the run asks of them, and that they are those with which the run began.
 
-    Raises:
-        UserError: they cannot, they are others, or the record cannot be written.
+    Raises UserError where they cannot, where they are others, and where the record cannot be written.
     """
     for model in models:
         _check_able(agents, model.backend.key, model.name, model.abilities)

@@ -41,10 +41,9 @@ class RecordedTeam:
         self._open: dict[str, _Discussion] = {}
 
     async def ask(self, turn: Turn) -> Message:
-        """The message that was recorded for this turn.
+        """Returns the message that was recorded for this turn.
 
-        Raises:
-            UserError: the turn was never recorded, or it was asked with another seed, evidence or messages.
+        Raises UserError for a turn that was never recorded, or that has another seed, evidence or messages.
         """
         return self._discussion(turn).message(turn)
 

@@ -178,9 +178,8 @@ class Training:
     async def run(self, usage: UsageLog) -> None:
         """Learns until the last stage is over.
 
-        Raises:
-            UserError: too few training questions, or records of `others` that are not of these discussions.
-            TooManyFailures: too many turns of a step or a stage failed.
+        Raises UserError for too few training questions, or records of `others` that are not of these discussions, and
+        TooManyFailures for too many failed turns of a step or a stage.
         """
         method, steps = self.own.method, self.context.config.pruning.steps
         for learner in self._all:

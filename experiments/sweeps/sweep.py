@@ -39,10 +39,9 @@ OUTLIVE_S = 30.0  # seconds that processes of a killed sweep get to end
 
 
 def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | None = None) -> bool:
-    """Runs the trials that are left of a sweep and sums up all of it. False when trials have failed for good.
+    """Runs the trials that are left of a sweep and sums up all of it. Returns False where trials have failed for good.
 
-    Raises:
-        UserError: anything that the user can put right; finished trials stay and the sweep can be resumed.
+    Raises UserError for anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
     trials = _checked(config, overrides)
     with Results(folder.path) as results:

@@ -49,11 +49,9 @@ class Trial:
 
 
 def expand(config: Config) -> list[Trial]:
-    """All trials, in an order and with names that depend on the configuration only.
+    """Makes all trials, in an order and with names that depend on the configuration only.
 
-    Raises:
-        UserError: a job that cannot be swept, an axis without values, or an invalid trial, with its name and the wrong
-            value.
+    Raises UserError for a job that cannot be swept, an axis without values, and an invalid trial, by name.
     """
     if config.job != "prune":
         raise UserError(f"a sweep is of experiments that learn, prune and evaluate, not of job={config.job}")
@@ -144,8 +142,7 @@ def trial_name(number: int, values: Mapping[str, Any], seed: int) -> str:
 def print_unused(overrides: Overrides | None, config: Config, trials: Sequence[Trial]) -> None:
     """Prints the settings without effect in some trials; nothing for a sweep that is resumed, whose start did.
 
-    Raises:
-        UserError: a setting is without effect in all trials.
+    Raises UserError for a setting without effect in all trials.
     """
     if overrides is None:
         return
