@@ -6,7 +6,8 @@ import json
 import shutil
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from experiments.records.failures import Breaker
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder
 from experiments.records.tracking import Tracker
-from retrieval.embed import Encoder, make_encoder
+from retrieval.embed import make_encoder
 from retrieval.store import Store
 
 ACTOR_MB = 150  # an idle actor's process
@@ -41,10 +42,10 @@ class RunContext:
     recorder: Recorder
     tracker: Tracker
     progress: Progress
-    breaker: Breaker = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "breaker", Breaker(self.plan.config.failures))
+    @cached_property
+    def breaker(self) -> Breaker:
+        return Breaker(self.plan.config.failures)
 
     @property
     def config(self) -> Config:
@@ -95,11 +96,15 @@ def notes_of(dataset: Dataset) -> tuple[str, ...]:
 
 def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path) -> Store:
     """Opens the index of a data set's corpus. Raises UserError when one of its encoders cannot be made."""
-    encoder = _encoder(retrieval.encoder, "retrieval.encoder")
-    pictures = retrieval.picture_encoder
-    # Made once where both are the same: a model takes seconds to load, and its memory.
-    apart = pictures is not None and pictures != retrieval.encoder
-    picture_encoder = _encoder(pictures, "retrieval.picture_encoder") if pictures and apart else None
+    # One where both are the same: a model takes seconds to load, and its memory.
+    pictures = None if retrieval.picture_encoder == retrieval.encoder else retrieval.picture_encoder
+    key = "retrieval.encoder"
+    try:
+        encoder = make_encoder(retrieval.encoder, key)
+        key = "retrieval.picture_encoder"
+        picture_encoder = make_encoder(pictures, key) if pictures else None
+    except (ModuleNotFoundError, ValueError, OSError) as error:
+        raise UserError(f"{key}: {error}") from error
     return Store.open(cache / "indexes", dataset.corpus, encoder, picture_encoder=picture_encoder)
 
 
@@ -181,10 +186,3 @@ def check_room(folders: Sequence[Path], actors: int) -> None:
                 f"{disk_mb} MB are free in {folder}, expected {FREE_DISK_MB}: make room, or set output=<folder> and "
                 "cache=<folder>"
             )
-
-
-def _encoder(name: str, key: str) -> Encoder:
-    try:
-        return make_encoder(name, key)
-    except (ModuleNotFoundError, ValueError, OSError) as error:
-        raise UserError(f"{key}: {error}") from error

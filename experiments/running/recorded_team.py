@@ -38,14 +38,37 @@ class RecordedTeam:
         self._searching = searching
         self._places: dict[str, dict[str, tuple[Path, int]]] = {}
         self._files: dict[Path, BinaryIO] = {}
-        self._open: dict[str, _Discussion] = {}
+        self._open: dict[str, tuple[Trace, dict[str, Message]]] = {}
 
     async def ask(self, turn: Turn) -> Message:
         """Returns the message that was recorded for this turn.
 
         Raises UserError for a turn that was never recorded, or that has another seed, evidence or messages.
         """
-        return self._discussion(turn).message(turn)
+        trace, messages = self._discussion(turn)
+        message = messages.get(f"{turn.round}/{turn.agent}")
+        if message is None:
+            raise UserError(
+                f"{_named(turn)} was never recorded: in {self.folder.path} {turn.agent} did not speak then; "
+                "replay the roles, rounds and wiring of that run, or ask a model"
+            )
+        read, listed = [source.id for source in turn.question.evidence], list(trace.evidence)
+        if trace.method in self._searching and set(read) <= set(listed):
+            read = listed
+        # Sorted: who is heard matters, and not in which order the trace has listed them.
+        heard = sorted(heard.message.id for heard in turn.heard)
+        for aspect, present, past in (
+            ("its seed is", [turn.seed], [message.seed]),
+            ("it hears", heard, sorted(message.heard)),
+            ("its evidence is", read, listed),
+        ):
+            if present != past:
+                shown, was = (", ".join(map(str, values)) or "nothing" for values in (present, past))
+                raise UserError(
+                    f"{_named(turn)}: {aspect} {shown}, and in {self.folder.path} {was}; replay "
+                    "with that run's settings, data and scores, or ask a model"
+                )
+        return message
 
     def metered(self, noted: Noted | None = None) -> RecordedTeam:
         """Itself, as nothing is spent and no turn takes time."""
@@ -55,7 +78,7 @@ class RecordedTeam:
         """No more turns of this discussion will come."""
         self._open.pop(discussion, None)
 
-    def _discussion(self, turn: Turn) -> _Discussion:
+    def _discussion(self, turn: Turn) -> tuple[Trace, dict[str, Message]]:
         # Read from disk at the first turn and dropped at `close`: a whole run's traces would fill the memory.
         if turn.discussion not in self._open:
             method = turn.discussion.partition("/")[0]
@@ -68,7 +91,8 @@ class RecordedTeam:
                     f"{_named(turn)} was never recorded: {self.folder.path} holds {count} and not this one; replay "
                     "with the recorded methods, questions and training.samples, or ask a model"
                 )
-            self._open[turn.discussion] = _Discussion(self.folder, self._read(*place), method in self._searching)
+            trace = self._read(*place)
+            self._open[turn.discussion] = trace, {message.id: message for message in trace.turns}
         return self._open[turn.discussion]
 
     def _read(self, path: Path, offset: int) -> Trace:
@@ -80,42 +104,6 @@ class RecordedTeam:
             return decode_trace(self._files[path].readline(jsonl.LINE_BYTES).decode())
         except ValueError as error:
             raise UserError(f"{path}: {error}; replay an intact run") from error
-
-
-class _Discussion:
-    def __init__(self, folder: RunFolder, trace: Trace, parts: bool) -> None:
-        self._folder = folder
-        self._trace = trace
-        self._parts = parts
-        self._turns = {message.id: message for message in trace.turns}
-
-    def message(self, turn: Turn) -> Message:
-        """The recorded message of a turn. Raises UserError unless the turn is the recorded one."""
-        message = self._turns.get(f"{turn.round}/{turn.agent}")
-        if message is None:
-            raise UserError(
-                f"{_named(turn)} was never recorded: in {self._folder.path} {turn.agent} did not speak then; "
-                "replay the roles, rounds and wiring of that run, or ask a model"
-            )
-        # Sorted: who is heard matters, and not in which order the trace has listed them.
-        heard = sorted(heard.message.id for heard in turn.heard)
-        for aspect, present, past in (
-            ("its seed is", [turn.seed], [message.seed]),
-            ("it hears", heard, sorted(message.heard)),
-            ("its evidence is", self._evidence(turn), list(self._trace.evidence)),
-        ):
-            if present != past:
-                shown, was = (", ".join(map(str, values)) or "nothing" for values in (present, past))
-                raise UserError(
-                    f"{_named(turn)}: {aspect} {shown}, and in {self._folder.path} {was}; replay "
-                    "with that run's settings, data and scores, or ask a model"
-                )
-        return message
-
-    def _evidence(self, turn: Turn) -> list[str]:
-        """The ids of the turn's evidence; with `parts`, a subset of the trace's evidence counts as all of it."""
-        read, listed = [source.id for source in turn.question.evidence], list(self._trace.evidence)
-        return listed if self._parts and set(read) <= set(listed) else read
 
 
 def _named(turn: Turn) -> str:
