@@ -21,6 +21,8 @@ from experiments.config.yaml_tree import check_literal
 PREFIXES = ("text_", "visual_")  # before the names of a team's roles
 Group = TypeVar("Group")
 
+_defaults = cache(OmegaConf.structured)  # made once for each group: it takes longer than all the rest
+
 
 def typed(layers: Sequence[Mapping[str, Any]], base: Config | None = None) -> Config:
     """Merges layers over a configuration, or over the defaults of their job; the last layer wins.
@@ -85,9 +87,3 @@ def _merged(kind: type[Group], layers: Sequence[Mapping[str, Any]], base: Group 
     changed = cast(Group, OmegaConf.to_object(merged))
     check_bounds(changed, f"{key}." if key else "")
     return changed
-
-
-@cache
-def _defaults(group: type) -> Any:
-    # Made once: it takes longer than all the rest.
-    return OmegaConf.structured(group)

@@ -106,7 +106,9 @@ def _preset(name: str) -> tuple[Tree, str, bool]:
     elif (PRESETS / f"{name}.yaml").is_file() if is_key(name) else False:
         path = PRESETS / f"{name}.yaml"
     elif name in OURS:
-        return _of_method(name), name, True
+        # The method after those that it is compared with, as its paper has it.
+        compared, settings = EXPERIMENTS.get(name, ((), {}))
+        return {"methods": [*compared, name], **settings}, name, True
     else:
         known = experiments()
         raise UserError(f"unknown experiment {shown(name)!r}.{near_miss(name, known)} Known: {', '.join(known)}")
@@ -119,12 +121,6 @@ def _preset(name: str) -> tuple[Tree, str, bool]:
     if "resume" in tree:
         raise UserError(f"{path}: resume is no setting of a preset; give resume=<run folder> on the command line")
     return tree, path.stem, not own
-
-
-def _of_method(name: str) -> Tree:
-    """The settings of `experiment=<method>`: the method after those that it is compared with, as its paper has it."""
-    compared, settings = EXPERIMENTS.get(name, ((), {}))
-    return {"methods": [*compared, name], **settings}
 
 
 def _resumed(folder: Path, given: Sequence[tuple[str, str]]) -> Config:

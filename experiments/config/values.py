@@ -115,7 +115,12 @@ def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
         for name, part in nested(value.items(), key).items():
             own = f"{key}.{name}" if key else name
             if name not in settings:
-                raise UserError(_unknown_key(own, [f"{key}.{n}" if key else n for n in settings]))
+                if own in OF_JOBS:
+                    raise UserError(
+                        f"{own}: only job={own} has these settings; leave them out, or name another experiment"
+                    )
+                siblings = [f"{key}.{n}" if key else n for n in settings]
+                raise UserError(f"unknown key {own!r}.{near_key(own, siblings)} Known here: {', '.join(siblings)}")
             typed[name] = typed_value(part, settings[name], own)
         return typed
     if get_origin(kind) is dict:
@@ -196,13 +201,6 @@ def _single(value: Any, kind: Any, key: str) -> Any:
 def _expect(right: bool, key: str, expected: str, value: Any) -> None:
     if not right:
         raise UserError(f"{key}={'null' if value is None else shown(value)}: expected {expected}")
-
-
-def _unknown_key(key: str, siblings: list[str]) -> str:
-    """The error for an unknown key, with the nearest right one."""
-    if key in OF_JOBS:
-        return f"{key}: these settings are for job={key} alone; leave them out, or choose another experiment"
-    return f"unknown key {key!r}.{near_key(key, siblings)} Known here: {', '.join(siblings)}"
 
 
 def near_key(key: str, siblings: Sequence[str]) -> str:

@@ -71,11 +71,10 @@ class ScriptedTeam:
 
     `turns` and `requests` are in the order of calls, `messages` in the order of answers.
 
-    Args:
-        model: the model of all agents, or their replies; by default the embedded reader.
-        failing: agents whose model cannot be reached.
-        babbling: agents whose replies have no form.
-        delays: draws the duration of each turn.
+    model: the model of all agents, or their replies; by default the embedded reader.
+    failing: agents whose model cannot be reached.
+    babbling: agents whose replies have no form.
+    delays: draws the duration of each turn.
     """
 
     recorded: ClassVar[bool] = False

@@ -24,14 +24,13 @@ class PhaseCounts:
     Turns and calls are exact as long as every reply can be read. With `exact=False` they are expected: they depend on
     learned edges or on replies. Tokens are always expected.
 
-    Attributes:
-        prompt: tokens of prompts.
-        completion: tokens of replies.
-        made, made_prompt, made_completion: calls that a model answers and their tokens. The completion cache answers
-            the others, whose prompts repeat earlier ones.
-        cached: tokens of `made_prompt` that a prefix cache may serve.
-        longest: tokens of the longest prompt.
-        by_model: the part of each model by its key, where there are several.
+    prompt: tokens of prompts.
+    completion: tokens of replies.
+    made, made_prompt, made_completion: calls that a model answers and their tokens. The completion cache answers
+        the others, whose prompts repeat earlier ones.
+    cached: tokens of `made_prompt` that a prefix cache may serve.
+    longest: tokens of the longest prompt.
+    by_model: the part of each model by its key, where there are several.
     """
 
     name: str = ""
@@ -115,12 +114,11 @@ class EarlierRun:
 class RunCounts:
     """Counts of a whole run.
 
-    Attributes:
-        judged: calls of the judge, which may be another model at another price; in no sum.
-        rule: how tokens were counted.
-        reply_tokens: tokens of a usual reply; `measured` where roles have lengths from real replies.
-        questions: how many questions were sampled for each phase.
-        warnings: differences between the run and what its user may expect.
+    judged: calls of the judge, which may be another model at another price; in no sum.
+    rule: how tokens were counted.
+    reply_tokens: tokens of a usual reply; `measured` where roles have lengths from real replies.
+    questions: how many questions were sampled for each phase.
+    warnings: differences between the run and what its user may expect.
     """
 
     plan: Plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -35,10 +36,9 @@ MOST_WORDS = 4096
 class SimulatedReplies:
     """Reply texts by role, with a place for a key, and their tokens.
 
-    Args:
-        count: counts the tokens of a text.
-        most: the longest allowed reply in tokens.
-        lengths: tokens by role, and under "" of any other role; empty for the length of `REPLY`.
+    count: counts the tokens of a text.
+    most: the longest allowed reply in tokens.
+    lengths: tokens by role, and under "" of any other role; empty for the length of `REPLY`.
     """
 
     def __init__(self, count: Callable[[str], int], most: int, lengths: Mapping[str, float]) -> None:
@@ -59,12 +59,8 @@ class SimulatedReplies:
         def first(number: int) -> str:
             return " ".join(["{key}", *islice(cycle(words), number)])
 
-        # Bisected: with any tokenizer more words are more tokens.
-        low, high = 0, MOST_WORDS
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._tokens(first(middle)) < wanted else (low, middle)
-        return first(low)
+        # With any tokenizer more words are more tokens.
+        return first(bisect_left(range(MOST_WORDS), wanted, key=lambda number: self._tokens(first(number))))
 
     def _tokens(self, text: str) -> int:
         reasoning = text.format(key="0" * KEY_DIGITS)
@@ -83,11 +79,10 @@ class SimulatedCache:
 class SimulatedTeam:
     """Agents without a model. A reply contains a key of its request, so equal requests have equal replies.
 
-    Args:
-        counter: counts the tokens of the run's own model.
-        others: key and counter of the other models by role, where roles have some.
-        lengths: tokens of a reply by role, and under "" of any other role.
-        reuse: whether the completion cache answers a request that was made before.
+    counter: counts the tokens of the run's own model.
+    others: key and counter of the other models by role, where roles have some.
+    lengths: tokens of a reply by role, and under "" of any other role.
+    reuse: whether the completion cache answers a request that was made before.
     """
 
     def __init__(

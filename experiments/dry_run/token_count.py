@@ -48,7 +48,8 @@ class TokenCounter:
 def counter_of(backend: Backend) -> TokenCounter:
     """A model's own count where it has one, else characters."""
     model, own = backend.settings, backend.counting()
-    count = _kept(own.text if own else _characters)
+    # Roles, instructions and replies recur in thousands of prompts.
+    count = lru_cache(maxsize=1 << 16)(own.text if own else lambda text: round(len(text) / CHARACTERS_PER_TOKEN))
     if own and own.picture is not None:
         tokens = own.picture
         frame = CHAT_TOKENS if own.frame is None else own.frame
@@ -82,12 +83,3 @@ def _size(path: str) -> tuple[int, int]:
     except OSError:
         side = round(UNREADABLE_PIXELS**0.5)
         return side, side
-
-
-def _characters(text: str) -> int:
-    return round(len(text) / CHARACTERS_PER_TOKEN)
-
-
-# Roles, instructions and replies recur in thousands of prompts.
-def _kept(count: Callable[[str], int]) -> Callable[[str], int]:
-    return lru_cache(maxsize=1 << 16)(count)

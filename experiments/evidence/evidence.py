@@ -25,9 +25,8 @@ class Evidence:
 
     The last questions' evidence is kept, since every method of a run answers the same questions.
 
-    Args:
-        settings: with the scope of the data set in place of `auto`, which is the question's pool.
-        pictures_for: the questions that pictures are retrieved for; see `DatasetKind`.
+    settings: with the scope of the data set in place of `auto`, which is the question's pool.
+    pictures_for: the questions that pictures are retrieved for; see `DatasetKind`.
     """
 
     def __init__(

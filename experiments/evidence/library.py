@@ -37,11 +37,10 @@ class LabelledLibrary:
     It has the labelled items, for their pools and withheld sources; systems see search results only. Searches of the
     graph cover `retrieval.scope`: the statements of the question's pool, all, or both in turn.
 
-    Args:
-        items: all that questions may be about.
-        web: without one, `retrieval.web` decides whether the corpus is searched in its place.
-        triples: the data set's own, if it has any.
-        stated: triples of its sources where it has none.
+    items: all that questions may be about.
+    web: without one, `retrieval.web` decides whether the corpus is searched in its place.
+    triples: the data set's own, if it has any.
+    stated: triples of its sources where it has none.
     """
 
     def __init__(

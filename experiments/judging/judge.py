@@ -64,10 +64,9 @@ class Judgement:
 class Judge:
     """Grades answers with a model.
 
-    Args:
-        model: the judge's own; in a run a `CachedModel`, so that one answer of several methods is judged once.
-        name: of the judge, in records.
-        replies: how they keep to the form; the model's decoder enforces JSON only where it can.
+    model: the judge's own; in a run a `CachedModel`, so that one answer of several methods is judged once.
+    name: of the judge, in records.
+    replies: how they keep to the form; the model's decoder enforces JSON only where it can.
     """
 
     def __init__(self, model: Model, name: str, replies: Replies = "auto") -> None:

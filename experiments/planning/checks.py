@@ -31,12 +31,8 @@ def check_plan(plan: Plan) -> None:
     check_web(config.retrieval, replayed=config.model.kind == "replay")
     # Read for its errors; the method reads it again when it is made.
     read_blueprints(config.systems.blueprints)
-    _check_attack(plan)
-
-
-def _check_attack(plan: Plan) -> None:
-    """Raises UserError for an attack that cannot be, or one that would never begin."""
-    config, settings = plan.config, plan.config.attack
+    # An attack that cannot be, or one that would never begin.
+    settings = config.attack
     choose_attackers(settings, plan.attackable, config.seed)
     # Questions of each phase before the evaluation.
     training = [2 * config.pruning.steps * config.training.questions_per_step] if plan.learners else []

@@ -17,7 +17,6 @@ from actors.settings import WHEN
 from experiments.config.config import Config, flat
 from experiments.config.layers import PREFIXES, judge_model, model_of_role
 from experiments.config.loading import Overrides
-from experiments.config.setting_groups import TopologySettings
 from experiments.config.values import declared
 from experiments.planning.plan import Plan
 from topologies.catalogue import find_methods
@@ -60,7 +59,12 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
         if key in overrides.keys or not all(of_key) or idle(alone, key):
             reasons[key] = of_key
     for key in dict.fromkeys(key for values, _ in trials for key in values):
-        of_key = [idle(one, key) or _idle_axis(one, key) for values, one in trials if key in values]
+        learns = key.partition(".")[0] in _LEARNING and key not in _NOT_ONLY
+        of_key = [
+            idle(one, key) or (FACTS["learns"] if learns and not one.learns else None)
+            for values, one in trials
+            if key in values
+        ]
         if all(of_key) or not overrides.ours:
             reasons[f"sweep: {key}"] = of_key
     refused: dict[str, list[str]] = {}
@@ -88,11 +92,7 @@ def idle(plan: Plan, key: str) -> str | None:
             if reason := _unmet(plan, group, condition):
                 return reason
         group, outer = f"{group}{name}.", setting
-    return _without_agent(plan.config.topology, key)
-
-
-def _without_agent(topology: TopologySettings, key: str) -> str | None:
-    """The reason for a setting of a role of the team that the team does not have."""
+    topology = plan.config.topology
     team = [*(f"text_{name}" for name in topology.text), *(f"visual_{name}" for name in topology.visual)]
     role = key.split(".")[1] if key.startswith("roles.") else ""
     if not role.startswith(PREFIXES) or role in team:
@@ -111,7 +111,8 @@ def _unmet(plan: Plan, group: str, condition: str) -> str | None:
         actual, own = [method.name for method in plan.methods], not plan.all_ours
     else:
         actual = [_value(plan.config, key)]
-        own = _is_own(actual[0])
+        groups = ("models", "datasets", "attacks")
+        own = is_reference(actual[0]) or any(actual[0] in installed(group) for group in groups)
     # Which settings the user's own code reads is unknown.
     if own or any(value in values for value in actual) != negated:
         return None
@@ -133,16 +134,6 @@ def _value(config: Config, key: str) -> str:
     for name in names:
         value = value[name] if isinstance(value, dict) else getattr(value, name)
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
-
-
-def _is_own(value: str) -> bool:
-    return is_reference(value) or any(value in installed(group) for group in ("models", "datasets", "attacks"))
-
-
-def _idle_axis(plan: Plan, key: str) -> str | None:
-    """A reason for an axis of settings that a single run may have without effect."""
-    idle = key.partition(".")[0] in _LEARNING and key not in _NOT_ONLY and not plan.learns
-    return FACTS["learns"] if idle else None
 
 
 def _differs(config: Config, key: str) -> bool:

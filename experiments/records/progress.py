@@ -38,9 +38,8 @@ class Progress:
     def phase(self, name: str, total: int, done: int = 0, note: str = "") -> Bar:
         """Starts a phase of `total` units.
 
-        Args:
-            done: units from before a resumption, which do not count in the rate.
-            note: what the phase waits for, shown in place of the rate.
+        done: units from before a resumption, which do not count in the rate.
+        note: what the phase waits for, shown in place of the rate.
         """
         bar = Bar(None if self._live else self._console, visible(name), total, done)
         self._bars.append(bar)
@@ -106,11 +105,8 @@ def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns:
     # Without a rate there is no estimate, and `rstrip` takes away the comma before it.
     rest = f"took {_clock(elapsed_s)}" if done >= total else f"{_clock((total - done) / rate)} left" if rate else ""
     line = f"{name}: {done:,}/{total:,}, {_per_second(rate)}, {rest}".rstrip(", ")
-    return f"{line}; {_turns(turns, elapsed_s)}" if turns else line
-
-
-def _turns(turns: int, elapsed_s: float) -> str:
-    return f"turns: {turns:,}, {_per_second(turns / elapsed_s if elapsed_s > 0 else 0.0)}"
+    each_s = turns / elapsed_s if elapsed_s > 0 else 0.0
+    return f"{line}; turns: {turns:,}, {_per_second(each_s)}" if turns else line
 
 
 def _per_second(rate: float) -> str:

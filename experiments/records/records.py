@@ -112,13 +112,12 @@ SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns"
 class LearningStep(Record):
     """The learner after `step` training steps of a stage; step 0 is the stage's start.
 
-    Attributes:
-        agents, modalities: names of rows and columns.
-        terms: terms of the objective by name.
-        edges: edges left per matrix.
-        probabilities: matrices [sender, receiver] by kind (`spatial`, `temporal`; `spatial, round 1` and so on where
-            each round has weights), with None where there is no edge.
-        source: the method with whose discussions it learned, if they were not its own.
+    agents, modalities: names of rows and columns.
+    terms: terms of the objective by name.
+    edges: edges left per matrix.
+    probabilities: matrices [sender, receiver] by kind (`spatial`, `temporal`; `spatial, round 1` and so on where
+        each round has weights), with None where there is no edge.
+    source: the method with whose discussions it learned, if they were not its own.
     """
 
     stage: Count
@@ -156,16 +155,15 @@ def matrix(probabilities: np.ndarray, mask: np.ndarray) -> Matrix:
 class Scored(Record):
     """One method's answer to one question, with its label, scores and cost.
 
-    Attributes:
-        edges: distinct edges, spatial and temporal, that the discussion used in any round.
-        failed_turns: turns that failed or could not be parsed.
-        failed_calls: those of them whose model or agent failed. With one, the question is in no mean and no comparison.
-        cut_turns: turns without some of their evidence, because the prompt would not have fitted the model's context.
-        attack_success, infection, carried: see `attacks.metrics.Harm`; only for an attack with a target.
-        path_precision, path_recall, edge_precision, edge_recall: see `path_metrics`; only for a method that follows
-            paths, of which it found `path_count`.
-        group: the question of which this one is a variant.
-        strict_em: the score's; None in old records.
+    edges: distinct edges, spatial and temporal, that the discussion used in any round.
+    failed_turns: turns that failed or could not be parsed.
+    failed_calls: those of them whose model or agent failed. With one, the question is in no mean and no comparison.
+    cut_turns: turns without some of their evidence, because the prompt would not have fitted the model's context.
+    attack_success, infection, carried: see `attacks.metrics.Harm`; only for an attack with a target.
+    path_precision, path_recall, edge_precision, edge_recall: see `path_metrics`; only for a method that follows
+        paths, of which it found `path_count`.
+    group: the question of which this one is a variant.
+    strict_em: the score's; None in old records.
     """
 
     method: FileName

@@ -17,12 +17,11 @@ RESULTS, TRIALS = "trials.jsonl", "trials"
 class TrialResult(Record):
     """One finished trial.
 
-    Attributes:
-        name: its run folder below `trials/`.
-        values: the varied settings by dotted key, without the seed.
-        metrics: the content of metrics.json; empty for a trial that was stopped early.
-        stopped: training steps of a trial that was stopped early, else 0.
-        utility: mean training utility of a stopped trial.
+    name: its run folder below `trials/`.
+    values: the varied settings by dotted key, without the seed.
+    metrics: the content of metrics.json; empty for a trial that was stopped early.
+    stopped: training steps of a trial that was stopped early, else 0.
+    utility: mean training utility of a stopped trial.
     """
 
     name: FileName

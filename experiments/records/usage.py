@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, field
+from operator import sub
 from typing import Annotated
 
 from pydantic import Field
@@ -70,9 +71,8 @@ class PhaseUsage(Record):
 class UsageLog:
     """The one writer of usage.jsonl; used while the folder's `Recorder` is open, which keeps other writers out.
 
-    Args:
-        used: returns every agent's usage so far.
-        every_s: seconds between lines of a phase, where an event loop runs.
+    used: returns every agent's usage so far.
+    every_s: seconds between lines of a phase, where an event loop runs.
     """
 
     def __init__(self, folder: RunFolder, used: Callable[[], UsageByAgent], every_s: float = EVERY_S) -> None:
@@ -97,7 +97,8 @@ class UsageLog:
             nonlocal then, read_at
             now, at = dict(used()), time.monotonic()
             # An agent may appear only later, and all its usage is then new.
-            grown = {agent: _minus(usage, then.get(agent, Usage())) for agent, usage in sorted(now.items())}
+            both = {agent: (astuple(usage), astuple(then.get(agent, Usage()))) for agent, usage in sorted(now.items())}
+            grown = {agent: Usage(*map(sub, *counts)) for agent, counts in both.items()}
             line = PhaseUsage(name, at - read_at, {agent: usage for agent, usage in grown.items() if usage != Usage()})
             then, read_at = now, at
             # Opened for each line: they are rare, and an open file would need closing.
@@ -127,10 +128,6 @@ class UsageLog:
         finally:
             if timer:
                 timer.cancel()
-
-
-def _minus(now: Usage, then: Usage) -> Usage:
-    return Usage(*(after - before for after, before in zip(astuple(now), astuple(then), strict=True)))
 
 
 def read(folder: RunFolder) -> Iterator[PhaseUsage]:

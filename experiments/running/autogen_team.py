@@ -44,14 +44,13 @@ def export_team(
     every message to every node, so each lists the senders that it hears and their weights (Eqs. 6, 10); edges have no
     conditions. The decision waits for those of the last round, as the simulator's does.
 
-    Args:
-        wiring: of N agents over T rounds.
-        agents: N names, each an identifier.
-        roles: by name; the agents' and `decision`.
-        seed: the run's.
-        model: answers the agents; the nodes of a team share it.
-        settings: those that all agents share.
-        of_roles: the models of roles that have another, by role.
+    wiring: of N agents over T rounds.
+    agents: N names, each an identifier.
+    roles: by name; the agents' and `decision`.
+    seed: the run's.
+    model: answers the agents; the nodes of a team share it.
+    settings: those that all agents share.
+    of_roles: the models of roles that have another, by role.
 
     Raises:
         ValueError: an agent's name is not an identifier.

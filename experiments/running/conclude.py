@@ -49,9 +49,8 @@ def conclude(
 
     Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
 
-    Args:
-        corpus: the data set's sources, whose titles the report has.
-        trial: it is a trial of a sweep, which draws figures with `figures=true` only.
+    corpus: the data set's sources, whose titles the report has.
+    trial: it is a trial of a sweep, which draws figures with `figures=true` only.
     """
     config, judge = plan.config, plan.models.judge
     metrics = summary.summarise(folder, about)

@@ -63,7 +63,17 @@ def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: 
     Raises UserError where they cannot, where they are others, and where the record cannot be written.
     """
     for model in models:
-        _check_able(agents, model.backend.key, model.name, model.abilities)
+        key, name, context = model.backend.key, model.name, model.abilities.context_tokens
+        if agents.replies == "enforced" and not model.abilities.schema:
+            raise UserError(
+                f"agents.replies=enforced: {name} cannot be kept to a JSON schema; leave it at auto, or, should it be "
+                f"able to, set {key}.abilities.schema=true"
+            )
+        if context is not None and context <= agents.max_tokens:
+            raise UserError(
+                f"agents.max_tokens={agents.max_tokens} leaves no room for a prompt: {name} has a context of {context} "
+                f"tokens for both; lower it, or load the model with a longer context ({key}.max_model_len)"
+            )
     main, *others = models
     record = main.record()
     if others:
@@ -76,20 +86,6 @@ def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: 
         write_atomically(folder.model, f"{json.dumps(record, indent=2)}\n".encode())
     except OSError as error:
         raise UserError(f"cannot write {folder.model}: {error}; make room, or set output=<folder>") from error
-
-
-def _check_able(agents: AgentSettings, key: str, name: str, abilities: Abilities) -> None:
-    context = abilities.context_tokens
-    if agents.replies == "enforced" and not abilities.schema:
-        raise UserError(
-            f"agents.replies=enforced: {name} cannot be kept to a JSON schema; leave it at auto, or, should it be able "
-            f"to, set {key}.abilities.schema=true"
-        )
-    if context is not None and context <= agents.max_tokens:
-        raise UserError(
-            f"agents.max_tokens={agents.max_tokens} leaves no room for a prompt: {name} has a context of {context} "
-            f"tokens for both; lower it, or load the model with a longer context ({key}.max_model_len)"
-        )
 
 
 def _check_same(folder: RunFolder, now: Mapping[str, Any]) -> None:

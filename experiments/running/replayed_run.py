@@ -7,7 +7,6 @@ copied, or learned again from the recorded discussions, which works as long as t
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from experiments.planning.plan import Plan
 from experiments.records import jsonl
 from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.recorder import RunFolder
+from experiments.records.run_files import write_atomically
 from experiments.running.inputs import open_dataset
 from experiments.running.recorded_team import RecordedTeam
 
@@ -95,34 +95,25 @@ def _shown(value: Any) -> str:
 def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
     """Copies what a run learned to its replay, before a recorder is opened, which then finds learning done.
 
-    Scores of another metric would teach another wiring, and its discussions were never recorded.
+    Scores of another metric would teach another wiring, and its discussions were never recorded. Raises UserError where
+    a checkpoint is damaged, or there is no room.
     """
     for graph in recorded.all_learned():
-        _copy_graph(graph, folder.learned(graph.name))
-
-
-def _copy_graph(recorded: RunFolder, folder: RunFolder) -> None:
-    """The checkpoint comes last: it vouches for the rest, so a copy that was interrupted starts again.
-
-    Raises UserError where the checkpoint is damaged, or there is no room.
-    """
-    # Already copied (a resumed replay), or it had not begun to learn.
-    if folder.topology.exists() or not recorded.topology.exists():
-        return
-    (folder.path / "traces").mkdir(parents=True, exist_ok=True)
-    vouched = Checkpoint.read(recorded.topology).sizes
-    names = [LEARNING, *(f"traces/{path.name}" for path in recorded.training_traces())]
-    beside = folder.topology.with_name(f".{folder.topology.name}.partial")
-    try:
-        for name in names:
-            # What follows would be cut off, and may be gigabytes of nothing.
-            with (folder.path / name).open("wb") as written:
-                written.writelines(jsonl.pieces(recorded.path / name, vouched.get(name, 0)))
-        shutil.copyfile(recorded.topology, beside)
-        # A rename replaces the file whole, so no reader sees half a checkpoint.
-        beside.rename(folder.topology)
-    except OSError as error:
-        raise UserError(f"cannot copy what {recorded.path} learned to {folder.path}: {error}; make room") from error
+        copy = folder.learned(graph.name)
+        # Already copied (a resumed replay), or it had not begun to learn.
+        if copy.topology.exists() or not graph.topology.exists():
+            continue
+        (copy.path / "traces").mkdir(parents=True, exist_ok=True)
+        vouched = Checkpoint.read(graph.topology).sizes
+        try:
+            for name in (LEARNING, *(f"traces/{path.name}" for path in graph.training_traces())):
+                # What follows would be cut off, and may be gigabytes of nothing.
+                with (copy.path / name).open("wb") as written:
+                    written.writelines(jsonl.pieces(graph.path / name, vouched.get(name, 0)))
+            # The checkpoint comes last: it vouches for the rest, so a copy that was interrupted starts again.
+            write_atomically(copy.topology, graph.topology.read_bytes())
+        except OSError as error:
+            raise UserError(f"cannot copy what {graph.path} learned to {copy.path}: {error}; make room") from error
 
 
 def replayed_dataset(plan: Plan, recorded: Config, cache: Path) -> Dataset:

@@ -156,13 +156,9 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
     """Groups of trials that the same agents, replicas and judge can serve."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        groups.setdefault(launched_for(trial.plan), []).append(trial)
+        plan, config = trial.plan, trial.plan.config
+        of_roles = [(role, backend.settings, backend.reader) for role, backend in plan.models.of_roles.items()]
+        judge = plan.models.judge and plan.models.judge.settings
+        launched = plan.roles.launched, config.model, judge, config.reader, config.agents, config.completions, of_roles
+        groups.setdefault(repr(launched), []).append(trial)
     return list(groups.values())
-
-
-def launched_for(plan: Plan) -> str:
-    """A text that is equal for plans with the same launched processes."""
-    config = plan.config
-    models = [(role, backend.settings, backend.reader) for role, backend in plan.models.of_roles.items()]
-    judge = plan.models.judge and plan.models.judge.settings
-    return repr((plan.roles.launched, [config.model, judge, config.reader, config.agents, config.completions, models]))

@@ -160,11 +160,10 @@ def run_trials(
 ) -> None:
     """Runs the trials of these names below `<folder>/trials`, `settings.parallel` at a time.
 
-    Args:
-        steps: of training, in the longest trial.
-        hung_s: after so many seconds without a sign of life a trial's process is ended.
-        ended: called for each trial as soon as it has ended, with its progress.
-        notify: gets a line when a trial's process has died.
+    steps: of training, in the longest trial.
+    hung_s: after so many seconds without a sign of life a trial's process is ended.
+    ended: called for each trial as soon as it has ended, with its progress.
+    notify: gets a line when a trial's process has died.
     """
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # failures are reported here, in one line
     storage = folder / FOLDER

@@ -125,9 +125,8 @@ class OpinionTeam:
 
         As in the runtime, an agent answers after the senders of its round.
 
-        Args:
-            index: int [k], the question of each wiring.
-            probabilities: edge probabilities for reading weights (equal weights if None).
+        index: int [k], the question of each wiring.
+        probabilities: edge probabilities for reading weights (equal weights if None).
         """
         m, k = self.model, len(index)
         if m.influence == Influence.CHANCE:
