@@ -64,10 +64,7 @@ class Shared:
 def launch_agents(plan: Plan, runtime: Runtime, cache: Path, recorded: MeteredTeam | None, say: Say) -> Launched:
     """Launches the team and the judge, each model over a pool of replicas. A `recorded` team needs no model.
 
-    say: gets a line for each model whose settings depend on the machine.
-
-    Raises:
-        UserError: memory or GPUs do not suffice.
+    `say` gets a line for each model whose settings depend on the machine. Raises UserError for too few GPUs.
     """
     reuse = _launch_pools(plan, runtime, cache, say, agents=recorded is None)
     # The judge of a replay is a live one.
