@@ -25,10 +25,7 @@ _defaults = cache(OmegaConf.structured)  # made once for each group: it takes lo
 
 
 def typed(layers: Sequence[Mapping[str, Any]], base: Config | None = None) -> Config:
-    """Merges layers over a configuration, or over the defaults of their job; the last layer wins.
-
-    Raises UserError for an unknown key (with the nearest right one), and for a value that is not allowed.
-    """
+    """Merges layers over a configuration, or their job's defaults. Raises UserError for wrong keys and values."""
     job = next((str(layer["job"]) for layer in reversed(layers) if "job" in layer), "")
     config = _merged(OF_JOBS.get(job, Config) if base is None else type(base), layers, base)
     for role, settings in config.roles.items():
@@ -58,10 +55,7 @@ def judge_model(config: Config) -> ModelSettings | None:
 
 
 def model_over(model: ModelSettings, changes: Mapping[str, Any], key: str) -> ModelSettings:
-    """Changes a model's settings: from the defaults for another kind, without a key for another address.
-
-    Raises as `typed`.
-    """
+    """Changes a model: from the defaults for another kind, without a key for another address. Raises as `typed`."""
     if changes.get("kind", model.kind) != model.kind:
         # Names, addresses and engine arguments of one kind mean nothing to another.
         model = ModelSettings()
@@ -72,10 +66,7 @@ def model_over(model: ModelSettings, changes: Mapping[str, Any], key: str) -> Mo
 
 
 def _merged(kind: type[Group], layers: Sequence[Mapping[str, Any]], base: Group | None, key: str = "") -> Group:
-    """Settings, or their defaults, with layers over them: groups and dicts are merged, lists replaced.
-
-    `key` is the dotted name of the layers. Raises UserError as `typed` does.
-    """
+    """Merges layers over settings or their defaults: groups and dicts are merged, lists replaced. Raises as `typed`."""
     merged = OmegaConf.merge(_defaults(cast(Any, kind)), {} if base is None else asdict(cast(Any, base)))
     for layer in layers:
         check_literal(layer, key)

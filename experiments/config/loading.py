@@ -32,10 +32,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True)
 class Overrides:
-    """The dotted keys that a command line sets, and those of its preset.
-
-    ours: the preset is one of the project's. alone: the configuration of the preset by itself.
-    """
+    """The dotted keys of a command line and of its preset, which may be `ours`; `alone` is the preset by itself."""
 
     keys: tuple[str, ...]
     preset: tuple[str, ...]

@@ -37,10 +37,7 @@ def save(config: Config, path: Path) -> None:
 
 
 def read(path: Path) -> Config:
-    """Reads a saved configuration; imports nothing that it names.
-
-    Raises UserError for a file that is not a whole configuration of this version or one that it can read.
-    """
+    """Reads a saved configuration; imports nothing of it. Raises UserError where this version cannot read it."""
     version = f"{UNNAMED} or earlier"
     try:
         tree = read_yaml(path, saved=True)

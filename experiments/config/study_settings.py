@@ -30,10 +30,7 @@ class Influence(StrEnum):
 
 @dataclass
 class PlantedSettings:
-    """Learners and worlds of `job=planted`: influences x strengths x seeds, with and without an adversary.
-
-    The defaults are 65 worlds, of about fifteen seconds of one core each.
-    """
+    """Learners and worlds of `job=planted`; by default 65 worlds, of about fifteen seconds of one core each."""
 
     learners: list[LearnedMethod] = setting(factory=lambda: list(LearnedMethod))
     """Learned methods to compare; `training.share` adds those that learn from another's discussions."""

@@ -95,10 +95,7 @@ def nested(parts: Iterable[Leaf], key: str = "") -> dict[str, Any]:
 
 
 def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
-    """Gives a value the type of its setting; a group becomes a dict with the settings that the value names.
-
-    Raises UserError for an unknown key (with the nearest right one), and for a value of another type.
-    """
+    """Gives a value the type of its setting, a group as a dict. Raises UserError for unknown keys and wrong values."""
     kind, optional = _plain_kind(setting.metadata.get(OVER) or setting.kind)
     is_null = value is None or (isinstance(value, Plain) and value in NULL)
     if optional and is_null:
@@ -204,10 +201,7 @@ def _expect(right: bool, key: str, expected: str, value: Any) -> None:
 
 
 def near_key(key: str, siblings: Sequence[str]) -> str:
-    """Returns ` Did you mean 'x'?` with the nearest key, among those of its group or others, or nothing.
-
-    Keys of the same name elsewhere come first: people forget the group more often than they misspell.
-    """
+    """Returns ` Did you mean 'x'?` or nothing. People forget the group of a key more often than they misspell it."""
     group, _, last = key.rpartition(".")
     known = list(paths())
     same_name = [path for path in known if path.rpartition(".")[2] == last]

@@ -75,10 +75,7 @@ def read_yaml(path: Path, saved: bool = False) -> Any:
 
 
 def yaml_tree(text: str, loader: type[_Loader] = _Loader) -> Any:
-    """Reads the dicts, lists and texts of one YAML document; None for an empty one.
-
-    Raises UserError for text that is no YAML or has a key twice, tags, aliases, or lists in lists without end.
-    """
+    """Reads one YAML document, None for an empty one. Raises UserError for broken YAML, double keys and tags."""
     depth = 0
     try:
         # Before anything is made of the text: a short one can nest lists more deeply than the interpreter's stack.

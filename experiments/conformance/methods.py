@@ -97,10 +97,7 @@ class MethodInWorld:
 
 
 def check_method(name: str) -> None:
-    """Makes every check of this file on a method, by name or reference, on the generated sample.
-
-    Raises UserError for an unknown method, and NotConforming with the first broken rule.
-    """
+    """Makes every check on a method, by name or reference. Raises UserError, and NotConforming with the first fault."""
     config = load(["experiment=sp", f"methods=[{name}]"])
     [method] = find_methods(config.methods)
     with TemporaryDirectory() as folder:

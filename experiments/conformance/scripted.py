@@ -195,10 +195,7 @@ async def run_discussion(
 
 @dataclass
 class SampleWorld:
-    """Items and the index of their corpus, with the embedded reader as the model.
-
-    `known` holds search results and `reader` completions, since every check asks the same questions.
-    """
+    """Items and the index of their corpus; search results and completions are kept, for every check asks the same."""
 
     items: tuple[Item, ...]
     store: Store

@@ -173,10 +173,7 @@ class SingleSplit(Benchmark):
 
 
 def choose(ids: Iterable[str], count: int | None, seed: int) -> frozenset[str] | None:
-    """The first `count` ids in an order shuffled by `seed`; None, for all of them, when `count` is None.
-
-    The order depends on seed and id alone, so a larger count adds questions to those of a smaller one.
-    """
+    """Chooses the first `count` ids in an order by seed and id; None for all. A larger count adds to a smaller one."""
     return None if count is None else frozenset(heapq.nsmallest(count, ids, key=lambda id: _draw(id, seed)))
 
 

@@ -98,10 +98,7 @@ class DatasetKind:
     pictures_for: Literal["all", "pictured"] = "all"
 
     def open(self, request: DataRequest) -> Dataset:
-        """Opens the data set and reads every question once, so that none ends a run that has begun.
-
-        Raises UserError when the release is missing or broken, with the part at fault.
-        """
+        """Opens the data set and reads every question once. Raises UserError for a missing or broken release."""
         root = request.settings.root
         dataset = self.make(replace(request, release=self.release))
         if check := getattr(dataset, "check_files", None):

@@ -134,10 +134,7 @@ class Mh(Benchmark):
         return iter(self._triples.values())
 
     def captions(self) -> Mapping[str, str]:
-        """People's captions of the entities' pictures, by entity.
-
-        They are a label of Table 4's Sim., and in no agent's prompt where agents describe the pictures themselves.
-        """
+        """People's captions of pictures, by entity: a label of Table 4's Sim., hidden from agents that describe."""
         sources = chain.from_iterable(self._entities.values())
         return {source.doc: source.text for source in sources if source.kind is Kind.IMAGE and source.text}
 
@@ -197,10 +194,7 @@ class Mh(Benchmark):
 
     @cached_property
     def _entities(self) -> dict[str, tuple[Source, ...]]:
-        """The information and the frames of every entity that has any, all one document with the entity's name.
-
-        An entity that several monsters' sheets name has the first row with any content.
-        """
+        """Information and frames of every entity, as one document; of several rows the first with content counts."""
         entities: dict[str, tuple[Source, ...]] = {}
         for monster in self._folders:
             for where, row in read_sheet(self.folder.find(*sheet_of(monster, NODES)), NODE, by_name=False):
@@ -226,10 +220,7 @@ class Mh(Benchmark):
         return triples
 
     def _frames(self, name: str, *folder: str) -> tuple[str, ...]:
-        """The files of a picture, which is one or a folder of frames, in their order in time; none where it is missing.
-
-        Raises UserError for a name that leads outside of the release.
-        """
+        """The files of a picture, or of its folder of frames in their order in time; none where it is missing."""
         if not name:
             return ()
         if self.folder.folder(*folder, name):

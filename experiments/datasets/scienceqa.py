@@ -125,10 +125,7 @@ class ScienceQa(Benchmark):
         )
 
     def _own_sources(self, pid: str) -> list[Source]:
-        """A problem's hint, picture and pictures of choices. Titles name the category, never the question.
-
-        Raises UserError for a picture with no file, no caption and no OCR text.
-        """
+        """A problem's hint and pictures, titled with its category. Raises UserError for a picture without a source."""
         problem, sources = self._problems[pid], []
         title = problem.category
         if problem.hint:

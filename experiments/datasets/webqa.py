@@ -160,10 +160,7 @@ class WebQa(Benchmark):
 
 
 def item_of(record: WebQaQuestion) -> Item:
-    """The item of a question. Its gold answer is the keywords where they are released.
-
-    Raises UserError for a question without facts or answers, or of an unknown category.
-    """
+    """Makes an item, with keywords as gold where there are some. Raises UserError for one without facts or answers."""
     pool = tuple(dict.fromkeys(source.doc for source in record.facts))
     if not pool:
         raise UserError("the question has no facts: it needs txt_posFacts or img_posFacts")

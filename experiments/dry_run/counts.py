@@ -78,10 +78,7 @@ def total(phases: Iterable[PhaseCounts], name: str = "all") -> PhaseCounts:
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """Time and usage of a finished run (`costs.run`), without its judge.
-
-    `reply_tokens` are the mean tokens of a reply by role, and under "" those of all roles.
-    """
+    """Time and usage of a finished run (`costs.run`) without its judge; mean tokens of replies by role ("": all)."""
 
     name: str
     seconds: float

@@ -162,10 +162,7 @@ class SimulatedTeam:
 
 
 def judge_calls(items: Sequence[Item], answers: int, rubric: Rubric, counter: TokenCounter) -> PhaseCounts:
-    """An upper bound: equal answers of several methods to a question are judged once, missing ones not at all.
-
-    items: a sample of the judged questions. answers: the number of answers to all of them.
-    """
+    """Counts at most what `answers` cost the judge, from a sample of items: equal answers are judged once."""
     requests = [grading_request(item, ANSWER, rubric=rubric) for item in items]
     # A judge's reason is assumed to have a third of the length of an agent's reply.
     verdict = f"Reasoning: {REPLY[: len(REPLY) // 3]}\nGrade: 5" if rubric is GRADED else "Same: yes"

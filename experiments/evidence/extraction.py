@@ -98,10 +98,7 @@ class Step:
     gleaning: int = 0
 
     def questions(self, source: Source) -> list[Question]:
-        """Asks about a source, or about each part of a long one; none where there is nothing to extract.
-
-        Equal sources have equal ids of questions.
-        """
+        """Asks about a source, or each part of a long one, if at all. Equal sources have equal ids of questions."""
         parts: Sequence[Source] = ()
         if self.role is CAPTIONER:
             # A picture's words are one description, whatever their number.
@@ -176,10 +173,7 @@ def parts_of(text: str, most_words: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Record):
-    """The values extracted from a source or a part of one.
-
-    error: of the first reply that could not be read, which adds no values.
-    """
+    """The values extracted from a source or a part of one, and the error of the first reply that was not read."""
 
     key: str
     values: tuple[str, ...]
@@ -217,10 +211,7 @@ def missing(step: Step, sources: Iterable[Source], known: Mapping[str, Extracted
 
 
 def statements(sources: Iterable[Source], known: Mapping[str, Extracted]) -> Extraction:
-    """Makes a graph's extraction, whose key covers all triples of these sources.
-
-    A source that states a triple in several parts has it once.
-    """
+    """Makes a graph's extraction, whose key covers all triples; a source has a triple of several parts once."""
     digest = hashlib.blake2b(digest_size=12)
 
     def triples_of(source: Source) -> Iterator[Triple]:

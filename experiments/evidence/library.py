@@ -88,10 +88,7 @@ class LabelledLibrary:
         )
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
-        """Searches the web, or the corpus in its place.
-
-        Raises UserError where the web cannot be searched: results must not depend on the state of a network.
-        """
+        """Searches the web, or the corpus in its place. Raises UserError where the web cannot be searched."""
         if self._web is None:
             return await asyncio.to_thread(self._evidence.instead_of_web, self._items[question.id], query, k)
         try:

@@ -162,10 +162,7 @@ async def judge_scenes(
     progress: Progress,
     breaker: Breaker,
 ) -> None:
-    """Judges every description in the methods' traces whose entity people described too.
-
-    Raises UserError for a file of another judge or rubric, and TooManyFailures.
-    """
+    """Judges the descriptions of entities that people described too. Raises UserError and TooManyFailures."""
     digest = judge.digest(SAME_SCENE)
     known = list(scenes(folder))
     if known and known[0].judge != digest:

@@ -122,10 +122,7 @@ def _bag_f1(answer: set[str], gold: set[str]) -> float:
 
 
 def recall_at_k(retrieved: Sequence[str], supporting: Iterable[str], k: int) -> float:
-    """Share of the supporting documents among the first k retrieved (best first; rows of one table may repeat it).
-
-    Raises ValueError when nothing supports: such a question has no recall and is to be left out of the mean.
-    """
+    """Share of supporting documents among the k retrieved first. Raises ValueError when nothing supports."""
     # A set of documents: several rows of one table among the first k find it once.
     documents = frozenset(supporting)
     if not documents:

@@ -13,10 +13,7 @@ from topologies.answers import wording
 
 
 def official_score(answer: str, gold: Sequence[str], scale: str, *, computed: bool) -> tuple[float, float]:
-    """Exact match and F1 in [0, 1], F1 to two decimals; the better of an answer as a list and as one text.
-
-    computed: the gold answer is calculated or counted, and half right is wrong.
-    """
+    """Exact match and F1 in [0, 1], of the better reading. Of a `computed` gold answer, half right is wrong."""
     if not scale and wording(answer) == wording("; ".join(gold)):
         return 1.0, 1.0  # whatever the script makes of its numbers
     right = normalised(written(gold, scale))

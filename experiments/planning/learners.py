@@ -22,10 +22,7 @@ def learned_methods(methods: Sequence[Method]) -> tuple[str, ...]:
 
 
 def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) -> dict[str, LearnerSpec]:
-    """Plans the learner of each learned method.
-
-    Raises UserError for settings that a learner cannot have, too few samples for its estimator, and too large a team.
-    """
+    """Plans the learner of each method. Raises UserError for settings, samples or a team that it cannot have."""
     specs = {}
     for method in methods:
         if len(team) > DENSE:

@@ -140,10 +140,7 @@ class Plan:
 
 
 def make_plan(config: Config, job: Job) -> Plan:
-    """Resolves a configuration. Starts nothing, and opens no data.
-
-    Raises UserError for anything that would end the run at its start or later.
-    """
+    """Resolves a configuration; starts nothing, and opens no data. Raises UserError for what would end the run."""
     methods = find_methods(config.methods)
     dataset = dataset_kind(config.data.kind)
     retrieval, asks_team = config.retrieval, job.asks_team or any(method.asks_team for method in methods)

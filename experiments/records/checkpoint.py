@@ -78,10 +78,7 @@ _ABOUT = TypeAdapter(_About)
 
 
 def digest(state: Mapping[str, np.ndarray], about: Mapping[str, object]) -> str:
-    """Hashes a checkpoint: its header, and names, types, shapes and bytes of its arrays.
-
-    safetensors itself notices a file that was cut short, but no changed byte.
-    """
+    """Hashes a checkpoint: safetensors itself notices a file that was cut short, but no changed byte."""
     hasher = hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16)
     # Sorted: a state read back may list its arrays in another order.
     for name in sorted(state):

@@ -84,10 +84,7 @@ class Breaker:
                 )
 
     def check(self, what: str, traces: Iterable[Trace], remedy: str = "", questions: bool = True) -> None:
-        """Raises TooManyFailures where more than the share of the turns failed from which a conclusion is to be drawn.
-
-        With `questions`, turns that failed for their question alone count, too.
-        """
+        """Raises TooManyFailures where too many turns failed, with `questions` also those failed for their question."""
         turns = [turn for trace in traces for turn in trace.turns if turn.calls or turn.status is not Status.OK]
         failed = [turn.error for turn in turns if turn.status is Status.FAILED]
         counted = failed if questions else [error for error in failed if not of_question(error)]

@@ -81,15 +81,12 @@ def pieces(path: Path, size: int) -> Iterator[bytes]:
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """The complete lines, each with its newline.
-
-    Raises UserError for a line that is longer than any record, and like `content`.
-    """
+    """Yields the complete lines, each with its newline. Raises UserError like `placed`."""
     return (line for _, line in placed(path))
 
 
 def placed(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The complete lines, each with the byte of the content at which it begins."""
+    """Yields each line with the place of its first byte. Raises UserError as `content`, and for endless lines."""
     with content(path) as file:
         offset = 0
         while line := file.readline(LINE_BYTES):  # bytes: a half-written last line may end inside a character
@@ -102,10 +99,7 @@ def placed(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def seekable(path: Path) -> BinaryIO:
-    """Opens a file's content to be read at any place; a compressed one is unpacked to a temporary file.
-
-    Raises UserError where it is damaged or there is no room.
-    """
+    """Opens content to be read at any place, unpacked where it is compressed. Raises UserError for a damaged file."""
     if path.exists():
         return path.open("rb")
     try:
@@ -186,10 +180,7 @@ def append_to(path: Path, line: str) -> None:
 
 
 def cut(path: Path) -> None:
-    """Cuts off an incomplete last line of a plain file, so that the next line is not appended to it.
-
-    Raises UserError where more than any record follows the last newline.
-    """
+    """Cuts off an incomplete last line of a plain file. Raises UserError where it is longer than any record."""
     if path.exists():
         size = path.stat().st_size
         begins = max(0, size - LINE_BYTES)
@@ -204,10 +195,7 @@ def cut(path: Path) -> None:
 
 
 def cut_to(path: Path, size: int) -> None:
-    """Keeps the first `size` bytes of a file's content, which has at least as many.
-
-    A compressed file becomes plain unless it has exactly that content. Raises OSError without room.
-    """
+    """Keeps the first `size` bytes of a file; one with just these stays compressed. Raises OSError without room."""
     packed = compressed(path)
     if packed.exists() and not path.exists():
         with content(path) as file:

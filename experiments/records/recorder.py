@@ -90,10 +90,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Opens an existing run folder.
-
-        Raises UserError where it is none, has other things than plain files, or records in the form of version 0.1.
-        """
+        """Opens a run folder. Raises UserError where it is none, has links or pipes, or records of version 0.1."""
         run = cls(path.absolute())
         if not os.path.isfile(run.config):  # `Path.is_file` raises for a name that is too long
             what = "has no config.yaml" if os.path.isdir(path) else "is not a folder"

@@ -66,10 +66,7 @@ _ADAPTERS: dict[type[Record], TypeAdapter[Any]] = {}  # pydantic compiles a vali
 
 
 def encode_trace(trace: Trace) -> str:
-    """One line of ASCII JSON without its newline; fields at their default are left out.
-
-    Raises ValueError when a confidence or a likelihood is not a finite number, which JSON cannot hold.
-    """
+    """Encodes a trace as a line of JSON, without fields at their default. Raises ValueError for NaN and infinity."""
     line = _changed(trace, _TRACE_DEFAULTS)
     line["turns"] = [_changed(message, _MESSAGE_DEFAULTS) for message in trace.turns]
     if trace.lookups:

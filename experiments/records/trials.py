@@ -11,6 +11,7 @@ from experiments.records import jsonl
 from experiments.records.records import Count, FileName, Record, Share
 
 RESULTS, TRIALS = "trials.jsonl", "trials"
+LEARNED_FROM = "learned_from"  # the method with whose discussions a graph was learned, if they were not its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,31 +33,26 @@ class TrialResult(Record):
     utility: Share | None = None
 
     def check(self) -> None:
-        if not self.stopped:
-            _check_metrics(self.metrics)
-
-
-_TEXTS = ("experiment", "model", "dataset", "metric")
-LEARNED_FROM = "learned_from"  # the method with whose discussions a graph was learned, if they were not its own
-
-
-def _check_metrics(metrics: Mapping[str, Any]) -> None:
-    """Raises ValueError unless these are metrics of a finished trial: numbers for each of its methods."""
-    methods = metrics.get("methods")
-    if not isinstance(methods, dict) or not all(isinstance(row, dict) and "utility" in row for row in methods.values()):
-        raise ValueError("metrics: expected those of a finished trial, with its methods")
-    for name in _TEXTS:
-        if not isinstance(metrics.get(name, ""), str):
-            raise ValueError(f"metrics.{name}: expected text")
-    for method, row in methods.items():
-        for name, value in row.items():
-            if name == LEARNED_FROM:
-                if not isinstance(value, str) or value not in methods:
-                    raise ValueError(f"metrics of {method}: {name}: expected one of the trial's methods")
-                continue
-            numbers = value if isinstance(value, list) else [value]
-            if not all(number is None or isinstance(number, (int, float)) for number in numbers):
-                raise ValueError(f"metrics of {method}: {name}: expected a number, or a list of numbers")
+        """Raises ValueError unless a finished trial has metrics: numbers for each of its methods."""
+        if self.stopped:
+            return
+        methods = self.metrics.get("methods")
+        if not isinstance(methods, dict) or not all(
+            isinstance(row, dict) and "utility" in row for row in methods.values()
+        ):
+            raise ValueError("metrics: expected those of a finished trial, with its methods")
+        for name in ("experiment", "model", "dataset", "metric"):
+            if not isinstance(self.metrics.get(name, ""), str):
+                raise ValueError(f"metrics.{name}: expected text")
+        for method, row in methods.items():
+            for name, value in row.items():
+                if name == LEARNED_FROM:
+                    if not isinstance(value, str) or value not in methods:
+                        raise ValueError(f"metrics of {method}: {name}: expected one of the trial's methods")
+                    continue
+                numbers = value if isinstance(value, list) else [value]
+                if not all(number is None or isinstance(number, (int, float)) for number in numbers):
+                    raise ValueError(f"metrics of {method}: {name}: expected a number, or a list of numbers")
 
 
 def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
@@ -67,10 +63,7 @@ def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
 
 
 class Results:
-    """The one writer of trials.jsonl. Opening it cuts off an incomplete line of a killed sweep.
-
-    Raises UserError when another process is running the sweep, or the file is damaged.
-    """
+    """The one writer of trials.jsonl. Raises UserError when another process has it, or the file is damaged."""
 
     def __init__(self, folder: Path) -> None:
         self._file = (folder / RESULTS).open("ab", buffering=0)

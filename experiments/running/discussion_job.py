@@ -29,10 +29,7 @@ class DiscussionJob(Job):
         raise NotImplementedError
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
-        """Sums up the records, once all agents are gone; `answering` is the name of the model that answered.
-
-        Returns False where too much has failed for a conclusion.
-        """
+        """Sums up the records of what `answering` answered. Returns False where too much failed for a conclusion."""
         raise NotImplementedError
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:

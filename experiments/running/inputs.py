@@ -68,10 +68,7 @@ def open_cache(config: Config) -> Path:
 
 
 def open_dataset(plan: Plan, cache: Path) -> Dataset:
-    """Opens the data set of a plan, with as many training questions as the run learns from or watches.
-
-    Raises UserError where its release is missing or broken.
-    """
+    """Opens a data set, with training questions to learn from or to watch. Raises UserError for a broken release."""
     config = plan.config
     # Two stages, each on questions of its own. The larger number and not the sum: the same questions may be watched
     # and learned from.
@@ -156,10 +153,7 @@ def check_questions(plan: Plan, dataset: Dataset) -> None:
 
 
 def training_items(config: Config, dataset: Dataset, stage: int) -> list[list[Item]]:
-    """Divides training questions among the steps of a stage; no two steps share one, nor do stages.
-
-    Raises UserError where there are too few.
-    """
+    """Divides training questions among the steps of a stage; stages share none. Raises UserError for too few."""
     per_step = config.training.questions_per_step
     needed = config.pruning.steps * per_step
     items = list(islice(dataset.train(), (stage - 1) * needed, stage * needed))

@@ -30,10 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class GraphLearning:
-    """The learned graphs of a run, by method.
-
-    learners: by method, with the methods of `topologies.learning.learner.Learner` as coroutines.
-    """
+    """The learned graphs of a run, and their learners (coroutines of `topologies.learning.learner`), by method."""
 
     def __init__(
         self,

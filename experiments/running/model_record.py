@@ -43,10 +43,7 @@ class AbleModel:
 
 
 async def check_models(plan: Plan, runtime: Runtime, folders: Iterable[RunFolder], progress: Progress) -> None:
-    """Checks what the models can do once they are up, records it in the folders, and prints a line for each model.
-
-    Raises UserError like `check_abilities`.
-    """
+    """Checks models that are up like `check_abilities`, records what they can do, and prints a line for each."""
     # The run's own model comes first.
     models = [AbleModel(plan.models.main, (), await runtime.abilities())]
     for key, backend in plan.models.of_roles_by_key.items():
@@ -58,10 +55,7 @@ async def check_models(plan: Plan, runtime: Runtime, folders: Iterable[RunFolder
 
 
 def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: RunFolder) -> None:
-    """Checks that the models can do what the run asks of them, and that they are those with which the run began.
-
-    Raises UserError where they cannot, where they are others, and where the record cannot be written.
-    """
+    """Raises UserError for models that cannot do what a run asks, or are others than when it began; records them."""
     for model in models:
         key, name, context = model.backend.key, model.name, model.abilities.context_tokens
         if agents.replies == "enforced" and not model.abilities.schema:

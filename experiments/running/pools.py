@@ -31,10 +31,7 @@ class Pool:
 
 
 def plan_pools(backends: Sequence[Backend], gpus: float) -> list[Pool]:
-    """The pools of several models on a cluster of so many GPUs, in the order in which they get them.
-
-    A model that says nothing of its replicas takes the GPUs that those before it have left.
-    """
+    """Plans the pools of models, in order; one with open replicas takes the GPUs that those before it have left."""
     pools, free = [], gpus
     for left_open in backends:
         backend, taken = left_open.on(gpus)

@@ -41,10 +41,7 @@ class RecordedTeam:
         self._open: dict[str, tuple[Trace, dict[str, Message]]] = {}
 
     async def ask(self, turn: Turn) -> Message:
-        """Returns the message that was recorded for this turn.
-
-        Raises UserError for a turn that was never recorded, or that has another seed, evidence or messages.
-        """
+        """Returns the recorded message. Raises UserError for an unknown turn, or another seed, evidence or messages."""
         trace, messages = self._discussion(turn)
         message = messages.get(f"{turn.round}/{turn.agent}")
         if message is None:

@@ -119,10 +119,7 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
 
 
 def replayed_dataset(plan: Plan, recorded: Config, cache: Path) -> Dataset:
-    """Opens the data set of the recorded run, with at most `data.limit` evaluated questions.
-
-    It is opened with the recorded limit, because the generated sample draws others for another one.
-    """
+    """Opens the recorded data set with its recorded limit, which the sample draws by, and takes `data.limit` of it."""
     config = plan.config
     with_its_limit = replace(config, data=replace(config.data, limit=recorded.data.limit))
     whole = open_dataset(replace(plan, config=with_its_limit), cache)

@@ -18,10 +18,7 @@ from experiments.records.progress import PLAIN_EVERY_S, Progress
 
 @contextmanager
 def runtime_started(config: Config, progress: Progress, trials: bool = False) -> Iterator[Runtime]:
-    """The runtime of agents, models and learners for a block; afterwards signals are handled as before.
-
-    trials: of a sweep, which are Ray's processes wherever their agents are.
-    """
+    """Starts the runtime for a block; processes of `trials` are Ray's. Signals are handled as before afterwards."""
     with ExitStack() as started:
         if config.runtime == "ray" or trials:
             address = config.ray.address

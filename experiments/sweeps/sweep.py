@@ -130,10 +130,7 @@ def _check_same(saved: Config, trial: Trial) -> None:
 
 
 def wait_for_writer(trial: Path) -> None:
-    """Waits until no process writes a trial's folder.
-
-    Processes of a killed sweep may outlive it by a moment. One that stays longer is reported when the trial starts.
-    """
+    """Waits until no process writes a trial's folder: those of a killed sweep may outlive it by a moment."""
     records, until = trial / SCORES, time.monotonic() + OUTLIVE_S
     while records.exists() and time.monotonic() < until:
         # Opened anew each time: closing the file also releases the lock that was only taken as a test.

@@ -39,10 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Report:
-    """Progress of a trial: `steps` of training, with the mean `utility` of their discussions.
-
-    `finished` when its folder is complete; `failed` is a line with the reason why it never will be.
-    """
+    """Steps and mean utility of a trial so far; whether its folder is complete, or why it never will be."""
 
     steps: int = 0
     utility: float = 0.0

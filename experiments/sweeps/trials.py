@@ -140,10 +140,7 @@ def trial_name(number: int, values: Mapping[str, Any], seed: int) -> str:
 
 
 def print_unused(overrides: Overrides | None, config: Config, trials: Sequence[Trial]) -> None:
-    """Prints the settings without effect in some trials; nothing for a sweep that is resumed, whose start did.
-
-    Raises UserError for a setting without effect in all trials.
-    """
+    """Prints what has no effect in some trials of a new sweep. Raises UserError for what has none in all trials."""
     if overrides is None:
         return
     # Seeds change nothing of it.

@@ -29,7 +29,7 @@ from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.studies.planted.opinions import OpinionModel
-from experiments.studies.planted.worlds import Outcome, PlantedWorld, explore, worlds
+from experiments.studies.planted.worlds import Outcome, explore, worlds
 
 RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
 OF_WORLD = TypeAdapter(Annotated[list[Outcome], Field(min_length=1)])
@@ -39,7 +39,11 @@ def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: Opini
     """Explores the worlds that the folder lacks, and writes the results of all."""
     settings, model = config.planted, model or OpinionModel()
     planned = worlds(settings, model.text + model.visual)
-    explored = read_records(folder.path / RECORDS)
+    # A line that a killed run left incomplete is cut off.
+    jsonl.cut(folder.path / RECORDS)
+    remedy = "delete the file to explore all worlds again"
+    recorded = jsonl.records(folder.path / RECORDS, OF_WORLD.validate_json, remedy)
+    explored = {outcomes[0].world: outcomes for outcomes in recorded}
     left = [world for world in planned if world not in explored]
     tasks = [partial(explore, world, config, model) for world in left]
     with Progress() as progress, (folder.path / RECORDS).open("a") as lines:
@@ -62,13 +66,6 @@ def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: Opini
     print()
     for table in tables(summaries):
         table.print()
-
-
-def read_records(path: Path) -> dict[PlantedWorld, list[Outcome]]:
-    """Reads recorded outcomes by world; a line that a killed run left incomplete is cut off."""
-    jsonl.cut(path)
-    recorded = jsonl.records(path, OF_WORLD.validate_json, "delete the file to explore all worlds again")
-    return {outcomes[0].world: outcomes for outcomes in recorded}
 
 
 Measure = tuple[float, float, float]  # mean, low, high

@@ -95,10 +95,7 @@ def worlds(settings: PlantedSettings, agents: int) -> list[PlantedWorld]:
 
 
 def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> list[Outcome]:
-    """Measures every baseline and every learner in one world, whose strengths and influence the model takes.
-
-    With `training.share` also learners that learn from another's discussions.
-    """
+    """Measures baselines and learners in one world, with `training.share` also learners from others' discussions."""
     settings = config.planted
     model = replace(model, conformity=world.conformity, distraction=world.distraction, influence=world.influence)
     adversaries = [] if world.adversary is None else [world.adversary]

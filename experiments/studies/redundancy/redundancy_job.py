@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from experiments.analysis.result_table import ResultTable, number, with_interval
 from experiments.analysis.summary import Metrics, model_notes, verdicts
-from experiments.config.config import Config
 from experiments.config.study_settings import RedundancyConfig
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
@@ -29,8 +28,9 @@ class RedundancyJob(DiscussionJob):
 
     async def discuss(self, discussions: Discussions) -> None:
         await discussions.prepare()
-        context = discussions.context
-        write(context, await Redundancy(discussions, _questions(context.config)).run())
+        config = discussions.context.config
+        assert isinstance(config, RedundancyConfig)
+        write(discussions.context, await Redundancy(discussions, config.redundancy.questions).run())
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
@@ -51,11 +51,6 @@ class RedundancyJob(DiscussionJob):
             table.print()
         last.print(further=usage.notes(spent))
         return True
-
-
-def _questions(config: Config) -> int:
-    assert isinstance(config, RedundancyConfig)
-    return config.redundancy.questions
 
 
 def tables(metrics: Metrics) -> tuple[ResultTable, ...]:

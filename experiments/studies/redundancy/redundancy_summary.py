@@ -132,10 +132,7 @@ def measured_effects(effects: Floats) -> list[Metrics]:
 
 
 def least_questions(edges: int) -> int:
-    """Counts the questions in which an edge must make one difference, and none the opposite, to be shown.
-
-    By a two-sided sign test, p = 2 / 2^n, after correction for this many edges: 2 / 2^n < LEVEL / edges.
-    """
+    """Counts the questions that make an effect shown by a sign test, p = 2 / 2^n, after correction for all edges."""
     return ceil(1 + log2(max(edges, 1) / LEVEL))
 
 
