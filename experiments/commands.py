@@ -31,4 +31,11 @@ def show_help(topic: str, others: Sequence[str]) -> int:
     return 0
 
 
-COMMANDS: Mapping[str, Command] = {"help": show_help}
+def view(folder: str, options: Sequence[str]) -> int:
+    """Shows a folder of runs in a browser of this machine."""
+    from experiments.view.server import serve
+
+    return serve(folder, options)
+
+
+COMMANDS: Mapping[str, Command] = {"help": show_help, "view": view}

@@ -125,7 +125,7 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
         places = [number for number, scored in enumerate(recorded) if scored.question in chosen]
         shown = []
         for number, trace in zip(places, run.traces(f"evaluate-{method}", only=set(places)), strict=True):
-            entry = _score(recorded[number]) | _outline(trace, number)
+            entry = scored_entry(recorded[number]) | _outline(trace, number)
             if judgement := grades.get((method, recorded[number].question)):
                 entry |= {"grade": judgement.grade, "judged": judgement.reason or judgement.error}
             shown.append((entry, trace))
@@ -172,7 +172,7 @@ def _add_training(embedded: Embedded, graph: RunFolder, phase: str, room: int) -
     embedded.add(group, shown, times_of_turns(graph, phase))
 
 
-def _score(scored: Scored) -> Entry:
+def scored_entry(scored: Scored) -> Entry:
     """The score's part of an entry; `fooled` is there where an attack had a target answer."""
     fooled = {} if scored.attack_success is None else {"fooled": scored.attack_success > 0}
     fields = {name: getattr(scored, name) for name in ("question", "text", "gold", "answer", "utility", "f1", "edges")}

@@ -64,7 +64,16 @@ class Section:
 
     @property
     def is_empty(self) -> bool:
-        shown = (self.facts, self.tables, self.papers, self.pictures, self.text, self.discussions, self.learned)
+        shown = (
+            self.warnings,
+            self.facts,
+            self.tables,
+            self.papers,
+            self.pictures,
+            self.text,
+            self.discussions,
+            self.learned,
+        )
         return not any(shown)
 
 
@@ -108,7 +117,8 @@ def write_run_report(
         Section("Discussions", [note] if partial else [], discussions=embedded),
         Section("Configuration", text=run.config.read_text(encoding="utf-8")),
     )
-    _write(run.report, f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS, listed=listed)
+    text = page(f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS, listed=listed)
+    write_atomically(run.report, text.encode())
     return run.report
 
 
@@ -155,7 +165,7 @@ def write_sweep_report(
         Section("Figures", pictures=tuple(_pictures(drawn))),
         Section("Trials", tables=[_trials(folder, results, metric)]),
     )
-    _write(folder / REPORT, f"sweep: {folder.name}", sections, ("tables.js",))
+    write_atomically(folder / REPORT, page(f"sweep: {folder.name}", sections, ("tables.js",)).encode())
 
 
 def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> ResultTable:
@@ -193,16 +203,21 @@ def _pictures(drawn: Iterable[Path]) -> Iterator[tuple[str, str]]:
         yield path.stem.replace("-", " "), f"image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
-def _write(path: Path, title: str, sections: Iterable[Section], scripts: Sequence[str], **named: str) -> None:
-    """Writes a page atomically, without empty sections; `scripts` of `assets/` run once it is loaded."""
+def page(title: str, sections: Iterable[Section], scripts: Sequence[str], *, served: bool = False, **named: str) -> str:
+    """Fills the template of all pages, without empty sections.
+
+    Args:
+        scripts: files of `assets/` that run once the page is loaded.
+        served: the page may ask the server that it comes from.
+        named: further values of the template.
+    """
     loader = PackageLoader("experiments.analysis", "assets")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     pages.filters["digest"] = _digest
     style, *code = (loader.get_source(pages, name)[0] for name in ("page.css", *scripts))
     filled = [section for section in sections if not section.is_empty]
-    page = pages.get_template("page.html")
-    text = page.render(title=title, sections=filled, style=style, script="\n".join(code), **named)
-    write_atomically(path, text.encode())
+    values = {"title": title, "sections": filled, "style": style, "script": "\n".join(code), "served": served}
+    return pages.get_template("page.html").render(**values, **named)
 
 
 def _digest(text: str) -> str:

@@ -158,7 +158,7 @@ function row(entry, label, current) {
 }
 
 async function start() {
-  const source = new Packed();
+  const source = document.getElementById("index") ? new Packed() : new Served();
   const browser = new Browser(await Discussions.open(source));
   await browser.route();
   if (document.getElementById("learner")) showLearned(await source.learned());

@@ -77,7 +77,7 @@ class Filters {
   }
 
   usual(name) {
-    const { shown } = document.getElementById("index").dataset;
+    const { shown } = this.form.dataset;
     return name === "group" && this.discussions.groups.has(shown) ? shown : "";
   }
 

@@ -1,0 +1,158 @@
+"""The pages and data that the viewer serves: read-only, each address with the token, each text escaped."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import OrderedDict
+from threading import Lock
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from actors.errors import UserError
+from actors.visible import visible
+from experiments.analysis.reports import Section, page
+from experiments.view.folders import NoSuchRun, Root
+from experiments.view.live import LiveRun
+from experiments.view.pages import list_page, run_page
+
+HOSTS = ["127.0.0.1", "localhost"]  # a name that leads here by DNS rebinding is none of them
+MOST_OPEN = 8  # runs whose places of lines are kept
+MOST_WORDS = 20
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",  # the address of a page holds the token
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+def application(root: Root, token: str) -> ASGIApp:
+    """Makes the app for a folder. Every address begins with `/<token>/`; any other is not found."""
+    viewer = Viewer(root)
+    routes = [
+        Route("/", viewer.runs),
+        Route("/run/{run:path}/index.json", viewer.index),
+        Route("/run/{run:path}/trace.json", viewer.trace),
+        Route("/run/{run:path}/texts.json", viewer.texts),
+        Route("/run/{run:path}/", viewer.run),
+    ]
+    return Starlette(
+        routes=[Mount("/{token}", Starlette(routes=routes, exception_handlers={UserError: _problem}))],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False),
+            Middleware(Guard, token=token),
+            Middleware(GZipMiddleware),
+        ],
+    )
+
+
+class Guard:
+    """Answers only read requests for addresses with the token, and adds `HEADERS` to every answer."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        given = scope["path"].split("/")[1].encode() if scope["type"] == "http" else b""
+        # A comparison that took as long as the match is long would give the token away, letter by letter.
+        known = secrets.compare_digest(given, self._token) and scope["method"] in ("GET", "HEAD")
+        await (self._app if known else PlainTextResponse("not found", 404))(scope, receive, guarded)
+
+
+class Viewer:
+    """The endpoints, each for one kind of address."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._open: OrderedDict[str, LiveRun] = OrderedDict()
+        self._lock = Lock()
+
+    def runs(self, request: Request) -> Response:
+        """The list of runs."""
+        return _html(list_page(self._root))
+
+    def run(self, request: Request) -> Response:
+        """The page of a run, a sweep or a study."""
+        name = request.path_params["run"]
+        return _html(run_page(self._root, name))
+
+    def index(self, request: Request) -> Response:
+        """The groups and entries of a run's discussions, or the entries that are new."""
+        after = _number(request, "after", "0")
+        return _json(self._live(request).index(after, request.query_params.get("version", "")))
+
+    def trace(self, request: Request) -> Response:
+        """One discussion."""
+        text = self._live(request).trace(_given(request, "group"), _number(request, "line"))
+        return Response(text, media_type="application/json")
+
+    def texts(self, request: Request) -> Response:
+        """The discussions of a group whose messages hold each of some words, as numbers of lines."""
+        words = json.loads(_given(request, "words"))
+        if not isinstance(words, list) or len(words) > MOST_WORDS or not all(isinstance(word, str) for word in words):
+            raise HTTPException(400, f"words: expected a list of up to {MOST_WORDS} words")
+        return _json(self._live(request).texts(_given(request, "group"), words))
+
+    def _live(self, request: Request) -> LiveRun:
+        name = request.path_params["run"]
+        run = self._root.run(name)
+        with self._lock:
+            live = self._open.pop(name, None) or LiveRun(run)
+            self._open[name] = live
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        return live
+
+
+def _html(text: str) -> Response:
+    # The page itself names what may run in it.
+    return HTMLResponse(text, headers={"Content-Security-Policy": "frame-ancestors 'none'"})
+
+
+def _json(value: Any) -> Response:
+    return Response(json.dumps(value, separators=(",", ":")), media_type="application/json")
+
+
+def _given(request: Request, name: str) -> str:
+    value = request.query_params.get(name)
+    if value is None:
+        raise HTTPException(400, f"{name} is missing")
+    return value
+
+
+def _number(request: Request, name: str, default: str | None = None) -> int:
+    value = request.query_params.get(name, default)
+    if value is None or not (value.isascii() and value.isdecimal() and len(value) < 10):
+        raise HTTPException(400, f"{name}: expected a number")
+    return int(value)
+
+
+def _problem(request: Request, error: Exception) -> Response:
+    """A run that cannot be read, in one line."""
+    status, line = 404 if isinstance(error, NoSuchRun) else 422, visible(str(error))
+    if request.url.path.endswith(".json"):
+        return PlainTextResponse(line, status)
+    answer = _html(page("Not shown", [Section("Problem", [line])], ()))
+    answer.status_code = status
+    return answer

@@ -1,0 +1,87 @@
+"""Finds the run folders below the folder that is shown. Nothing outside of it is read, and no link is followed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from actors.errors import UserError
+from experiments.records.recorder import RunFolder
+from experiments.records.trials import TRIALS
+
+CONFIG = "config.yaml"
+
+
+class NoSuchRun(UserError):
+    """The folder that is shown has no run of that name."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """The folder that is shown. Where it is a run itself, it is the only one: `only` is its name."""
+
+    path: Path
+    only: str = ""
+
+    @classmethod
+    def open(cls, folder: str) -> Self:
+        """Raises UserError where there is no such folder."""
+        path = Path(os.path.realpath(Path(folder).expanduser()))
+        if not folder or not os.path.isdir(path):  # `Path.is_dir` raises for a name that is too long
+            raise UserError(f"view={folder}: is not a folder; give a folder of runs, such as view=runs, or one run")
+        return cls(path.parent, path.name) if os.path.isfile(path / CONFIG) else cls(path)
+
+    def names(self) -> list[str]:
+        """Names of the run folders, the latest first."""
+        if self.only:
+            return [self.only]
+        with os.scandir(self.path) as entries:
+            found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        return sorted((name for name in found if _is_file(self.path / name / CONFIG)), reverse=True)
+
+    def run(self, name: str) -> RunFolder:
+        """Opens a run by its name in this folder, or `<sweep>/trials/<trial>`.
+
+        Raises:
+            NoSuchRun: there is none, or it can be reached through a link alone.
+            UserError: it has links, pipes or devices in it.
+        """
+        match name.split("/"):
+            case [run]:
+                parts = [run]
+            case [sweep, between, trial] if between == TRIALS:
+                parts = [sweep, TRIALS, trial]
+            case _:
+                parts = [""]
+        path = self.path
+        for part in parts:
+            path = path / part
+            if part in ("", ".", "..") or "\0" in part or not _is_folder(path) or (self.only and parts[0] != self.only):
+                raise NoSuchRun(f"{name}: there is no such run in {self.path}")
+        return RunFolder.open(path)
+
+    def trials(self, sweep: str) -> Iterator[str]:
+        """Names of a sweep's trials, as `run` takes them."""
+        path = self.path / sweep / TRIALS
+        for trial in sorted(os.listdir(path)) if _is_folder(path) else []:
+            if _is_folder(path / trial) and _is_file(path / trial / CONFIG):
+                yield f"{sweep}/{TRIALS}/{trial}"
+
+
+def _mode(path: Path) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
+
+
+def _is_folder(path: Path) -> bool:
+    return stat.S_ISDIR(_mode(path))
+
+
+def _is_file(path: Path) -> bool:
+    return stat.S_ISREG(_mode(path))

@@ -1,0 +1,108 @@
+"""The discussions of one run as its page asks for them: an index from the scores alone, and traces one at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from threading import Lock
+from typing import Any
+
+from actors.errors import UserError
+from experiments.analysis.embedded import DiscussionGroup, Entry, scored_entry
+from experiments.config.saved import read
+from experiments.records import jsonl
+from experiments.records.jsonl import DAMAGED
+from experiments.records.recorder import SCORES, RunFolder
+from experiments.records.records import Scored, decode_trace, encode_trace
+from experiments.view.growing import Lines
+
+
+class LiveRun:
+    """One run's records, read on from where the last request left them. For several threads."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self._lock = Lock()
+        self._scores = Lines(run.path / SCORES)
+        self._entries: list[Entry] = []
+        self._counts: dict[str, int] = {}
+        self._traces: dict[str, Lines] = {}
+        attack = read(run.config).attack
+        self._attack = "" if attack.kind == "none" else attack.kind
+
+    def index(self, after: int = 0, version: str = "") -> dict[str, Any]:
+        """Returns `{groups, entries}` as a report embeds them, with the entries behind the first `after`.
+
+        All entries, and `after` as 0, where the scores are not those of `version` any more. Raises UserError for
+        damaged scores.
+        """
+        with self._lock:
+            self._read_scores()
+            after = after if version == self._scores.version and after <= len(self._entries) else 0
+            return {
+                "groups": [asdict(group) for group in self._groups()],
+                "entries": self._entries[after:],
+                "after": after,
+                "version": self._scores.version,
+            }
+
+    def trace(self, group: str, line: int) -> str:
+        """Returns the trace on a line, from 1, of a group's file, as JSON. Raises UserError where there is none."""
+        with self._lock:
+            lines = self._lines(group)
+            text = lines.line(line - 1)
+        return encode_trace(jsonl.decoded(self._file(group), line, text, decode_trace, DAMAGED))
+
+    def texts(self, group: str, words: Sequence[str]) -> list[list[int]]:
+        """Returns for each of `words`, in lower case, the lines of a group's discussions whose messages hold it."""
+        found: list[list[int]] = [[] for _ in words]
+        path = self._file(group)
+        for number, line in enumerate(jsonl.lines(path), start=1):
+            spoken = jsonl.decoded(path, number, line, _spoken, DAMAGED)
+            for word, numbers in zip(words, found, strict=True):
+                if word in spoken:
+                    numbers.append(number)
+        return found
+
+    def _read_scores(self) -> None:
+        version = self._scores.version
+        for line in self._scores.new():
+            if version != self._scores.version:
+                self._entries, self._counts, version = [], {}, self._scores.version
+            scored = jsonl.decoded(self._scores.path, len(self._entries) + 1, line, Scored.decode, DAMAGED)
+            # A method's scores and traces are recorded in one order.
+            place = self._counts[scored.method] = self._counts.get(scored.method, 0) + 1
+            self._entries.append(self._entry(scored, place))
+
+    def _entry(self, scored: Scored, line: int) -> Entry:
+        costs = {
+            "calls": scored.calls,
+            "tokens": scored.prompt_tokens + scored.completion_tokens,
+            "failed": scored.failed_turns,
+            "cut": scored.cut_turns,
+        }
+        attacked = {"attack": self._attack} if scored.attack_success is not None else {}
+        return {"group": scored.method, **scored_entry(scored), "line": line, **costs, **attacked}
+
+    def _groups(self) -> list[DiscussionGroup]:
+        return [
+            DiscussionGroup(method, method, f"traces/evaluate-{method}.jsonl", count, count)
+            for method, count in self._counts.items()
+        ]
+
+    def _file(self, group: str) -> Any:
+        if group not in self._counts:
+            raise UserError(f"{group}: the run has no discussions of this name")
+        return self.run.path / f"traces/evaluate-{group}.jsonl"
+
+    def _lines(self, group: str) -> Lines:
+        if group not in self._traces:
+            self._traces[group] = Lines(self._file(group))
+        return self._traces[group]
+
+
+def _spoken(line: str) -> str:
+    turns = json.loads(line)["turns"]
+    parts = (str(turn.get(name) or "") for turn in turns for name in ("agent", "content", "answer", "error"))
+    return "\n".join(parts).lower()

@@ -1,0 +1,65 @@
+"""Serves a folder of runs to browsers of this machine until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import uvicorn
+
+from actors.errors import UserError
+from actors.visible import visible
+from experiments.view.app import application
+from experiments.view.folders import Root
+
+HOST = "127.0.0.1"  # no other machine reaches it
+TOKEN_BYTES = 16
+
+
+def serve(folder: str, options: Sequence[str]) -> int:
+    """Serves a folder of runs, or one run, until it is interrupted. Prints the address.
+
+    Args:
+        options: `view.port=<number>` (0, the default, takes a free one) and `view.open=true`, which opens the browser.
+
+    Raises:
+        UserError: the folder or an option is wrong, or the port is taken.
+    """
+    port, opens = _options(options)
+    root, token = Root.open(folder), secrets.token_urlsafe(TOKEN_BYTES)
+    try:
+        listening = socket.create_server((HOST, port))
+    except OSError as error:
+        raise UserError(f"view.port={port}: {error.strerror}; choose another, or 0 for a free one") from error
+    with listening:
+        address = f"http://{HOST}:{listening.getsockname()[1]}/{token}/"
+        print(visible(f"{folder} is shown at {address} (Ctrl-C ends it)"), flush=True)
+        if opens:
+            webbrowser.open(address)
+        # Without access log: an address holds the token.
+        settings = uvicorn.Config(application(root, token), log_config=None, access_log=False, lifespan="off")
+        asyncio.run(_Server(settings).serve(sockets=[listening]))
+    return 0
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves Ctrl-C to `run.py`, where it ends the program with one line, also while a browser listens."""
+        yield
+
+
+def _options(options: Sequence[str]) -> tuple[int, bool]:
+    given = dict(option.partition("=")[::2] for option in options)
+    port, opens = given.pop("view.port", "0"), given.pop("view.open", "false")
+    if given:
+        raise UserError(f"{next(iter(given))}: view=<folder> takes view.port=<number> and view.open=true alone")
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) < 2**16):
+        raise UserError(f"view.port={port}: expected a number from 0 to 65535")
+    if opens not in ("true", "false"):
+        raise UserError(f"view.open={opens}: expected true or false")
+    return int(port), opens == "true"

@@ -1,0 +1,99 @@
+"""The viewer's server shows runs, and nothing else of this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from experiments.config.config import Config
+from experiments.config.saved import save
+from experiments.records.recorder import RunFolder
+from experiments.view.app import application
+from experiments.view.folders import Root
+from tests.support.fake_run import METHODS, carry_on
+
+TOKEN = "t0ken"
+QUESTIONS = 12
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    run = RunFolder.create(folder, "fake")
+    save(Config(), run.config)
+    carry_on(run, steps=1, questions=QUESTIONS)
+    return folder
+
+
+def client(folder: Path, host: str = "127.0.0.1") -> TestClient:
+    return TestClient(application(Root.open(str(folder)), TOKEN), base_url=f"http://{host}/{TOKEN}/")
+
+
+def name_of(folder: Path) -> str:
+    return next(path.name for path in folder.iterdir())
+
+
+def test_the_index_of_a_run_comes_from_its_scores_and_leads_to_its_traces(runs: Path) -> None:
+    server, run = client(runs), name_of(runs)
+    index = server.get(f"run/{run}/index.json").json()
+    assert [group["name"] for group in index["groups"]] == list(METHODS)
+    assert len(index["entries"]) == QUESTIONS * len(METHODS)
+    for entry in index["entries"][:: QUESTIONS - 1]:
+        trace = server.get(f"run/{run}/trace.json", params={"group": entry["group"], "line": entry["line"]}).json()
+        assert (trace["question"], trace["method"]) == (entry["question"], entry["group"])
+    words = json.dumps(["tower 7<", "nowhere"])
+    assert server.get(f"run/{run}/texts.json", params={"group": "m3prune", "words": words}).json() == [[8], []]
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("", 200),
+        ("run/none/", 404),
+        ("run/none/index.json", 404),
+        ("run/%2e%2e/", 404),
+        ("run/..%2fruns%2f..%2f/index.json", 404),
+        ("run/%00/", 404),
+        ("run/{run}/trace.json?group=../scores&line=1", 422),
+        ("run/{run}/trace.json?group=m3prune&line=999", 422),
+        ("run/{run}/trace.json?group=m3prune&line=-1", 400),
+        ("run/{run}/texts.json?group=m3prune&words=1", 400),
+        ("run/{run}/config.yaml", 404),
+    ],
+)
+def test_only_addresses_of_runs_lead_anywhere(runs: Path, address: str, status: int) -> None:
+    assert client(runs).get(address.format(run=name_of(runs))).status_code == status
+
+
+def test_without_the_token_or_the_name_of_this_machine_nothing_is_found(runs: Path) -> None:
+    assert client(runs).get("http://127.0.0.1/").status_code == 404
+    assert client(runs).get("http://127.0.0.1/other/").status_code == 404
+    assert client(runs).post("").status_code == 404
+    assert client(runs, host="rebound.example").get("").status_code == 400
+    answer = client(runs).get("")
+    assert answer.status_code == 200
+    assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+def test_a_link_out_of_the_folder_is_not_followed(runs: Path, tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    (shown / "linked").symlink_to(runs / name_of(runs))
+    assert client(shown).get("run/linked/").status_code == 404
+    held = shown / "held"
+    held.mkdir()
+    (held / "config.yaml").write_bytes((runs / name_of(runs) / "config.yaml").read_bytes())
+    (held / "scores.jsonl").symlink_to(runs / name_of(runs) / "scores.jsonl")
+    assert client(shown).get("run/held/index.json").status_code == 422
+
+
+def test_one_run_is_shown_without_its_neighbours(runs: Path, tmp_path: Path) -> None:
+    run = name_of(runs)
+    neighbour = RunFolder.create(runs, "neighbour")
+    save(Config(), neighbour.config)
+    server = client(runs / run)
+    assert server.get(f"run/{run}/").status_code == 200
+    assert server.get(f"run/{neighbour.name}/").status_code == 404
