@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from actors.backends.model_settings import model_name
-from actors.messages import Source, Usage
-from experiments.analysis import judged, summary
+from actors.messages import Usage
+from experiments.analysis import agents, judged, summary
 from experiments.analysis.reports import write_run_report
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
@@ -42,14 +40,14 @@ def conclude(
     folder: RunFolder,
     about: summary.RunFacts,
     tracker: Tracker,
-    corpus: Iterable[Source] = (),
+    dataset: Dataset,
     trial: bool = False,
 ) -> tuple[summary.Metrics, Usage, str]:
-    """Writes metrics.json, figures and the report, all from the records.
+    """Writes metrics.json, agents.jsonl, figures and the report, all from the records.
 
     Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
 
-    corpus: the data set's sources, whose titles the report has.
+    dataset: scores the answers of agents; the report has the titles of its sources.
     trial: it is a trial of a sweep, which draws figures with `figures=true` only.
     """
     config, judge = plan.config, plan.models.judge
@@ -61,6 +59,7 @@ def conclude(
         )
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
+    agents.write(folder, about.methods, dataset)
     drawn = []
     if config.figures or (config.figures is None and not trial):
         from experiments.analysis.figures.draw import draw_run  # imports matplotlib
@@ -69,5 +68,5 @@ def conclude(
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
     listed = about.methods[-1]
-    write_run_report(folder, metrics, about.metric, listed, drawn, corpus=corpus, seed=config.seed)
+    write_run_report(folder, metrics, about.metric, listed, drawn, corpus=dataset.corpus(), seed=config.seed)
     return metrics, used, summary.inconclusive(metrics)

@@ -28,7 +28,7 @@ class Prune(DiscussionJob):
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         config = plan.config
         about = about_methods(plan, dataset, answering)
-        metrics, used, lacking = conclude(plan, folder, about, tracker, dataset.corpus())
+        metrics, used, lacking = conclude(plan, folder, about, tracker, dataset)
         print()
         run_table(metrics, dataset.metric).print(further=usage.notes(used))
         table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)

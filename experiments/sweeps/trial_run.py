@@ -146,7 +146,7 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
             await work
             # Reached only when all went well; `await work` raises what the job raised.
             about = about_methods(plan, dataset, models_named(config))
-            _, _, lacking = conclude(plan, run, about, tracker, dataset.corpus(), trial=True)
+            _, _, lacking = conclude(plan, run, about, tracker, dataset, trial=True)
             tracker.finish()
             if lacking:
                 # No result, so nothing is ranked by it, and resuming the sweep asks the failed questions again.

@@ -41,7 +41,7 @@ class BehaviourJob(DiscussionJob):
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         config = plan.config
         about = run_facts(config, _settings(config), dataset, answering)
-        metrics, spent, lacking = conclude(plan, folder, about, tracker, dataset.corpus())
+        metrics, spent, lacking = conclude(plan, folder, about, tracker, dataset)
         found = behaviour(folder, metrics, about.seed)
         write_atomically(folder.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
         print()
