@@ -17,9 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from actors.messages import Source
-from experiments.analysis import turn_counts
-from experiments.analysis.agents import agent_tables
-from experiments.analysis.agents import read as read_agents
+from experiments.analysis import agents, turn_counts
 from experiments.analysis.agreement import agreements
 from experiments.analysis.compare import varied
 from experiments.analysis.embedded import LIMIT_TURNS, Embedded, embed, packed
@@ -114,7 +112,7 @@ def write_run_report(
     sections = (
         Section("Summary", model_notes(metrics["model"]), facts),
         Section("Results", tables=tuple(_run_tables(run, metrics, metric))),
-        Section("Agents", tables=agent_tables(read_agents(run))),
+        Section("Agents", tables=agents.agent_tables(agents.read(run))),
         Section("Figures", pictures=tuple(_pictures(drawn))),
         Section("Learning", learned=packed(graphs) if graphs else ""),
         Section("Discussions", [note] if partial else [], discussions=embedded),
