@@ -46,7 +46,7 @@ def test_tables_have_all_records(run: Run, folder: RunFolder) -> None:
         for table in (run.discussions, run.turns, run.edges)
     )
     assert [row["answer"] for row in discussions] == [trace.answer for trace in traces]
-    assert [row["turn"] for row in turns] == [turn.id for trace in traces for turn in trace.turns]
+    assert [row["id"] for row in turns] == [turn.id for trace in traces for turn in trace.turns]
     assert [tuple(row["heard"]) for row in turns] == [turn.heard for trace in traces for turn in trace.turns]
     assert (edges[0]["kind"], edges[0]["round"], edges[0]["sender"], edges[0]["receiver"]) == (
         "spatial",
