@@ -2,6 +2,7 @@
 
     AgoraError
     ├── UserError       bad input; `run.py` prints its one line and exits with code 2
+    ├── RunFailed       a run that was started from Python has failed, or some of it
     ├── ClusterError    Ray, or an actor on it, does not come up
     ├── StoreError      a folder of LanceDB tables cannot be used
     ├── WebError        the web could not be searched
@@ -41,6 +42,10 @@ class UserError(AgoraError):
     def __str__(self) -> str:
         # File names and ids in it may come from others: none of them breaks the line or moves the cursor.
         return visible(super().__str__())
+
+
+class RunFailed(AgoraError):
+    """A run that was started from Python has ended with another exit code than 0 or 2; names its folder."""
 
 
 class ClusterError(AgoraError):

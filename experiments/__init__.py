@@ -1,1 +1,6 @@
 """Runs and what becomes of them; the only place that knows labels."""
+
+from agora_mm import hidden
+
+if line := hidden():
+    raise ImportError(line)

@@ -1,9 +1,9 @@
-"""The project from Python: `load_run(folder)` reads what a run has recorded.
+"""The project from Python: `run` runs an experiment, and `load_run` reads what a run has recorded.
 
-    from experiments.api import load_run
+    from experiments.api import load_run, run
 
-    run = load_run("runs/20261126-150000-mmqa_prune")
-    print(run.scores.to_pandas().groupby("method")["utility"].mean())
+    done = run("mmqa_prune", topology={"rounds": 2}, seed=1)
+    print(done.scores.to_pandas().groupby("method")["utility"].mean())
 
 Tables are read from the run folder each time they are asked for, also while the run goes on. Their columns are listed
 in docs/python.md.
@@ -11,14 +11,19 @@ in docs/python.md.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from actors.errors import UserError
+from actors.errors import RunFailed, UserError
 from actors.lookup import near_miss
 from actors.messages import Trace
 from experiments.analysis.arrow_tables import RecordTable, results, run_tables, together
@@ -28,7 +33,13 @@ from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS
 
-__all__ = ["RecordTable", "Run", "load_run"]
+if TYPE_CHECKING:
+    from experiments.dry_run.counts import RunCounts
+
+__all__ = ["RecordTable", "Run", "RunFailed", "UserError", "dry_run", "load_run", "resume", "run"]
+
+# `-P`: Python finds the project where this process has found it. By its number, the last word is where to report.
+PROGRAM = "import sys; from experiments.command_line import script; script(report=int(sys.argv.pop()))"
 
 
 class Run:
@@ -129,6 +140,102 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
     Raises UserError where it is none, or is damaged.
     """
     return Run(RunFolder.open(Path(folder).expanduser()))
+
+
+def run(experiment: str | os.PathLike[str], settings: Mapping[str, Any] | None = None, **more: Any) -> Run:
+    """Runs an experiment in a process of its own, prints its progress, and returns what it has recorded.
+
+    Works in scripts and notebooks. Ctrl-C, or a notebook's stop button, ends the run, which `resume` then goes on with.
+
+    Args:
+        experiment: the name of an experiment or a method, or the path of a preset.
+        settings, more: as on the command line, nested (`topology={"rounds": 2}`) or by dotted keys
+            (`{"topology.rounds": 2}`).
+
+    Raises:
+        UserError: the command line would have ended with exit code 2; the same line.
+        RunFailed: the run, some of its trials, or too many turns of a method have failed.
+        KeyboardInterrupt: it was interrupted.
+    """
+    return _run([f"experiment={os.fspath(experiment)}", *_words(settings, more)])
+
+
+def resume(folder: str | os.PathLike[str], settings: Mapping[str, Any] | None = None, **more: Any) -> Run:
+    """Goes on with an interrupted run; arguments and errors are those of `run`."""
+    return _run([f"resume={os.fspath(folder)}", *_words(settings, more)])
+
+
+def dry_run(experiment: str | os.PathLike[str], settings: Mapping[str, Any] | None = None, **more: Any) -> RunCounts:
+    """Counts a run's turns, calls, tokens and price, without a model; prints and returns them.
+
+    Raises UserError for bad input, and for a sweep, of which the command line prints a table.
+    """
+
+    def count() -> RunCounts:
+        from experiments.config.loading import load
+        from experiments.dry_run.dry_run import dry_run as counted
+        from experiments.jobs import plan_of
+
+        config = load([f"experiment={os.fspath(experiment)}", *_words(settings, more)])
+        if is_sweep(config):
+            raise UserError("dry_run() counts one run: leave out the sweep, or use dry_run=true on the command line")
+        return counted(plan_of(config))
+
+    # In a thread, as a notebook's own has an event loop that runs.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(count).result()
+
+
+def _words(*settings: Mapping[str, Any] | None) -> Iterator[str]:
+    """The words of a command line for settings."""
+
+    def plain(value: Any) -> Any:
+        return value.item() if hasattr(value, "item") else os.fspath(value)  # a number of numpy, or a path
+
+    for key, value in (setting for group in settings for setting in flat(group or {})):
+        try:
+            yield f"{key}={json.dumps(value, default=plain)}"
+        except TypeError as error:
+            raise UserError(f"{key}: expected text, numbers, truth values, lists and mappings ({error})") from error
+
+
+def _run(words: Sequence[str]) -> Run:
+    read_end, write_end = os.pipe()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    # A notebook's output is no file that a process could write to.
+    piped = None if sys.stdout is sys.__stdout__ else subprocess.PIPE
+    with open(read_end) as report:
+        with open(write_end, "w"):
+            process = subprocess.Popen(
+                [sys.executable, "-u", "-P", "-c", PROGRAM, *words, str(write_end)],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=piped,
+                stderr=piped and subprocess.STDOUT,
+                text=True,
+                pass_fds=[write_end],
+                start_new_session=True,  # where Ctrl-C comes from `_ended` alone
+            )
+        code = _ended(process)
+        outcome = json.loads(report.read() or "{}")
+    error = outcome.get("error", f"the run ended with code {code}; its folder is {outcome.get('folder')}")
+    if code == 128 + signal.SIGINT:
+        raise KeyboardInterrupt
+    if code:
+        raise UserError(error) if code == 2 else RunFailed(error)
+    return load_run(outcome["folder"])
+
+
+def _ended(process: subprocess.Popen[str]) -> int:
+    """Prints what a process writes until it has ended, and passes Ctrl-C on; returns its exit code."""
+    with process:
+        while True:
+            try:
+                for line in process.stdout or ():
+                    print(line, end="")
+                return process.wait()
+            except KeyboardInterrupt:
+                process.send_signal(signal.SIGINT)
 
 
 def _varied(folder: RunFolder, keys: Mapping[str, Any]) -> dict[str, Any]:

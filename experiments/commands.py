@@ -16,6 +16,8 @@ def command(arguments: Sequence[str]) -> Callable[[], int] | None:
     """Finds the command among the arguments; None where they are an experiment's settings."""
     if not arguments or arguments[0] in ("help", "--help", "-h"):
         return partial(show_help, "".join(arguments[1:2]), arguments[2:])
+    if arguments[0] == "--version":
+        return show_version
     for argument in arguments:
         word, sign, value = argument.partition("=")
         if sign and word in COMMANDS:
@@ -23,11 +25,20 @@ def command(arguments: Sequence[str]) -> Callable[[], int] | None:
     return None
 
 
+def show_version() -> int:
+    """Prints the version of this project."""
+    from experiments.records.start import project_version
+
+    print(f"agora-mm {project_version()}")
+    return 0
+
+
 def show_help(topic: str, others: Sequence[str]) -> int:
     """Prints a topic of the reference, or how the program is used."""
+    from experiments.records.start import as_called
     from experiments.reference import reference, usage
 
-    print(reference(topic) if topic else usage())
+    print(as_called(reference(topic) if topic else usage()))
     return 0
 
 

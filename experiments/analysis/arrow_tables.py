@@ -103,7 +103,7 @@ def run_tables(run: RunFolder) -> dict[str, RecordTable]:
         },
         "learning": table(_learning, {"method": str, **_fields(LearningStep, _STEP)}),
         "weights": table(_weights, {**weight, "probability": float}),
-        "usage": table(_usage, {"phase": str, "phase_seconds": float, "agent": str, **_fields(Usage)}),
+        "usage": table(_usage, {"phase": str, "phase_seconds": float, "agent": str, **_fields(Usage, _USED)}),
     }
 
 
@@ -168,8 +168,9 @@ _TRACE = ("answer", "status", "agents", "decision", "evidence", "attack", "attac
 _FOUND = ("of", "base", "query", "found")
 
 
-_of_score, _of_turn, _of_usage = (attrgetter(*_fields(kind)) for kind in (Scored, Message, Usage))
-_of_step, _of_trace, _of_search = (attrgetter(*names) for names in (_STEP, _TRACE, _FOUND))
+_USED = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens", "reused", "reused_tokens")
+_of_score, _of_turn = (attrgetter(*_fields(kind)) for kind in (Scored, Message))
+_of_step, _of_trace, _of_search, _of_usage = (attrgetter(*names) for names in (_STEP, _TRACE, _FOUND, _USED))
 
 
 def _discussion(trace: Trace) -> Rows:

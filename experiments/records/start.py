@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 
 STARTS = "starts.jsonl"
 ROOT = Path(__file__).parents[2]  # of the checkout, where it runs from one
+COMMAND = "agora"  # of the installed package
 GIT_S = 5.0
 
 
@@ -34,10 +36,19 @@ def project_version() -> str:
 def program() -> str:
     """The beginning of the command line that started this process, such as `python run.py`, ready for a shell."""
     own, arguments = sys.orig_argv, sys.argv[1:]
-    is_run = bool(sys.argv) and Path(sys.argv[0]).stem in ("run", "agora-mm")
-    words = own[: len(own) - len(arguments)] if is_run and own[len(own) - len(arguments) :] == arguments else []
-    # A script of the user's own takes no arguments of ours.
-    return shlex.join(words or ["python", "run.py" if Path.cwd() == ROOT else str(ROOT / "run.py")])
+    called = Path(sys.argv[0])
+    if called.stem == COMMAND:
+        return COMMAND if shutil.which(COMMAND) == str(called) else shlex.quote(str(called))
+    words = own[: len(own) - len(arguments)] if own[len(own) - len(arguments) :] == arguments else []
+    # A script of the user's own takes no arguments of ours; an installed package has no run.py.
+    here = ["python", "run.py" if Path.cwd() == ROOT else str(ROOT / "run.py")]
+    installed = not (ROOT / "run.py").is_file()
+    return shlex.join((called.stem == "run" and words) or ([COMMAND] if installed else here))
+
+
+def as_called(text: str) -> str:
+    """A text of the program about itself, with `agora` in place of `python run.py` where it was called so."""
+    return text.replace("python run.py", COMMAND) if Path(sys.argv[0]).stem == COMMAND else text
 
 
 def write_start(folder: Path, arguments: Sequence[str]) -> None:

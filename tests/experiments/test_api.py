@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy
 import pyarrow as pa
 import pytest
 
 from actors.errors import UserError
 from experiments.analysis import summary
 from experiments.analysis.arrow_tables import run_tables
-from experiments.api import Run, load_run
+from experiments.api import Run, dry_run, load_run, resume
+from experiments.api import run as run_experiment
 from experiments.config.loading import load
 from experiments.config.saved import save
 from experiments.records import jsonl
 from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.start import project_version
+from run import main
 from tests.support.fake_run import AGENTS, FACTS, make_run
 from tests.support.fake_sweep import make_sweep
 from tests.support.paths import ROOT
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +150,63 @@ def test_other_folders_and_methods_are_refused(run: Run, tmp_path: Path) -> None
         run.traces("m3prun")
     with pytest.raises(UserError):
         run.trace("m3prune", "no such question")
+
+
+def test_bad_input_raises_the_line_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError) as raised:
+        run_experiment("mmqa_prune", topology={"round": 2}, output=tmp_path / "runs")
+    assert main(["experiment=mmqa_prune", "topology.round=2"]) == 2
+    assert capsys.readouterr().err == f"error: {raised.value}\n"
+    with pytest.raises(UserError):
+        run_experiment("mmqa_prune", seed=object())
+    assert not list(tmp_path.iterdir())
+
+
+SMALL: dict[str, object] = {
+    "data.limit": 4,
+    "methods": ["single"],
+    "runtime": "inline",
+    "figures": False,
+    "wandb": {"mode": "disabled"},
+}
+
+
+@pytest.mark.slow
+async def test_a_run_is_started_below_a_running_event_loop_and_counted_before(tmp_path: Path) -> None:
+    settings = {**SMALL, "output": tmp_path}
+    counts = dry_run("mmqa_prune", settings, methods=["single"])
+    done = run_experiment("mmqa_prune", settings, seed=numpy.int64(3))
+    assert done.config.seed == 3
+    assert done.turns.to_arrow().num_rows == counts.whole.turns == 4
+    assert resume(done.path).scores.to_arrow() == done.scores.to_arrow()
+
+
+@pytest.mark.slow
+async def test_an_interrupted_run_is_resumed(tmp_path: Path) -> None:
+    settings = {**SMALL, "data.limit": 60, "methods": ["full"], "concurrency": 1, "output": str(tmp_path)}
+    script = f"from experiments.api import run\nrun('mmqa_prune', {settings})\n"
+    process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    await until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/scores.jsonl")))
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert "KeyboardInterrupt" in said
+    [folder] = tmp_path.glob("*-mmqa_prune")
+    before = load_run(folder).scores.to_arrow().num_rows
+    assert 0 < before < 60
+    assert resume(folder).scores.to_arrow().num_rows == 60
+
+
+def test_packages_of_other_projects_are_named(tmp_path: Path) -> None:
+    (tmp_path / "actors").mkdir()
+    (tmp_path / "actors" / "__init__.py").touch()
+    there = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    for code, status in (("import agora_mm; agora_mm.script()", 2), ("import experiments.api", 1)):
+        command = [sys.executable, "-P", "-c", code, "help=methods"]
+        done = subprocess.run(command, env=there, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == status
+        assert str(tmp_path / "actors") in done.stderr.splitlines()[-1]
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert project_version() in capsys.readouterr().out
