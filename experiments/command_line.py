@@ -20,8 +20,7 @@ from actors.memory import collect_rarely
 from actors.runtime import head
 from actors.signals import Ending, Unbroken
 from actors.visible import visible
-from experiments.commands import command
-from experiments.records.start import as_called
+from experiments.commands import as_called, command
 
 if TYPE_CHECKING:
     from experiments.config.config import Config

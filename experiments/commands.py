@@ -5,8 +5,10 @@ They are looked for before a configuration is loaded. Each imports what it needs
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 # Takes the value after the word and the other arguments. Returns the exit code; raises UserError for bad input.
 Command = Callable[[str, Sequence[str]], int]
@@ -35,7 +37,6 @@ def show_version() -> int:
 
 def show_help(topic: str, others: Sequence[str]) -> int:
     """Prints a topic of the reference, or how the program is used."""
-    from experiments.records.start import as_called
     from experiments.reference import reference, usage
 
     print(as_called(reference(topic) if topic else usage()))
@@ -47,6 +48,11 @@ def view(folder: str, options: Sequence[str]) -> int:
     from experiments.view.server import serve
 
     return serve(folder, options)
+
+
+def as_called(text: str) -> str:
+    """A text of the program about itself, with `agora` in place of `python run.py` where it was called so."""
+    return text.replace("python run.py", "agora") if Path(sys.argv[0]).stem == "agora" else text
 
 
 COMMANDS: Mapping[str, Command] = {"help": show_help, "view": view}

@@ -46,11 +46,6 @@ def program() -> str:
     return shlex.join((called.stem == "run" and words) or ([COMMAND] if installed else here))
 
 
-def as_called(text: str) -> str:
-    """A text of the program about itself, with `agora` in place of `python run.py` where it was called so."""
-    return text.replace("python run.py", COMMAND) if Path(sys.argv[0]).stem == COMMAND else text
-
-
 def write_start(folder: Path, arguments: Sequence[str]) -> None:
     """Adds this start to a run folder's starts. Raises OSError where it cannot be written."""
     line = {
