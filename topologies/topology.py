@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -113,6 +114,19 @@ class Wired:
             allowed_temporal=_from_one(wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal),
             decision=tuple(agents[i] for i in range(n) if wiring.decision[i]),
         )
+
+
+class Renamed:
+    """Topology that answers as another one does, under a method's name for its own discussions and records."""
+
+    def __init__(self, topology: Topology, method: str) -> None:
+        self.method = method
+        self._topology = topology
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        name = discussion_id(self.method, question, sample)
+        trace = await self._topology.answer(question, lambda turn: ask(replace(turn, discussion=name)), seed, sample)
+        return replace(trace, method=self.method)
 
 
 def discussion_id(method: str, question: Question, sample: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console
@@ -26,6 +26,8 @@ class ResultTable:
         columns: headers; their line breaks are for the printed table.
         names: leading columns that name a row, aligned left; the others hold numbers.
         total: the index of the row that sums up the others, printed in bold.
+        spare: columns that a narrow terminal leaves out, in this order.
+        brief: lines that are printed in place of the notes, where a report has those.
     """
 
     columns: Sequence[str]
@@ -34,6 +36,8 @@ class ResultTable:
     title: str = ""
     names: int = 1
     total: int | None = None
+    spare: Sequence[str] = ()
+    brief: Sequence[str] = ()
 
     @staticmethod
     def of(
@@ -48,30 +52,57 @@ class ResultTable:
         return ResultTable((name, *cells), body, notes, title)
 
     def print(self, console: Console | None = None, further: Iterable[str] = ()) -> None:
-        """Prints title, table, notes and `further` ones on the console (standard output if None).
+        """Prints title, table, notes (or `brief`) and `further` ones on the console (standard output if None).
 
-        Where that is no terminal, lines have up to 110 characters, except that the table is never cut short.
+        A terminal that is too narrow gets no `spare` columns, or the cells of a row below each other. Elsewhere lines
+        of text have up to 110 characters, and the table all its columns.
         """
-        console, grid = console or Console(), self._grid()
+        console = console or Console()
+        narrow = console.width if console.is_terminal else WIDTH_PLAIN
+        table, left_out = self._fitting(narrow) if console.is_terminal else (self, ())
         if not console.is_terminal:
-            # A new console: the caller's must keep its width.
-            console = Console(file=console.file, width=WIDTH_PLAIN)
-        narrow = console.width
+            # A new console: the caller's must keep its width. A file can hold a line of any length.
+            console = Console(file=console.file, width=max(narrow, table.width))
+        # As Text: rich would read square brackets as markup, and names between colons as emoji.
+        lines = [Text(visible(note)) for note in (*(self.brief or self.notes), *further)]
+        if left_out:
+            named = ", ".join(" ".join(name.split()) for name in left_out)
+            lines.append(Text(f"No room for {named}: see the report, or use a wider terminal.", "dim"))
         if self.title:
-            console.print(visible(self.title), style="bold", markup=False, highlight=False)
-        if not console.is_terminal:
-            unlimited = console.options.update(max_width=WIDEST)
-            # A file can hold a line of any length, and a table cut short would lose its last columns.
-            console.width = max(narrow, console.measure(grid, options=unlimited).maximum)
-        console.print(grid)
-        console.width = narrow
+            console.print(Text(visible(self.title), "bold"), width=narrow)
+        console.print(table._grid() if table.width <= console.width else table._stacked())
         console.print()
-        for note in (*self.notes, *further):
-            # Notes contain square brackets, which rich would read as markup.
-            console.print(visible(note), markup=False, highlight=False)
+        for line in lines:
+            console.print(line, width=narrow)
+
+    @property
+    def width(self) -> int:
+        """The number of characters of a printed row."""
+        return Console(width=WIDEST).measure(self._grid()).maximum
+
+    def _fitting(self, width: int) -> tuple[ResultTable, tuple[str, ...]]:
+        """Leaves out spare columns until a row has `width` characters; returns the table and what was left out."""
+        for count in range(len(self.spare) + 1):
+            left_out = [name for name in self.spare[:count] if name in self.columns]
+            kept = [i for i, name in enumerate(self.columns) if name not in left_out]
+            rows = [[row[i] for i in kept] for row in self.rows]
+            table = replace(self, columns=[self.columns[i] for i in kept], rows=rows)
+            if table.width <= width:
+                break
+        return table, tuple(left_out)
+
+    def _stacked(self) -> Table:
+        """The cells of each row below each other."""
+        grid = Table.grid(padding=(0, 2))
+        for row in self.rows:
+            grid.add_row(Text(" ".join(map(visible, row[: self.names])), "bold"))
+            for name, cell in zip(self.columns[self.names :], row[self.names :], strict=True):
+                grid.add_row(Text(f"  {visible(' '.join(name.split()))}"), Text(visible(cell)))
+        return grid
 
     def _grid(self) -> Table:
-        grid = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+        # One blank on each side: two columns are two apart.
+        grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
         for i, name in enumerate(self.columns):
             header = Text("\n".join(map(visible, name.split("\n"))))
             grid.add_column(header, justify="left" if i < self.names else "right", no_wrap=True, vertical="bottom")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from experiments.analysis import judged
+from experiments.analysis.findings import attackers_found, in_short
 from experiments.analysis.result_table import Cell, ResultTable, number, tenths, with_interval
 from experiments.analysis.summary import (
+    CLEAN,
     CUT,
     SILENT,
     STRICT,
@@ -20,15 +23,24 @@ from experiments.analysis.summary import (
 )
 from experiments.records.trials import LEARNED_FROM
 
+# Columns that a narrow terminal leaves out, the least wanted first.
+SPARE = ("strict\nEM", "F1", "train\nMtok", "calls", "reply\ntokens", "edges", "edge\nP/R", "path\nP/R")
+
 
 def run_table(metrics: Metrics, metric: str) -> ResultTable:
     """Makes a row per method; tokens and calls are per question. `metric` names the data set's utility."""
     # Judged figures are in another part of metrics.json.
     judged_rows = metrics["judged"]["methods"] if "judged" in metrics else {}
+    clean = metrics.get(CLEAN, {})
     rows = {
-        name: {**row, "acc_star": judged_rows.get(name, {}).get("acc_star")} for name, row in metrics["methods"].items()
+        name: {**row, "acc_star": judged_rows.get(name, {}).get("acc_star")}
+        for name, row in metrics["methods"].items()
+        if name not in clean.values()
     }
-    return ResultTable.of("method", rows, _columns(metrics, metric), tuple(_notes(metrics, metric)))
+    for name, twin in clean.items():
+        rows[name]["clean"] = metrics["methods"][twin]["utility"]
+    table = ResultTable.of("method", rows, _columns(metrics, metric), tuple(_notes(metrics, metric)))
+    return replace(table, spare=SPARE, brief=tuple(in_short(metrics)))
 
 
 def _columns(metrics: Metrics, metric: str) -> dict[str, Cell]:
@@ -38,16 +50,25 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Cell]:
         names = (f"{prefix}_precision", f"{prefix}_recall")
         return lambda row: "/".join(f"{row[name]:.2f}" for name in names if name in row)
 
-    columns: dict[str, Cell] = {
-        f"{metric} (95% interval)": lambda row: with_interval(row["utility"], row["ci95"]),
-    }
+    def harm(row: Mapping[str, Any]) -> str:
+        known = row["clean"] is not None and row["utility"] is not None
+        return f"{row['utility'] - row['clean']:+.3f}" if known else ""
+
+    columns: dict[str, Cell] = {}
+    if CLEAN in metrics:
+        columns[f"clean\n{metric}"] = number("clean")
+    columns[f"attacked {metric}\n(95% interval)" if columns else f"{metric} (95% interval)"] = lambda row: (
+        with_interval(row["utility"], row["ci95"])
+    )
+    if CLEAN in metrics:
+        columns["change"] = harm
+    if _any(metrics, "attack_success"):
+        columns["attack\nsuccess"] = number("attack_success")
     if _any(metrics, STRICT):
         columns["strict\nEM"] = number(STRICT)
     columns["F1"] = number("f1")
     if "judged" in metrics:
         columns["Acc*"] = number("acc_star")
-    if _any(metrics, "attack_success"):
-        columns["attack\nsuccess"] = number("attack_success")
     if _any(metrics, "path_recall"):
         columns |= {"path\nP/R": precision_recall("path"), "edge\nP/R": precision_recall("edge")}
     columns |= {
@@ -88,6 +109,7 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
     if _any(metrics, TRAINING_TOKENS):
         yield "Train: millions of tokens of all discussions that a graph was learned from."
+    yield from attackers_found(metrics)
     yield from shared_notes([metrics])
     yield from failure_notes(metrics)
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from actors.messages import derive_seed
@@ -35,6 +35,7 @@ STRICT = "strict_em"
 TRAINING_TOKENS = "training_tokens"
 TROUBLES = ("failed_turns", CUT)
 SILENT = "silent_turns"
+CLEAN, ATTACKERS = "clean", "attackers"  # keys of `RunFacts.clean` and `RunFacts.attackers`
 DIGITS = 6  # enough for any table, few enough to hide floating-point error
 # Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
 SIGNIFICANT = 0.05
@@ -48,6 +49,7 @@ class RunFacts:
 
     metric: the name of the data set's utility (EM, accuracy). pairs: the first minus the second of each is tested.
     failures: the share of a method's questions that may have failed for anything to be concluded about it.
+    clean: by method, the one of `methods` that is its evaluation without the attack. attackers: the compromised agents.
     """
 
     experiment: str
@@ -58,6 +60,8 @@ class RunFacts:
     pairs: tuple[tuple[str, str], ...] = ()
     seed: int = 0
     failures: float = FailureSettings.share
+    clean: Mapping[str, str] = field(default_factory=dict)
+    attackers: tuple[str, ...] = ()
 
 
 def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
@@ -65,6 +69,8 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
 
     - A row has `cut_turns` where any method had one, and `strict_em` where all of the method's answers have it.
     - `parts` are the means `by_tag`.
+    - `clean` has the names of the methods' evaluations without the attack, `attackers` those of compromised agents,
+      where there are any.
     - `failures` has the phases in which turns failed. Failed questions are in no mean; a method with more of them than
       `facts.failures` has no means (None) and is in no pair.
 
@@ -107,6 +113,8 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
             for method, of_method in answers.items()
         },
         "paired": paired_tests(utilities, facts.pairs, facts.seed, "paired"),
+        **({CLEAN: dict(facts.clean)} if facts.clean else {}),
+        **({ATTACKERS: list(facts.attackers)} if facts.attackers else {}),
         **({"parts": rounded(parts)} if parts else {}),
         **({"failures": failures} if failures else {}),
     }
@@ -171,6 +179,15 @@ def paired_tests(
     return {pair: rounded({**test, "p_holm": p}) for (pair, test), p in zip(tests.items(), adjusted, strict=True)}
 
 
+def shown_difference(test: Mapping[str, Any]) -> str:
+    """Returns `better` or `worse`, or an empty text where a paired test of metrics.json shows no difference."""
+    low, high = test["ci95"]
+    # The p-value is adjusted for the number of pairs and the interval is not, so both must agree.
+    if low <= 0 <= high or test["p_holm"] >= SIGNIFICANT:
+        return ""
+    return "better" if low > 0 else "worse"
+
+
 def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
     """Yields a line for each paired test, and a line on their correction.
 
@@ -178,11 +195,9 @@ def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
     """
     for pair, test in paired.items():
         better, rival = pair.split(" vs ")
-        # The p-value is adjusted for the number of pairs and the interval is not, so both must agree.
         low, high = test["ci95"]
-        verdict = f"{better} is {'better' if low > 0 else 'worse'}"
-        if low <= 0 <= high or test["p_holm"] >= SIGNIFICANT:
-            verdict = "no difference shown"
+        shown = shown_difference(test)
+        verdict = f"{better} is {shown}" if shown else "no difference shown"
         adjusted = f", {test['p_holm']:.2g} adjusted" if len(paired) > 1 else ""
         yield (
             f"{metric} of {better} minus {rival}: {test['difference']:+.3f} (95% interval {low:+.3f} to {high:+.3f}, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from typing import Literal
@@ -106,6 +107,12 @@ class Attack:
         self._kind = attack_kind(settings.kind)(settings)
         self._targets = Targets(dataset, seed)
         self._seed = seed
+
+    def absent(self) -> Attack:
+        """Returns the same without the attack: every discussion is left as it is."""
+        absent = copy(self)
+        absent.settings = AttackSettings()
+        return absent
 
     def present(self, phase: Phase) -> bool:
         """True where discussions of the phase are attacked."""

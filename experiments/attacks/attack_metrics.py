@@ -96,18 +96,20 @@ def auc(low: npt.ArrayLike, high: npt.ArrayLike) -> float | None:
     return float((lower[:, None] < higher).mean() + (lower[:, None] == higher).mean() / 2)
 
 
+def attackers_edges_cut(scores: Sequence[npt.ArrayLike], attackers: Sequence[int]) -> float | None:
+    """Share of edges that attackers send with a negative score, which pruning cut; None where there is none."""
+    edges = [_edges(matrix, attackers) for matrix in scores]
+    sent = np.concatenate([values[exists & of_attacker] for values, exists, of_attacker in edges])
+    return float((sent < 0).mean()) if sent.size else None
+
+
 def honest_edges_cut(scores: Sequence[npt.ArrayLike], attackers: Sequence[int]) -> float | None:
-    """Share of edges between honest agents with a negative score, which pruning cut; None where there is none."""
-    cut = total = 0
-    for matrix in scores:
-        values, exists, of_attacker = _edges(matrix, attackers)
-        to_attacker = np.zeros_like(exists)
-        to_attacker[:, list(attackers)] = True
-        # Cutting an edge from or to an attacker is the purpose of pruning, no loss.
-        honest = exists & ~of_attacker & ~to_attacker
-        cut += int((values[honest] < 0).sum())
-        total += int(honest.sum())
-    return cut / total if total else None
+    """Share of edges between honest agents with a negative score; None where there is none."""
+    # Cutting an edge from or to an attacker is the purpose of pruning, no loss.
+    between = [np.delete(np.delete(np.asarray(matrix), list(attackers), 0), list(attackers), 1) for matrix in scores]
+    kept = [values[exists] for values, exists, _ in (_edges(matrix, ()) for matrix in between)]
+    honest = np.concatenate(kept)
+    return float((honest < 0).mean()) if honest.size else None
 
 
 def _edges(
@@ -134,7 +136,10 @@ def write_edge_scores(folder: Path, agents: Sequence[str], attackers: Sequence[s
 
 
 def attackers_found(folder: Path) -> dict[str, float]:
-    """Measures `auc_attacker` and `honest_edges_cut` of a run; empty where nothing was learned or nobody attacked."""
+    """Measures `auc_attacker`, `attackers_edges_cut` and `honest_edges_cut` of a run.
+
+    Empty where nothing was learned or nobody attacked.
+    """
     path = folder / EDGE_SCORES
     if not path.is_file():
         return {}
@@ -144,5 +149,5 @@ def attackers_found(folder: Path) -> dict[str, float]:
         return {}
     both = (record["spatial"], record["temporal"])
     scores = [[[-math.inf if value is None else value for value in row] for row in matrix] for matrix in both]
-    figures = {"auc_attacker": auc_attacker(scores, attackers), "honest_edges_cut": honest_edges_cut(scores, attackers)}
+    figures = {each.__name__: each(scores, attackers) for each in (auc_attacker, attackers_edges_cut, honest_edges_cut)}
     return {name: value for name, value in figures.items() if value is not None}

@@ -49,6 +49,8 @@ class AttackSettings:
     """Number of compromised agents where `agents` names none."""
     when: Literal["train", "evaluate", "both"] = setting("both", when="kind!=none")
     """Phases of a run that are attacked."""
+    clean: bool = setting(False, when="kind!=none, when!=train, job=prune", since="0.4.0")
+    """Evaluate every method a second time without the attack, along the same graphs, as `<method>-clean`."""
     share: float = setting(0.5, at_least=0, at_most=1, when="kind=tamper")
     """tamper: share of messages that are rewritten (of those that `agents` send, of all where it is empty)."""
     source: Literal["text", "image"] = setting("text", when="kind=poison")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -102,9 +103,14 @@ class _DryRun:
         questions = [await self._evidence.question(item) for item in sampled]
         for method in self._plan.methods:
             phases.append(await self._evaluation(method, questions, len(items)))
+        # Asked anew: no attacked discussion has made these requests.
+        self._cache = SimulatedCache()
+        for method in self._plan.methods if self._plan.clean else ():
+            phase = await self._evaluation(method, questions, len(items))
+            phases.append(replace(phase, name=f"evaluating {self._plan.clean[method.name]}"))
         judged = None
         if self._plan.models.judge:
-            answers = len(items) * len(self._plan.methods)
+            answers = len(items) * len(self._plan.evaluated)
             judged = judge_calls(sampled, answers, self._plan.rubric, self._counter)
         return RunCounts(
             self._plan,

@@ -31,6 +31,10 @@ def check_plan(plan: Plan) -> None:
     check_web(config.retrieval, replayed=config.model.kind == "replay")
     # Read for its errors; the method reads it again when it is made.
     read_blueprints(config.systems.blueprints)
+    if len(set(plan.evaluated)) < len(plan.evaluated):
+        raise UserError(
+            f"attack.clean=true: two evaluations would have one name of {', '.join(plan.evaluated)}; rename your method"
+        )
     # An attack that cannot be, or one that would never begin.
     settings = config.attack
     choose_attackers(settings, plan.attackable, config.seed)

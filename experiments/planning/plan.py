@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from experiments.attacks.kind import NONE
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.kind import DatasetKind
@@ -126,6 +127,18 @@ class Plan:
         """Folder of the run that this one replays; None for a run that asks a model."""
         replay = self.config.replay.run if self.config.model.kind == "replay" else None
         return Path(replay) if replay else None
+
+    @property
+    def clean(self) -> dict[str, str]:
+        """By method, the name of its evaluation without the attack; empty where there is none (`attack.clean`)."""
+        attack = self.config.attack
+        twice = attack.clean and attack.kind != NONE and attack.when != "train"
+        return {method.name: f"{method.name}-clean" for method in self.methods} if twice else {}
+
+    @property
+    def evaluated(self) -> tuple[str, ...]:
+        """Names of all evaluations: the methods, then those without the attack."""
+        return (*(method.name for method in self.methods), *self.clean.values())
 
     @property
     def stages(self) -> int:

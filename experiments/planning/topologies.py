@@ -61,14 +61,16 @@ def learned_topologies(
     return {method: LearnedTopology(method, agents, learner, inference) for method, learner in learners.items()}
 
 
-def compared_pairs(methods: Sequence[Method]) -> tuple[tuple[str, str], ...]:
+def compared_pairs(methods: Sequence[Method], clean: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:
     """The paired tests of a run, the first minus the second of each pair; `closed_book` is in none.
 
     Every learned method is tested against every other method, and learned methods against each other. Where none is
-    learned, the method named last is tested against the others.
+    learned, the method named last is tested against the others. Where there is an evaluation without the attack
+    (`clean`, by method), a method is also tested against its own.
     """
     compared = [method for method in methods if method.name != "closed_book"]
     ours = [method for method in compared if method.learner] or compared[-1:]
     rivals = [method for method in compared if method not in ours]
     pairs = [*((one, rival) for one in ours for rival in rivals), *combinations(ours, 2)]
-    return tuple((one.name, other.name) for one, other in pairs)
+    harmed = [(method.name, clean[method.name]) for method in compared if clean]
+    return (*((one.name, other.name) for one, other in pairs), *harmed)

@@ -6,6 +6,7 @@ from actors.backends.model_settings import model_name
 from actors.messages import Usage
 from experiments.analysis import agents, judged, summary
 from experiments.analysis.reports import write_run_report
+from experiments.attacks.attack import choose_attackers
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
@@ -23,8 +24,10 @@ def about_methods(plan: Plan, dataset: Dataset, answering: str) -> summary.RunFa
         model=answering,
         dataset=config.data.kind,
         metric=dataset.metric,
-        methods=tuple(method.name for method in plan.methods),
-        pairs=compared_pairs(plan.methods),
+        methods=plan.evaluated,
+        pairs=compared_pairs(plan.methods, plan.clean),
+        clean=plan.clean,
+        attackers=choose_attackers(config.attack, plan.attackable, config.seed),
         seed=config.seed,
         failures=config.failures.share,
     )
@@ -67,6 +70,6 @@ def conclude(
         drawn = draw_run(folder, metrics, about.metric, timed(config))
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
-    listed = about.methods[-1]
+    listed = plan.methods[-1].name
     write_run_report(folder, metrics, about.metric, listed, drawn, corpus=dataset.corpus(), seed=config.seed)
     return metrics, used, summary.inconclusive(metrics)

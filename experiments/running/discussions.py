@@ -20,6 +20,7 @@ from experiments.running.launching import Launched
 from experiments.running.learned_graphs import GraphLearning
 from experiments.running.model_extraction import extract_graph, write_captions
 from retrieval.graph_tables import BY_RULES
+from topologies.topology import Renamed, Topology
 
 
 class Discussions:
@@ -66,6 +67,7 @@ class Discussions:
             triples_given(context.dataset),
             self._statements,
         )
+        topologies: list[Topology] = []
         async with asyncio.TaskGroup() as group:
             learning = await self.learning.begin(group, self._side_by_side)
             # In their order, for their scores are in one file: a graph that is still being learned holds up the rest.
@@ -75,7 +77,12 @@ class Discussions:
                     await (learning.get(method.name) or learning[next(iter(self.learning.learners))])
                 graphs = self.learning.graphs
                 topology = make_topology(method, context.config, context.agents, graphs, library, watched)
+                topologies.append(topology)
                 await evaluate(topology, context, self.agents.team, self.attack, self._slots, self.usage, questions)
+            for topology in topologies if context.plan.clean else ():
+                topology = Renamed(topology, context.plan.clean[topology.method])
+                absent = self.attack.absent()
+                await evaluate(topology, context, self.agents.team, absent, self._slots, self.usage, questions)
         # Last, because equal answers of several methods are judged once.
         if self.agents.judge:
             with self.usage.phase("judging"):

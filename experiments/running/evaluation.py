@@ -106,5 +106,4 @@ async def judge_answers(context: RunContext, judge: Judge) -> None:
     most = plan.config.concurrency
     await judge_run(folder, judge, items, most, context.progress, context.breaker, plan.rubric)
     if isinstance(dataset, HasCaptions):
-        methods = [method.name for method in plan.methods]
-        await judge_scenes(folder, judge, dataset.captions(), methods, most, context.progress, context.breaker)
+        await judge_scenes(folder, judge, dataset.captions(), plan.evaluated, most, context.progress, context.breaker)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from experiments.analysis.run_table import run_table
 from experiments.analysis.tables.formats import print_paths, write_tables
 from experiments.analysis.tables.measured import Evaluated
@@ -13,6 +15,8 @@ from experiments.records.tracking import Tracker
 from experiments.running.conclude import about_methods, conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
+
+log = logging.getLogger(__name__)
 
 
 class Prune(DiscussionJob):
@@ -30,7 +34,10 @@ class Prune(DiscussionJob):
         about = about_methods(plan, dataset, answering)
         metrics, used, lacking = conclude(plan, folder, about, tracker, dataset)
         print()
-        run_table(metrics, dataset.metric).print(further=usage.notes(used))
+        table = run_table(metrics, dataset.metric)
+        table.print()
+        for note in (*table.notes, *usage.notes(used)):
+            log.info(note)
         table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
         print_paths(folder.path, table_files)
         return not lacking

@@ -46,7 +46,9 @@ def open_recorded(plan: Plan) -> tuple[RecordedTeam, Config]:
     check_outside(folder.path)
     recorded = read_config(folder.config)
     check_same(plan.config, recorded)
-    return RecordedTeam(folder, frozenset(method.name for method in plan.methods if method.needs_library)), recorded
+    searching = [method.name for method in plan.methods if method.needs_library]
+    clean = [plan.clean[name] for name in searching if plan.clean]
+    return RecordedTeam(folder, frozenset((*searching, *clean))), recorded
 
 
 def answering(recorded: Config) -> str:
