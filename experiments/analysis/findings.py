@@ -12,6 +12,8 @@ def in_short(metrics: Metrics) -> Iterator[str]:
     """Yields the lines that a terminal shows; the report has all tests and notes."""
     yield from attackers_found(metrics)
     yield from differences(metrics["paired"])
+    if "judged" in metrics:
+        yield from (f"Acc*: {line}" for line in differences(metrics["judged"]["paired"]))
     yield from failure_notes(metrics)
     yield from model_notes(metrics["model"])
 

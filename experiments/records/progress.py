@@ -48,16 +48,25 @@ class Progress:
         return bar
 
     def _table(self) -> Table:
+        """The phases under way, below a line on those that are over: a long run fits one screen."""
+        over = [bar for bar in self._bars if bar.done >= bar.total]
         table = Table.grid(padding=(0, 1))
-        for bar in self._bars:
+        # The last phase stays, so that the screen is never without one.
+        for bar in [bar for bar in self._bars if bar not in over] or over[-1:]:
+            line, room = bar.line, self._console.width - BAR_WIDTH - 1
+            # The turns, and then the bar itself, are left out where figures would be cut.
+            if len(line) > room:
+                line = line.rpartition("; ")[0] or line
             drawn = ProgressBar(max(1, bar.total), bar.done if bar.total else 1, width=BAR_WIDTH)
-            table.add_row(drawn, Text(bar.line, no_wrap=True, overflow="ellipsis"))
+            table.add_row(drawn if len(line) <= room else "", Text(line))
+        if len(over) > 1:
+            table.add_row("", Text(f"phases that are over: {len(over)}", "dim"))
         return table
 
     def print(self, line: str) -> None:
         """Prints a line above the bars."""
-        # Texts may hold square brackets, which rich would read as markup.
-        self._console.print(visible(line), markup=False, highlight=False, soft_wrap=True)
+        # As Text: rich would read square brackets as markup, and names between colons as emoji.
+        self._console.print(Text(visible(line)), soft_wrap=True)
 
 
 class Bar:
@@ -96,7 +105,7 @@ class Bar:
         self._last = time.monotonic()
         if self._console and (at_once or self._last - self._printed_at >= PLAIN_EVERY_S):
             self._printed_at = self._last
-            self._console.print(self.line, markup=False, highlight=False, soft_wrap=True)
+            self._console.print(Text(self.line), soft_wrap=True)
 
 
 def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns: int = 0) -> str:

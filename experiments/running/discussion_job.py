@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from experiments.running import inputs, launching, model_record, replayed_run, r
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import RunContext
 from experiments.running.left_to_extract import check_extraction
+
+log = logging.getLogger(__name__)
 
 
 class DiscussionJob(Job):
@@ -83,5 +86,5 @@ class DiscussionJob(Job):
         for note in inputs.notes_of(context.dataset):
             progress.print(f"note: {note}")
         if not replayed:
-            progress.print(f"the run {plan.config.failures.line}")
+            log.info("the run %s", plan.config.failures.line)
         await self.discuss(discussions)

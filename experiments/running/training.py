@@ -190,9 +190,7 @@ class Training:
         stage, step, finished = await self.own.position()
         if self.others and not finished:
             names = ", ".join(other.method for other in self.others)
-            self._tell(
-                f"{names} learns from the discussions of {method} and holds none of its own (training.share=true)"
-            )
+            log.info("%s learns from the discussions of %s alone (training.share=true)", names, method)
         while not finished:
             items = training_items(self.context.config, self.context.dataset, stage)
             bar = self.context.progress.phase(f"learning {method}, stage {stage}", total=steps, done=step)

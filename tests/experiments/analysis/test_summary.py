@@ -13,7 +13,9 @@ import pytest
 from rich.console import Console
 
 from actors.messages import Message, Status, Trace
+from experiments.analysis.findings import differences
 from experiments.analysis.reports import write_run_report, write_sweep_report
+from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_table import run_table
 from experiments.analysis.statistics import holm
 from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, summarise, verdicts, write
@@ -152,6 +154,41 @@ def test_a_table_in_a_file_is_plain_no_wider_than_110_and_ends_with_further_note
     judged = printed({**metrics, "judged": {"judge": "Justus", "correct_from": 4, "methods": rows, "paired": {}}})
     assert judged.count("0.125") == len(METHODS)
     assert max(map(len, judged.splitlines())) <= 110
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+def test_a_table_on_a_terminal_of_any_width_cuts_no_figure(width: int, metrics: Metrics) -> None:
+    output = io.StringIO()
+    twins = {method: f"{method}-clean" for method in METHODS}
+    rows = {method: {**row, "strict_em": 0.5, "attack_success": 0.25} for method, row in metrics["methods"].items()}
+    rows |= {twins[method]: {**metrics["methods"][method], "utility": 0.875} for method in METHODS}
+    table = run_table({**metrics, "methods": rows, "clean": twins}, "EM")
+    table.print(Console(file=output, force_terminal=True, width=width, color_system=None))
+    shown = output.getvalue()
+    assert max(map(len, shown.splitlines())) <= width
+    assert "\u2026" not in shown
+    for method in METHODS:
+        row = metrics["methods"][method]
+        low, high = row["ci95"]
+        for figure in (f"{row['utility']:.3f} ({low:.3f}-{high:.3f})", f"{row['utility'] - 0.875:+.3f}"):
+            assert figure in shown
+    assert shown.count("0.875") == len(METHODS)
+
+
+def test_a_name_between_colons_stays_a_name() -> None:
+    output = io.StringIO()
+    table = ResultTable(("name", ":parrot:"), [(":parrot:", "[red]1")], (":parrot:",), ":parrot:")
+    table.print(Console(file=output, force_terminal=True, width=80, color_system=None))
+    assert (output.getvalue().count(":parrot:"), output.getvalue().count("[red]1")) == (4, 1)
+
+
+def test_only_differences_that_are_shown_are_named() -> None:
+    clear = {"difference": 0.1, "ci95": [0.02, 0.2], "p_value": 0.03, "n": 30, "wins": 9, "losses": 2}
+    paired = {"a vs b": {**clear, "p_holm": 0.06}, "a vs c": {**clear, "p_holm": 0.02}}
+    (line,) = differences(paired)
+    assert "a is better than c" in line
+    assert "b" not in line.partition(": ")[2].replace("better", "")
+    assert not list(differences({}))
 
 
 def test_columns_of_cut_turns_are_there_where_any_method_had_one(tmp_path: Path, metrics: Metrics) -> None:

@@ -49,8 +49,34 @@ def test_progress_shows_bars_on_a_terminal() -> None:
         evaluation.advance()
         evaluation.turn()
     assert "turns: 1, " in output.getvalue()
-    assert "2/2" in output.getvalue()
     assert "1/4" in output.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_a_terminal_of_any_width_has_the_figures_of_a_phase_and_no_emoji(width: int) -> None:
+    output = io.StringIO()
+    with Progress(Console(file=output, force_terminal=True, width=width, color_system=None)) as progress:
+        bars = [progress.phase("learning m3prune :parrot: stage 1", total=4_000_000) for _ in range(2)]
+        for bar in bars:
+            bar.advance(1_234_567)
+            bar.turn()
+        progress.print("[bold]:parrot:")
+    shown = output.getvalue()
+    assert shown.count("1,234,567/4,000,000") >= 2
+    assert shown.count(":parrot:") >= 3
+    assert "[bold]" in shown
+    assert "\u2026" not in shown
+
+
+def test_phases_that_are_over_take_no_more_lines() -> None:
+    heights = []
+    for phases in (2, 30):
+        output = io.StringIO()
+        with Progress(Console(file=output, force_terminal=True, width=80)) as progress:
+            for number in range(phases):
+                progress.phase(f"phase {number}", total=1).advance()
+        heights.append(output.getvalue().count("\n"))
+    assert heights[0] == heights[1]
 
 
 def test_a_plain_line_tells_rate_and_time_left_without_what_was_done_before() -> None:

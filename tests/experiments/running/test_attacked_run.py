@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from actors.errors import UserError
 from actors.runtime.inline import Local
 from experiments.analysis import summary
 from experiments.attacks.attack_metrics import (
@@ -21,16 +22,18 @@ from experiments.attacks.attack_metrics import (
     write_edge_scores,
 )
 from experiments.config.config import Config
-from experiments.config.loading import load
+from experiments.config.loading import load, load_overrides
 from experiments.config.saved import save
 from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Score
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
+from experiments.planning.unused import check_used
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
 from experiments.records.tracking import Tracker, WandbSettings
+from experiments.running.conclude import about_methods
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import RunContext, open_dataset, open_store
 from experiments.running.launching import Launched, MeteredTeam
@@ -74,8 +77,7 @@ def carry_out(
         context = RunContext(plan, dataset, evidence, recorder, tracker, Progress())
         discussions = Discussions(context, agents, learners, side_by_side)
         asyncio.run(discussions.run())
-    names = tuple(method.name for method in plan.methods)
-    about = summary.RunFacts("attacked", "reader", "sample", "EM", names)
+    about = about_methods(plan, dataset, "reader")
     summary.write(folder, summary.summarise(folder, about))
     return folder
 
@@ -93,13 +95,14 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 ATTACKS = (
+    ("attack=response", "attack.agents=[visual_critic]", "attack.clean=true"),
     ("attack=input", "attack.agents=[1]"),
     ("attack=response", "attack.agents=[text_critic]"),
     ("attack=tamper", "attack.share=0.5"),
 )
 
 
-@pytest.fixture(scope="module", params=ATTACKS, ids=[words[0] for words in ATTACKS])
+@pytest.fixture(scope="module", params=ATTACKS, ids=["-".join(words) for words in ATTACKS])
 def attacked(request: pytest.FixtureRequest, output: Path) -> tuple[list[str], RunFolder]:
     words = list(request.param)
     return words, carry_out([*words, "concurrency=32"], output)
@@ -134,12 +137,38 @@ def test_the_metrics_of_an_attacked_run_say_what_the_attack_did(attacked: tuple[
     aimed = words[0] != "attack=input"
     named = words[0] in ("attack=input", "attack=response")
     for method, row in rows.items():
-        assert ("attack_success" in row) is ("attack_success_ci95" in row) is ("infection" in row) is aimed
+        of_attack = aimed and not method.endswith("-clean")
+        assert ("attack_success" in row) is ("attack_success_ci95" in row) is ("infection" in row) is of_attack
         assert ("auc_attacker" in row) is ("honest_edges_cut" in row) is (named and method == "m3prune")
         assert "carried" not in row
     if aimed:
         assert len(rows["full"]["infection"]) == 2
         assert len(rows["single"]["infection"]) == 1
+
+
+def test_an_evaluation_without_the_attack_is_that_of_the_same_graphs_in_an_honest_team(tmp_path: Path) -> None:
+    twice = carry_out(["attack=response", "attack.agents=[0]", "attack.clean=true"], tmp_path)
+    only_learned = carry_out(["attack=response", "attack.agents=[0]", "attack.when=train"], tmp_path)
+    metrics, alone = (json.loads(run.metrics.read_text()) for run in (twice, only_learned))
+    assert metrics["clean"] == {method: f"{method}-clean" for method in ("single", "full", "m3prune")}
+    assert (metrics["attackers"], alone["attackers"]) == (["text_critic"], ["text_critic"])
+    for method, clean in metrics["clean"].items():
+        found, expected = metrics["methods"][clean], alone["methods"][method]
+        # Intervals are drawn by the method's name.
+        assert all(found[name] == expected[name] for name in ("utility", "f1", "prompt_tokens", "calls", "edges"))
+        traces = zip(twice.traces(f"evaluate-{clean}"), only_learned.traces(f"evaluate-{method}"), strict=True)
+        assert all((again.answer, again.target) == (before.answer, None) for again, before in traces)
+    assert {"full vs full-clean", "m3prune vs m3prune-clean"} < metrics["paired"].keys()
+
+
+@pytest.mark.parametrize("words", [[], ["attack=collude", "attack.number=2", "attack.when=train"]])
+def test_a_second_evaluation_without_an_attack_in_the_first_is_refused(words: list[str]) -> None:
+    config, overrides = load_overrides([*SMALL, *words, "attack.clean=true"])
+    plan = plan_of(config)
+    assert plan.clean == {}
+    assert overrides is not None
+    with pytest.raises(UserError, match=r"attack\.clean"):
+        check_used(overrides, plan, config)
 
 
 def test_a_clean_run_has_no_such_metrics_and_old_records_are_read() -> None:
@@ -173,7 +202,7 @@ def test_what_learning_found_out_is_read_from_the_run_folder_alone(tmp_path: Pat
     write_edge_scores(tmp_path, ("a", "b", "c"), (), Edges(low, low))
     assert attackers_found(tmp_path) == {}
     write_edge_scores(tmp_path, ("a", "b", "c"), ("a",), Edges(low, low))
-    assert attackers_found(tmp_path) == {"auc_attacker": 0.75, "honest_edges_cut": 0.5}
+    assert attackers_found(tmp_path) == {"auc_attacker": 0.75, "attackers_edges_cut": 0.0, "honest_edges_cut": 0.5}
 
 
 def test_a_round_is_averaged_over_the_discussions_that_had_it() -> None:
