@@ -50,9 +50,16 @@ def view(folder: str, options: Sequence[str]) -> int:
     return serve(folder, options)
 
 
+def export(source: str, options: Sequence[str]) -> int:
+    """Writes a run folder, or the generated sample, in a format of another tool."""
+    from experiments.export.command import export
+
+    return export(source, options)
+
+
 def as_called(text: str) -> str:
     """A text of the program about itself, with `agora` in place of `python run.py` where it was called so."""
     return text.replace("python run.py", "agora") if Path(sys.argv[0]).stem == "agora" else text
 
 
-COMMANDS: Mapping[str, Command] = {"help": show_help, "view": view}
+COMMANDS: Mapping[str, Command] = {"help": show_help, "view": view, "export": export}
