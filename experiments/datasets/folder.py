@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from actors.errors import UserError
@@ -27,6 +26,8 @@ class Folder:
         self.root = root
         self.release = release
         self._allow_links = allow_links
+        # The folder itself may be a link: the user named it.
+        self._resolved = os.path.realpath(root).rstrip(os.sep) + os.sep
 
     def __str__(self) -> str:
         return str(self.root)
@@ -119,11 +120,6 @@ class Folder:
                 f"{path} is a link that leads outside of {self.root}: copy its file there, or, where the link is your "
                 "own, set data.allow_links=true"
             )
-
-    @cached_property
-    def _resolved(self) -> str:
-        # The folder itself may be a link: the user named it.
-        return os.path.realpath(self.root).rstrip(os.sep) + os.sep
 
 
 def _mode(path: str) -> int | None:

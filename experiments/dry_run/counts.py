@@ -101,11 +101,6 @@ class EarlierRun:
         lengths = {role: used.completion_tokens / used.calls for role, used in replies.items() if used.calls}
         return EarlierRun(folder.name, seconds, whole, lengths)
 
-    @property
-    def seconds_per_token(self) -> float:
-        """Wall-clock seconds for each token that agents needed, cached ones included."""
-        return self.seconds / (self.used.prompt_tokens + self.used.completion_tokens + self.used.reused_tokens)
-
 
 @dataclass(frozen=True)
 class RunCounts:
@@ -161,7 +156,9 @@ def hours(costs: CostSettings, earlier: EarlierRun | None, counts: PhaseCounts) 
         # An unstated speed takes no time: the hours are then those of the other part alone.
         per_prompt, per_completion = (1 / rate if rate else 0.0 for rate in rates)
     elif earlier:
-        per_prompt = per_completion = earlier.seconds_per_token
+        # Wall-clock seconds for each token that agents needed, cached ones included.
+        used = earlier.used.prompt_tokens + earlier.used.completion_tokens + earlier.used.reused_tokens
+        per_prompt = per_completion = earlier.seconds / used
     else:
         return None
     return (counts.prompt * per_prompt + counts.completion * per_completion) / 3600

@@ -50,11 +50,6 @@ class RunModels:
         """Every model once, the agents' first."""
         return (*self.of_agents.values(), *((self.judge,) if self.judge else ()))
 
-    @property
-    def replicas(self) -> int:
-        """Replicas of all models together."""
-        return sum(backend.replicas for backend in self.all)
-
     def roles_of(self, backend: Backend) -> tuple[str, ...]:
         """The roles that have this model instead of the run's own."""
         return tuple(role for role, other in self.of_roles.items() if other is backend)

@@ -7,15 +7,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from actors.errors import UserError
-from experiments.records.records import STRICT, Count, read_record
+from experiments.records.records import Count, Record
 from experiments.records.run_files import write_atomically
 
 LEARNING = "learning.jsonl"
@@ -49,7 +49,7 @@ class Checkpoint:
             if path.stat().st_size > MOST_BYTES:
                 raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
             with safe_open(path, framework="np") as file:
-                about = asdict(read_record(_ABOUT, (file.metadata() or {})["about"]))
+                about = asdict(_About.decode((file.metadata() or {})["about"]))
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             stated = about.pop("digest")
             if digest(state, about) != stated:
@@ -64,17 +64,12 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _About:
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
+class _About(Record):
     stage: Count
     step: Count
     sizes: dict[TrainingFile, Count]
     digests: dict[TrainingFile, str]
     digest: str
-
-
-_ABOUT = TypeAdapter(_About)
 
 
 def digest(state: Mapping[str, np.ndarray], about: Mapping[str, object]) -> str:

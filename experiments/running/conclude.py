@@ -15,22 +15,7 @@ from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 
-
-def about_methods(plan: Plan, dataset: Dataset, answering: str) -> summary.RunFacts:
-    """What a run of methods compared; `answering` is the model's name."""
-    config = plan.config
-    return summary.RunFacts(
-        experiment=config.experiment,
-        model=answering,
-        dataset=config.data.kind,
-        metric=dataset.metric,
-        methods=plan.evaluated,
-        pairs=compared_pairs(plan.methods, plan.clean),
-        clean=plan.clean,
-        attackers=choose_attackers(config.attack, plan.attackable, config.seed),
-        seed=config.seed,
-        failures=config.failures.share,
-    )
+Compared = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 def timed(config: Config) -> bool:
@@ -41,9 +26,10 @@ def timed(config: Config) -> bool:
 def conclude(
     plan: Plan,
     folder: RunFolder,
-    about: summary.RunFacts,
-    tracker: Tracker,
     dataset: Dataset,
+    answering: str,
+    tracker: Tracker,
+    compared: Compared | None = None,
     trial: bool = False,
 ) -> tuple[summary.Metrics, Usage, str]:
     """Writes metrics.json, agents.jsonl, figures and the report, all from the records.
@@ -51,25 +37,40 @@ def conclude(
     Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
 
     dataset: scores the answers of agents; the report has the titles of its sources.
+    answering: the name of the model that answered.
+    compared: methods, and pairs of them to test, where these are not the plan's.
     trial: it is a trial of a sweep, which draws figures with `figures=true` only.
     """
     config, judge = plan.config, plan.models.judge
+    methods, pairs = compared or (plan.evaluated, compared_pairs(plan.methods, plan.clean))
+    about = summary.RunFacts(
+        experiment=config.experiment,
+        model=answering,
+        dataset=config.data.kind,
+        metric=dataset.metric,
+        methods=methods,
+        pairs=pairs,
+        clean=plan.clean,
+        attackers=choose_attackers(config.attack, plan.attackable, config.seed),
+        seed=config.seed,
+        failures=config.failures.share,
+    )
     metrics = summary.summarise(folder, about)
     if judge:
         name = model_name(judge.settings)
         metrics["judged"] = judged.summarise(
-            folder, name, about.methods, about.pairs, config.seed, plan.rubric, config.failures.share
+            folder, name, methods, pairs, config.seed, plan.rubric, config.failures.share
         )
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
-    agents.write(folder, about.methods, dataset)
+    agents.write(folder, methods, dataset)
     drawn = []
     if config.figures or (config.figures is None and not trial):
         from experiments.analysis.figures.draw import draw_run  # imports matplotlib
 
-        drawn = draw_run(folder, metrics, about.metric, timed(config))
+        drawn = draw_run(folder, metrics, dataset.metric, timed(config))
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
     listed = plan.methods[-1].name
-    write_run_report(folder, metrics, about.metric, listed, drawn, corpus=dataset.corpus(), seed=config.seed)
+    write_run_report(folder, metrics, dataset.metric, listed, drawn, corpus=dataset.corpus(), seed=config.seed)
     return metrics, used, summary.inconclusive(metrics)

@@ -53,13 +53,6 @@ class Shared:
     agents: Agents
     judge: tuple[ModelPool, Reuse | None] | None
 
-    def judge_model(self, sender: str) -> Model | None:
-        """The judge's model for one process, which closes it; `sender` is a name that no other process has."""
-        if self.judge is None:
-            return None
-        pool, reuse = self.judge
-        return pool.model(sender, reuse)
-
 
 def launch_agents(plan: Plan, runtime: Runtime, cache: Path, recorded: MeteredTeam | None, say: Say) -> Launched:
     """Launches the team and the judge, each model over a pool of replicas. A `recorded` team needs no model.
@@ -100,7 +93,7 @@ def check_completions(config: Config, cache: Path) -> None:
 
 def processes(plan: Plan) -> int:
     """Actors of a run's agents and models: one for each role, however many agents have it, and each replica."""
-    return len(plan.roles.played) + plan.models.replicas
+    return len(plan.roles.played) + sum(backend.replicas for backend in plan.models.all)
 
 
 def _launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> dict[str, Reuse | None]:

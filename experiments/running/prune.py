@@ -12,7 +12,7 @@ from experiments.planning.plan import Plan
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from experiments.running.conclude import about_methods, conclude
+from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 
@@ -31,8 +31,7 @@ class Prune(DiscussionJob):
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         config = plan.config
-        about = about_methods(plan, dataset, answering)
-        metrics, used, lacking = conclude(plan, folder, about, tracker, dataset)
+        metrics, used, lacking = conclude(plan, folder, dataset, answering, tracker)
         print()
         table = run_table(metrics, dataset.metric)
         table.print()

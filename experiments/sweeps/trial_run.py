@@ -29,7 +29,7 @@ from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import inputs
-from experiments.running.conclude import about_methods, conclude
+from experiments.running.conclude import conclude
 from experiments.running.discussions import Discussions
 from experiments.running.launching import Launched, Shared, judge_of
 from topologies.learning.making import make_learner
@@ -64,7 +64,8 @@ class Opened:
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
-        self.judge = shared.judge_model(uuid.uuid4().hex)
+        # Its sender's name is one that no other process has.
+        self.judge = shared.judge[0].model(uuid.uuid4().hex, shared.judge[1]) if shared.judge else None
         self.data = inputs.OpenData()
 
     def close(self) -> None:
@@ -145,8 +146,7 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
                         go.set()
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            about = about_methods(plan, dataset, models_named(config))
-            _, _, lacking = conclude(plan, run, about, tracker, dataset, trial=True)
+            _, _, lacking = conclude(plan, run, dataset, models_named(config), tracker, trial=True)
             tracker.finish()
             if lacking:
                 # No result, so nothing is ranked by it, and resuming the sweep asks the failed questions again.

@@ -76,9 +76,6 @@ class Asker:
     def any_relation(self) -> Relation:
         return self.rng.choice(self.domain.relations)
 
-    def any_column(self) -> ColumnTemplates:
-        return self.rng.choice((self.domain.number, self.domain.group, self.domain.mark))
-
     def other_value(self, relation: Relation, value: str) -> str:
         values = [entity.passage.facts[relation.name] for entity in self.shelf.entities]
         return self.rng.choice([other for other in values if other != value])
@@ -86,11 +83,11 @@ class Asker:
     def named(self, entity: WorldEntity) -> str:
         return self.rng.choice((entity.title, f"the {self.domain.noun} {entity.title}"))
 
-    def ask(self, about: ColumnTemplates | Relation, x: str) -> str:
+    def ask(self, about: ColumnTemplates, x: str) -> str:
         template = about.other_ask if self.rng.random() < OTHER_WORDING else self.rng.choice(about.ask)
         return template.format(x=x, o=self.shelf.owner)
 
-    def such(self, about: ColumnTemplates | Relation, value: str) -> str:
+    def such(self, about: ColumnTemplates, value: str) -> str:
         template = about.other_such if self.rng.random() < OTHER_WORDING else about.such
         return template.format(v=value, o=self.shelf.owner)
 
@@ -141,7 +138,7 @@ class Asker:
     # What one asks of the entity that `x` describes.
 
     def of_row(self, entity: WorldEntity, x: str) -> Finding:
-        column = self.any_column()
+        column = self.rng.choice((self.domain.number, self.domain.group, self.domain.mark))
         return Finding(self.ask(column, x), entity.cells[column.name], self.table)
 
     def of_passage(self, entity: WorldEntity, x: str) -> Finding:

@@ -38,20 +38,15 @@ class ColumnTemplates:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(ColumnTemplates):
     """A fact of a passage.
 
     value: the pattern of its values.
     role: describes the value through the entity ("the director of {x}"), for questions that continue from a person.
     """
 
-    name: str
     value: str
     say: tuple[str, ...]
-    ask: tuple[str, ...]
-    other_ask: str
-    such: str
-    other_such: str
     check: str
     role: str = ""
 

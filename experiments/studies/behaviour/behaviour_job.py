@@ -16,8 +16,8 @@ from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
-from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_table, run_facts
-from experiments.studies.behaviour.measure import Behaviour
+from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_table
+from experiments.studies.behaviour.measure import NOTHING, RELEVANT, Behaviour, conditions
 
 FILE = "behaviour.json"
 
@@ -40,12 +40,13 @@ class BehaviourJob(DiscussionJob):
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         config = plan.config
-        about = run_facts(config, _settings(config), dataset, answering)
-        metrics, spent, lacking = conclude(plan, folder, about, tracker, dataset)
-        found = behaviour(folder, metrics, about.seed)
+        named = tuple(condition.name for condition in conditions(_settings(config)))
+        pairs = tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT))
+        metrics, spent, lacking = conclude(plan, folder, dataset, answering, tracker, (named, pairs))
+        found = behaviour(folder, metrics, config.seed)
         write_atomically(folder.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
         print()
-        behaviour_table(found, metrics, about.metric).print(further=usage.notes(spent))
+        behaviour_table(found, metrics, dataset.metric).print(further=usage.notes(spent))
         return not lacking
 
 

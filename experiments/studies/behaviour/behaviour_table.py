@@ -8,30 +8,12 @@ from actors.messages import derive_seed
 from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.analysis.summary import Metrics, RunFacts, broken, failure_notes, model_notes, rounded, verdicts
-from experiments.config.config import Config
-from experiments.config.study_settings import BehaviourSettings
-from experiments.datasets.item import Dataset
+from experiments.analysis.summary import Metrics, broken, failure_notes, model_notes, rounded, verdicts
 from experiments.records.recorder import RunFolder
-from experiments.studies.behaviour.measure import NOTHING, RELEVANT, conditions
+from experiments.studies.behaviour.measure import RELEVANT
 
 HOP = "hop"  # the tag with the number of hops, in data sets that have it
 COLUMNS = ("condition", "single hop", "several hops", "gives the wrong\nanswer named", "turned from\nright to it")
-
-
-def run_facts(config: Config, settings: BehaviourSettings, dataset: Dataset, answering: str) -> RunFacts:
-    """Presents conditions as methods of a run: each but the first is compared with the relevant evidence alone."""
-    named = [condition.name for condition in conditions(settings)]
-    return RunFacts(
-        experiment=config.experiment,
-        model=answering,
-        dataset=config.data.kind,
-        metric=dataset.metric,
-        methods=tuple(named),
-        pairs=tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT)),
-        seed=config.seed,
-        failures=config.failures.share,
-    )
 
 
 def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
