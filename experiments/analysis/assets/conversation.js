@@ -101,7 +101,7 @@ function answersByRound(conversation, entry) {
     const alone = turns.filter((turn) => turn.round === round);
     return alone.length === 1 && !trace.agents.includes(alone[0].agent) ? alone[0].agent : `round ${round}`;
   }), "turns"];
-  return make("div", { class: "frame", tabindex: 0, role: "region", "aria-label": heads[0] }, make("table", { class: "answers" },
+  return framed(heads[0], make("table", { class: "answers" },
     make("thead", null, make("tr", null, heads.map((name) => make("th", { scope: "col" }, name)))),
     make("tbody", null, rows, further)));
 }

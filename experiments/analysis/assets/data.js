@@ -21,6 +21,11 @@ function built(element, attributes, children) {
   return element;
 }
 
+/** A table that scrolls in a frame where it is too wide, which a keyboard must reach. */
+function framed(name, table) {
+  return make("div", { class: "frame", tabindex: 0, role: "region", "aria-label": name }, table);
+}
+
 /** The JSON in a packed element: base64 of gzip in an inert script element. */
 async function unpack(id) {
   const text = atob(document.getElementById(id).textContent);
@@ -116,6 +121,8 @@ class Discussions {
     this.pairs = pairs;
     this.groups = new Map(groups.map((group) => [group.name, group]));
     this.entries = entries;
+    // The scores of a run that goes on do not count turns, and nearly every turn is one call.
+    for (const entry of entries) entry.turns ??= entry.calls ?? 0;
     this.byLink = new Map(entries.map((entry) => [link(entry), entry]));
     this.byQuestion = new Map(entries.map((entry) => [entry.question, []]));
     for (const entry of entries) this.byQuestion.get(entry.question).push(entry);

@@ -13,7 +13,7 @@ function showDiscussion(article, discussions, shown, steps) {
   article.replaceChildren(...[
     heading(base, steps),
     sameQuestion(discussions, base),
-    difference ? differenceNote(base, conversations[0], difference) : null,
+    difference ? differenceNote(base, conversations[0], shown.map(([{ group }]) => discussions.groups.get(group).label), difference) : null,
     make("div", { class: difference ? "sides" : null }, panels.map(({ element }) => element)),
   ].filter(Boolean));
   return (id) => {

@@ -11,13 +11,12 @@ function firstDifference(one, other) {
   return { both: both.length, pair };
 }
 
-function differenceNote(base, conversation, { both, pair }) {
+function differenceNote(base, conversation, labels, { both, pair }) {
   if (!both) return make("p", { class: "note" }, "The two have no turn in common.");
   if (!pair) return make("p", { class: "note" }, `All ${count(both, "turn")} that the two have in common are the same.`);
-  const [a, b] = pair;
   return make("p", { class: "note" }, "First difference: ",
-    make("a", { href: `#${link(base, a)}` }, conversation.speaker(a)), ", ",
-    make("bdi", null, a.answer ?? "no answer"), " | ", make("bdi", null, b.answer ?? "no answer"), ".");
+    make("a", { href: `#${link(base, pair[0])}` }, conversation.speaker(pair[0])),
+    pair.map(({ answer }, i) => make("span", null, `; ${labels[i]}: `, make("bdi", null, answer ?? "no answer"))));
 }
 
 /** A row for each method's discussion of the question; a button sets it next to this one. */
@@ -30,11 +29,11 @@ function sameQuestion(discussions, entry) {
   const right = all.filter((other) => verdict(other) === "right").length;
   return make("details", { id: "same" },
     make("summary", null, `The same question by ${count(all.length, "method")}: ${right.toLocaleString("en")} right`),
-    make("table", null,
+    framed("The same question", make("table", null,
       make("thead", null, make("tr", null, ["method", "answer", "", "turns", "tokens", ""].map((name) => make("th", { scope: "col" }, name)))),
       make("tbody", null, all.map((other) => make("tr", { "aria-current": other === entry ? "true" : null },
         make("th", { scope: "row" }, make("a", { href: `#${link(other)}` }, discussions.groups.get(other.group).label)),
-        cells(other).map((cell) => make("td", null, cell)))))));
+        cells(other).map((cell) => make("td", null, cell))))))));
 }
 
 /** "both", "here", "there" or "neither": which of two scored answers are right. */
@@ -54,9 +53,9 @@ function agreementTable(discussions, here, there, chosen) {
   const label = (name) => discussions.groups.get(name).label;
   const row = (name, ...of) => make("tr", null, make("th", { scope: "row" }, name), of.map(button));
   return [
-    make("table", null, make("caption", null, "Questions that both answered"),
+    framed("Agreement", make("table", null, make("caption", null, "Questions that both answered. Choose a number to list them."),
       make("thead", null, make("tr", null, ["", `${label(there)} right`, `${label(there)} wrong`].map((name) => make("th", { scope: "col" }, name)))),
-      make("tbody", null, row(`${label(here)} right`, "both", "here"), row(`${label(here)} wrong`, "there", "neither"))),
+      make("tbody", null, row(`${label(here)} right`, "both", "here"), row(`${label(here)} wrong`, "there", "neither")))),
     make("p", { class: "small" }, pair.test),
   ];
 }

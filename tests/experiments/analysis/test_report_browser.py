@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from actors.messages import Question, Trace
+from actors.messages import Kind, Lookup, Message, Question, Source, Status, Trace
 from experiments.analysis.reports import write_run_report, write_sweep_report
 from experiments.analysis.summary import summarise
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.records import encode_trace
 from experiments.records.trials import TrialResult
 from tests.support.browser import Browser, browser, find
 from tests.support.fake_run import FACTS, METHODS, make_run, trace
@@ -239,3 +240,154 @@ def test_a_sweeps_trials_are_sorted_and_lead_to_their_reports(browser: Browser, 
     assert "2, 4, 8, 16" in page.text_content("#summary")
     page.click("#trials tbody a")
     expect(page).to_have_title("2 rounds")
+
+
+def test_the_address_holds_the_whole_view_and_an_old_one_still_opens(browser: Browser, large: Path) -> None:
+    page = browser.open(large, "#m3prune/q007/7%2F0%2F2%2Fscene")
+    page.select_option("#result", "wrong")
+    page.select_option("#versus", "full-graph")
+    page.select_option("#sort", "tokens")
+    page.fill("#search", "tower")
+    page.wait_for_url("**q=tower**")
+    page.click("[data-cell=there]")
+    expect(page.locator("[data-cell=there]")).to_have_attribute("aria-pressed", "true")
+    found, fragment = shown(page), str(page.evaluate("location.hash"))
+    again = browser.open(large, fragment)
+    assert shown(again) == found
+    assert again.evaluate("location.hash") == fragment
+    assert [again.input_value(f"#{name}") for name in ("result", "versus", "sort")] == ["wrong", "full-graph", "tokens"]
+    assert count(again, ".side") == 2
+    assert count(again, ".turn.chosen") == 2  # the turn of both methods
+    again.click("#filters button[type=reset]")
+    expect(again.locator("#count")).to_have_text(re.compile(f"^{QUESTIONS * len(METHODS) + 4} of"))
+
+
+def test_choices_have_their_numbers_of_discussions(browser: Browser, large: Path) -> None:
+    page = browser.open(large, "#?group=")
+
+    def offered(choice: str, value: str) -> int:
+        return int(re.sub(r".*\(([\d,]+)\)$", r"\1", str(page.text_content(f"#{choice} option[value={value}]"))))
+
+    assert offered("group", "m3prune") == QUESTIONS
+    failed = offered("trouble", "failed")
+    page.select_option("#trouble", "failed")
+    assert shown(page).startswith(f"{failed} of")
+    # Choices of the same filter still count what they would show, those of others what is left of it.
+    assert offered("trouble", "failed") == failed
+    assert offered("group", "m3prune") == offered("group", "full-graph") == QUESTIONS // 5
+    assert 0 < offered("size", "dear") < failed
+    page.select_option("#group", "m3prune")
+    dear = offered("size", "dear")
+    page.select_option("#size", "dear")
+    assert shown(page).startswith(f"{dear} of")
+
+
+def test_two_methods_are_set_side_by_side_and_their_first_difference_is_marked(
+    browser: Browser, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path, steps=0, questions=20)
+    path = run.path / "traces" / "evaluate-full-graph.jsonl"
+    changed = [replace(one, turns=tuple(map(doubting, one.turns))) for one in run.traces("evaluate-full-graph")]
+    path.write_text("".join(f"{encode_trace(one)}\n" for one in changed))
+    page = browser.open(write_run_report(run, summarise(run, FACTS), "EM", "m3prune", []), "#m3prune/q002")
+    assert count(page, "#agreement table") == 0
+    page.click("#same summary")
+    page.click("#same [data-versus=full-graph]")
+    expect(page.locator(".side")).to_have_count(2)
+    assert count(page, ".badge.differs") == 2
+    assert page.text_content(".turn:has(.badge.differs) h5 a") == "planner"
+    assert count(page, ".node.differs") == 2
+    # What its agents said at first differs from what they say then.
+    assert count(page, ".side:last-child .former") == 1
+    cells = [int(str(cell)) for cell in page.locator("#agreement td").all_text_contents()]
+    assert sum(cells) == 20
+    for cell, number in zip(("both", "here", "there", "neither"), cells, strict=True):
+        page.click(f"[data-cell={cell}]")
+        assert shown(page).startswith(f"{number} of")
+        page.click(f"[data-cell={cell}]")
+    assert shown(page).startswith("20 of")
+
+
+def doubting(turn: Message) -> Message:
+    return replace(turn, answer="tower 0") if (turn.agent, turn.round) == ("planner", 2) else turn
+
+
+def test_a_learned_graph_moves_over_its_steps_by_keyboard(browser: Browser, large: Path) -> None:
+    page = browser.open(large)
+    pruned = count(page, ".likely.pruned")
+    assert pruned > 0
+    page.focus("#step")
+    page.keyboard.press("Home")
+    assert "stage 1, step 0" in page.text_content("#at")
+    assert count(page, ".likely.pruned") < pruned
+    page.keyboard.press("ArrowRight")
+    assert "stage 1, step 1" in page.text_content("#at")
+    page.keyboard.press("End")
+    assert count(page, ".likely.pruned") == pruned
+    assert count(page, "#graph figure") == 2  # spatial and temporal
+
+
+def test_a_systems_steps_searches_and_sources_have_names(browser: Browser, tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "x")
+    run.config.write_text("")
+    turns = (
+        Message("1/planner", "planner", 1, "Query: towers", fields=(("Query", "towers"),), calls=1),
+        Message("2/reader", "reader", 2, "[2] has it.", "tower 1", heard=("1/planner",), calls=1),
+        Message("3/reader", "reader", 3, "[1] has it.", "tower 2", heard=("1/planner",), calls=1),
+    )
+    lookups = (Lookup("texts", "towers", ("p1", "p2"), of="1/planner"),)
+    system = Trace(
+        "q1", "system", 0, ("planner", "reader"), turns, "tower 2", Status.OK, 0, ("p1", "p2"), lookups=lookups
+    )
+    single = Trace("q1", "single", 0, ("reader",), turns[1:2], "tower 1", Status.OK, 0, evidence=("p1", "p2"))
+    with Recorder(run) as recorder:
+        for one in (system, single):
+            recorder.evaluated(one, Item(Question("q1", "Which tower?"), gold=("tower 1",)), Score(0, 0))
+    corpus = [Source(id, id, Kind.TEXT, f"Page {id} <b>", "") for id in ("p1", "p2")]
+    metrics = summarise(run, replace(FACTS, methods=("system", "single"), pairs=()))
+    report = write_run_report(run, metrics, "EM", "system", [], corpus=corpus)
+    page = browser.open(report, "#system/q1")
+    assert "Page p1 <b>; Page p2 <b>" in page.text_content(".turn .sources")
+    assert page.text_content(".node[aria-label^=planner] .cost") == "Query"
+    assert "curves" not in page.text_content(".wiring")
+    assert "edge" not in page.text_content("#discussion .facts")
+    assert count(page, "abbr") == 0  # its turns may number their sources in other ways
+    page = browser.open(report, "#single/q1")
+    assert page.get_attribute("abbr", "title") == "Page p2 <b>"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_from_phones_to_wide_screens(browser: Browser, large: Path, scheme: str) -> None:
+    browser.page.emulate_media(color_scheme=scheme)
+    for width in (400, 700, 1000, 1600):
+        browser.page.set_viewport_size({"width": width, "height": 900})
+        page = browser.open(large, "#m3prune/q007?versus=full-graph")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        tops = page.locator(".side").evaluate_all("sides => sides.map(side => side.getBoundingClientRect().top)")
+        assert (tops[0] == tops[1]) == (width > 960), width
+    colours = "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    ink, paper = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in page.evaluate(colours))
+    assert (ink > paper) == (scheme == "dark")
+    browser.page.emulate_media(color_scheme="light")
+    browser.page.set_viewport_size({"width": 1400, "height": 1000})
+
+
+@pytest.mark.slow
+def test_ten_thousand_discussions_are_listed_filtered_and_searched(browser: Browser, tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "x")
+    run.config.write_text("")
+    with Recorder(run) as recorder:
+        for number in range(10_000):
+            item = Item(Question(f"q{number:05}", f"City {number}?"), gold=("tower",))
+            one = replace(trace(number, "closed-book"), question=item.question.id)
+            recorder.evaluated(one, item, Score(float(number % 4 == 0), 1))
+    metrics = summarise(run, replace(FACTS, methods=("closed-book",), pairs=()))
+    page = browser.open(write_run_report(run, metrics, "EM", "closed-book", []), "#closed-book/q07777")
+    assert shown(page) == "10,000 of 10,000 discussions"
+    assert page.text_content("#discussion h3") == "City 7777?"
+    page.select_option("#result", "right")
+    assert shown(page).startswith("2,500 of")
+    page.fill("#search", "Most say")
+    expect(page.locator("#count")).to_have_text(re.compile("^2,500 of"), timeout=30_000)
+    page.fill("#search", '"city 7776?"')
+    expect(page.locator("#count")).to_have_text(re.compile("^1 of"), timeout=30_000)
