@@ -90,10 +90,13 @@ class RoleAgent:
         self._settings = settings or AgentSettings()
         self._abilities: Abilities | None = None
 
-    async def take(self, turn: Turn) -> tuple[Message, Usage]:
+    async def take(self, turn: Turn, cut: tuple[str, ...] = ()) -> tuple[Message, Usage]:
         """Answers one turn. A failure is a message with status `unparsed` or `failed`, and the error.
 
         The message depends on the turn and the model alone; the usage includes crashes and repeated calls.
+
+        Args:
+            cut: ids of sources to leave out from the start, as of a recorded turn.
 
         Raises:
             MemoryLost: this agent was restarted in the middle of the discussion.
@@ -104,12 +107,14 @@ class RoleAgent:
             message = Message(id, turn.agent, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
             usage = Usage()
         else:
-            message, usage = await self._answer(turn, recalled)
+            message, usage = await self._answer(turn, recalled, cut)
         # A failed turn too: `turn.recall` counts turns, whatever came of them.
         self.memory.remember(turn, message)
         return message, usage
 
-    async def _answer(self, turn: Turn, recalled: Sequence[Message]) -> tuple[Message, Usage]:
+    async def _answer(
+        self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...] = ()
+    ) -> tuple[Message, Usage]:
         """Asks the model, and once more for the fields that could not be read.
 
         The message's `calls` count completions, so that a turn that failed has those from before it failed.
@@ -123,7 +128,7 @@ class RoleAgent:
             modality, instruction, reads = role.modality, role.instruction, role.evidence
             return build_request(turn, modality, instruction, recalled, self._settings, cut, abilities, reads=reads)
 
-        responses = [await self._ask(turn, first)]
+        responses = [await self._ask(turn, first, cut)]
         reading = responses[0].reading(form)
         # Only for the form: a call that failed has had its retries.
         if reading is not None and reading.faults:

@@ -46,8 +46,9 @@ class HostedAgent(RoleAgent):
         super().__init__(role, model, settings)
         self._factory = load_factory(role.agent or "")
 
-    async def _answer(self, turn: Turn, recalled: Sequence[Message]) -> tuple[Message, Usage]:
-        cut: tuple[str, ...] = ()
+    async def _answer(
+        self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...] = ()
+    ) -> tuple[Message, Usage]:
         usage = Usage()
         while True:
             role = self.role

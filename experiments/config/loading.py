@@ -138,6 +138,16 @@ def _resumed(folder: Path, given: Sequence[tuple[str, str]]) -> Config:
     return resumed
 
 
+def named_again(arguments: Sequence[str], job: str) -> Config:
+    """The overrides of a command line that names parts of a saved configuration of a job again, over the defaults.
+
+    Raises:
+        UserError: an unknown key, or a value that is not allowed.
+    """
+    given = map(_key_and_value, arguments)
+    return typed([{"job": job}, *(_with_roles(_tree(key, text)) for key, text in given)])
+
+
 def _key_and_value(argument: str) -> tuple[str, str]:
     key, equals, value = argument.partition("=")
     if equals and is_key(key):

@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,10 @@ def resumption_line(config: Config, folder: Path) -> str:
     return visible(f"run folder {folder}; killed, it goes on with: {resumption(config, folder)}")
 
 
-def overrides_again(config: Config) -> list[str]:
-    """The `key=value` of everything that a configuration names outside of its folder, ready for a shell."""
-    keys = dict.fromkeys(named_as for named_as, _, _ in _outside(config))
+def overrides_again(config: Config, used: Callable[[str], bool] = lambda key: True) -> list[str]:
+    """The `key=value` of everything that a configuration names outside of its folder, ready for a shell; of settings
+    that are `used`, by their own keys."""
+    keys = dict.fromkeys(named_as for named_as, key, _ in _outside(config) if used(key))
     values = dict(flat(asdict(config)))
     return [shlex.quote(f"{key}={_written(values[key])}") for key in keys]
 
@@ -56,18 +57,18 @@ def at_home(config: Config, folder: Path) -> None:
     config.output = str(home)
 
 
-def check_named_again(saved: Config, named: Config) -> None:
+def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] = lambda key: True) -> None:
     """Raises UserError where the command line lacks overrides for what a saved configuration names outside of its
-    folder.
+    folder, in settings that are `used`, by their own keys.
 
     `named` has the overrides of the command line over the defaults.
     """
     allowed = {(key, _hashable(value)) for _, key, value in leaves(named)}
-    if any((key, _hashable(value)) not in allowed for _, key, value in _outside(saved)):
+    if any((key, _hashable(value)) not in allowed for _, key, value in _outside(saved) if used(key)):
         raise UserError(
-            "the saved configuration names code, addresses or files outside of its folder: a resumed run imports, "
-            "contacts and loads them only if the command line names them too; if you trust the folder, add "
-            f"{' '.join(overrides_again(saved))}"
+            "the saved configuration names code, addresses or files outside of its folder, which are imported, "
+            "contacted and loaded only if the command line names them too; if you trust the folder, add "
+            f"{' '.join(overrides_again(saved, used))}"
         )
 
 

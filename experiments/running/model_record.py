@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from actors.backends.backend import Backend
 from actors.backends.model_settings import model_name
 from actors.errors import UserError
@@ -19,9 +21,12 @@ from experiments.config.config import Config
 from experiments.planning.plan import Plan
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
+from experiments.records.records import STRICT, read_record
 from experiments.records.run_files import write_atomically
 
 MOST_BYTES = 2**20  # of model.json (under 1 kB for each model)
+# In a tuple, as the class knows nothing of pydantic; a record of version 0.2.0 has fewer fields.
+_ABILITIES = TypeAdapter(tuple[Abilities], config=STRICT)
 
 
 @dataclass(frozen=True)
@@ -82,19 +87,33 @@ def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: 
         raise UserError(f"cannot write {folder.model}: {error}; make room, or set output=<folder>") from error
 
 
+def recorded_abilities(folder: RunFolder) -> dict[str, Abilities]:
+    """Reads the abilities of a run's models by role, the run's own under "". Raises UserError for a damaged record."""
+    try:
+        record = _read(folder)
+        abilities = {role: model["abilities"] for role, model in {"": record, **record.get("roles", {})}.items()}
+        return {role: read_record(_ABILITIES, json.dumps([each]))[0] for role, each in abilities.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UserError(f"{folder.model} is damaged ({error}); start a new run") from error
+
+
 def _check_same(folder: RunFolder, now: Mapping[str, Any]) -> None:
     try:
-        with folder.model.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-        began = json.loads(content)
+        began = _read(folder)
         then = {"": began, **began.get("roles", {})}
         for role, model in {"": now, **now.get("roles", {})}.items():
             if role in then:
                 _check_as_it_was(folder, model["name"], then[role]["abilities"], model["abilities"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{folder.model} is damaged ({error}); start a new run") from error
+
+
+def _read(folder: RunFolder) -> Any:
+    with folder.model.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+    return json.loads(content)
 
 
 def _check_as_it_was(folder: RunFolder, name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:

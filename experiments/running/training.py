@@ -8,13 +8,11 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-
 from actors.errors import UserError
-from actors.messages import Question, Status, Trace
+from actors.messages import Question, Trace
 from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.records.progress import Bar
@@ -23,6 +21,7 @@ from experiments.records.records import LearningStep, matrix
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import CountedTeam, Slots
 from experiments.running.inputs import RunContext, training_items
+from experiments.running.step_scores import StepScores, score_step
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.spec import StepReport
 from topologies.topology import Team
@@ -30,20 +29,6 @@ from topologies.wiring import Wirings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class StepScores:
-    """Scores of one step's discussions: arguments of `Learner.learn`.
-
-    turns: [k, rounds, agents]; utilities: [k]; groups: int [k], the question of each; tokens: of all discussions.
-    A discussion with a failed turn tells nothing: it has the mean scores of the others of its question.
-    """
-
-    turns: np.ndarray
-    utilities: np.ndarray
-    groups: np.ndarray
-    tokens: int
 
 
 @dataclass(frozen=True)
@@ -324,44 +309,11 @@ class Training:
 
     def _scored(self, stage: int, step: _Step, traces: Sequence[Trace]) -> StepScores:
         """Records the discussions of a step, and scores them."""
-        k, dataset = self.context.config.training.samples, self.context.dataset
-        utilities, turn_scores, tokens = [], [], 0
-
-        # Few of the answers to a question differ, and between two steps nothing else goes on.
-        @cache
-        def utility(question: int, answer: str | None) -> float:
-            return dataset.score(step.items[question], answer).utility
-
         # In the order of the wirings, not of the discussions' ends: the record must not depend on concurrency.
-        for number, trace in enumerate(traces):
-            of_question = partial(utility, number // k)
+        for trace in traces:
             self.own.recorder.trained(stage, trace)
             self.ended(f"train-{stage}", trace)
-            utilities.append(of_question(trace.answer))
-            turn_scores.append(self._turn_scores(of_question, trace))
-            tokens += sum(turn.prompt_tokens + turn.completion_tokens for turn in trace.turns)
-        # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
-        scores = StepScores(
-            turns=np.nan_to_num(np.array(turn_scores)),
-            utilities=np.array(utilities),
-            # The question of each discussion, so that the learner can compare answers to the same one.
-            groups=np.arange(len(utilities)) // k,
-            tokens=tokens,
-        )
-        failed = np.array([any(turn.status is Status.FAILED for turn in trace.turns) for trace in traces])
-        for question in np.unique(scores.groups[failed]):
-            lost, kept = (side & (scores.groups == question) for side in (failed, ~failed))
-            for values in (scores.turns, scores.utilities):
-                values[lost] = values[kept].mean(0) if kept.any() else 0.0
-        return scores
-
-    def _turn_scores(self, utility: Callable[[str | None], float], trace: Trace) -> list[list[float]]:
-        """The score of each agent's own answer, [rounds, agents]; NaN for an agent whose form has no answer."""
-        silent = {role.name for role in self.context.plan.roles.team if not role.answers}
-        scores = {turn.id: math.nan if turn.agent in silent else utility(turn.answer) for turn in trace.turns}
-        rounds = range(1, self.context.config.topology.rounds + 1)
-        # In training only an agent that takes no part in the round has no turn.
-        return [[scores.get(f"{number}/{agent}", math.nan) for agent in trace.agents] for number in rounds]
+        return score_step(self.context.plan, self.context.dataset, step.items, traces)
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -1,0 +1,100 @@
+"""Asks a run's completion cache for the replies to rebuilt requests, and keeps both.
+
+The cache finds a reply under a digest of everything in the request. A reply from the cache so proves that the prompt is
+byte for byte the one that the model got.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from actors.backends.backend import Backend
+from actors.completions.cache import CachedModel, Reuse
+from actors.completions.completion_store import file_name
+from actors.errors import ModelError
+from actors.messages import Abilities, Completion, Request
+from actors.models import Model
+from experiments.config.config import Config
+from experiments.running.launching import COMPLETIONS
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request, and its reply with where that is from; None where there is none."""
+
+    request: Request
+    completion: Completion | None = None
+    source: Literal["cache", "computed"] | None = None
+
+
+class NotKept(Exception):
+    """The cache has no reply, and none can be computed."""
+
+
+class KeptReplies:
+    """A model that answers from a run's completion cache, or else computes the reply where that costs nothing.
+
+    calls: those of one turn, in order. missing: why replies cannot be found at all; empty where they can.
+    """
+
+    def __init__(self, backend: Backend, abilities: Abilities, config: Config, cache: Path) -> None:
+        self.calls: list[Call] = []
+        self._abilities = abilities
+        # A model that needs a GPU is another one without: settings that were left open were filled in there.
+        identities = dict.fromkeys(backend.on(gpus)[0].identity() for gpus in (0.0, 1.0))
+        folder, kept = cache / COMPLETIONS, config.completions
+        self.missing = ""
+        if not kept.reuse:
+            self.missing = "the run kept no replies (completions.reuse=false)"
+        # Opening the cache would make it.
+        elif not (folder.is_dir() and (folder / file_name(folder)).is_file()):
+            self.missing = f"there is no completion cache in {folder}: put it back, or start with cache=<folder>"
+        self._caches = [
+            CachedModel(_Nothing(abilities), Reuse(str(folder), identity, kept.disk_gb, 0))
+            for identity in ([] if self.missing else identities)
+        ]
+        # The embedded reader alone needs no network, no weights and no time.
+        self._live: Model | None = backend.maker()() if backend.settings.kind == "reader" else None
+
+    async def abilities(self) -> Abilities:
+        return self._abilities
+
+    async def complete(self, request: Request) -> Completion:
+        """Returns the reply. Raises NotKept."""
+        call = await self._found(request)
+        self.calls.append(call)
+        if call.completion is None:
+            raise NotKept
+        return call.completion
+
+    async def _found(self, request: Request) -> Call:
+        for cache in self._caches:
+            try:
+                return Call(request, await cache.complete(request), "cache")
+            except NotKept:
+                continue
+        if self._live is None:
+            return Call(request)
+        try:
+            return Call(request, await self._live.complete(request), "computed")
+        except ModelError:
+            return Call(request)
+
+    def close(self) -> None:
+        for cache in self._caches:
+            cache.close()
+
+
+class _Nothing:
+    """The model behind the cache, which is never asked."""
+
+    def __init__(self, abilities: Abilities) -> None:
+        self._abilities = abilities
+
+    async def abilities(self) -> Abilities:
+        return self._abilities
+
+    async def complete(self, request: Request) -> Completion:
+        raise NotKept

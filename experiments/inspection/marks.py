@@ -1,0 +1,48 @@
+"""Finds the places in a raw reply of what was read from it. What could stand in several places is left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from actors.messages import Completion
+from actors.prompting.form import Form, still_asked
+from actors.prompting.reply import read
+
+
+def marks(form: Form, completions: Sequence[Completion]) -> list[dict[str, Any]]:
+    """The places of the values of a reply and its repair: `call` (from 0), `start`, `end`, and the `field`'s name.
+
+    Places count UTF-16 units, as a browser's strings do.
+    """
+    found, asked = [], form
+    for call, completion in enumerate(completions):
+        text = completion.text
+        reading = read(asked, text, completion.stop == "length", form)
+        for name, value in reading.values:
+            if span := _place(text, name, value):
+                start, end = (len(text[:place].encode("utf-16-le", "surrogatepass")) // 2 for place in span)
+                found.append({"call": call, "start": start, "end": end, "field": name})
+        asked = still_asked(asked, reading.faults)
+    return found
+
+
+def _place(text: str, name: str, value: str) -> tuple[int, int] | None:
+    for written in _written(value):
+        # Its label makes a value unique that others mention.
+        for before in (rf"(?<!\w){re.escape(name)}\W{{1,8}}", ""):
+            places = [
+                each.span("value") for each in re.finditer(rf"(?i){before}(?<!\w)(?P<value>{written})(?!\w)", text)
+            ]
+            if len(places) == 1:
+                return places[0]
+    return None
+
+
+def _written(value: str) -> Iterator[str]:
+    """Patterns of a value as replies write it: on several lines, in JSON, or with zeros at the end of a number."""
+    for each in dict.fromkeys((value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])):
+        if words := each.split():
+            yield r"\s+".join(map(re.escape, words)) + ("0*" if re.fullmatch(r"0\.\d+", each) else "")

@@ -1,0 +1,105 @@
+"""Opens what a run's discussions were made of: its plan, its questions with their evidence, and its library.
+
+A run folder may come from anyone, so only what the user has named is opened outside of it. Nothing is written in it,
+and nobody is contacted. What the run's cache no longer has is made again in a temporary folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from actors.errors import UserError
+from actors.messages import Hit, Source, Triple
+from experiments.config import loading, saved
+from experiments.config.references import at_home, check_named_again, check_outside
+from experiments.evidence.extraction import CAPTIONS, GRAPH, Step, captioned, extracted_file, read_extracted, statements
+from experiments.evidence.library import LabelledLibrary, open_web, triples_given
+from experiments.jobs import JOBS
+from experiments.planning.plan import Plan, make_plan
+from experiments.records.recorder import RunFolder
+from experiments.running.inputs import open_dataset, open_evidence
+from experiments.running.left_to_extract import identity
+from retrieval.graph_tables import BY_RULES
+
+# Settings that lead out of the folder and are of no use here: no judge, no endpoint and no cluster is asked.
+UNUSED = ("judge.", "wandb.", "ray.", "costs.", "replay.", "retrieval.web")
+ADDRESSES = ("base_url", "key_env")
+
+
+class OpenedRun:
+    """A run's plan, data set and evidence, and the sources and triples that were found so far, by id.
+
+    Args:
+        named: `key=value` of what the saved configuration names outside of the folder, as the user trusts it.
+
+    Raises:
+        UserError: the configuration is damaged, or names what `named` lacks; the line has the overrides to add.
+    """
+
+    def __init__(self, run: RunFolder, named: Sequence[str] = ()) -> None:
+        self.run = run
+        check_outside(run.path)
+        config = saved.read(run.config)
+        if config.model.kind == "replay":
+            raise UserError(f"{run.path} replays {config.replay.run}, which has the prompts and replies: open that run")
+        at_home(config, run.path)
+        check_named_again(config, loading.named_again(named, config.job), _used(config.model.kind))
+        self.plan: Plan = make_plan(config, JOBS[config.job])
+        self._folder = TemporaryDirectory()
+        self.cache = Path(str(config.cache))
+        cache = self.cache if self.cache.is_dir() else Path(self._folder.name)
+        self.dataset = open_dataset(self.plan, cache)
+        self.evidence = open_evidence(self.plan, self.dataset, cache)
+        if CAPTIONS in self.plan.extraction:
+            store = self.evidence.store.of(captioned(self.dataset.corpus, self._extracted(CAPTIONS)))
+            self.evidence = self.evidence.over(store)
+        self.found: dict[str, Source | Triple] = {}
+
+    @cached_property
+    def library(self) -> Any:
+        """The run's library, which notes what it finds."""
+        items = self.dataset.evaluate() if self.plan.has_library else ()
+        stated, everything = BY_RULES, self.evidence.store.everything
+        if GRAPH in self.plan.extraction:
+            stated = statements(everything(), self._extracted(GRAPH))
+        # The recording is copied: opening it cuts a line that a running process may be writing.
+        web = open_web(self.plan.config.retrieval, Path(self._folder.name), self.run.path)
+        return _Noting(LabelledLibrary(self.evidence, items, web, triples_given(self.dataset), stated), self.found)
+
+    def _extracted(self, step: Step) -> Any:
+        return read_extracted(extracted_file(self.evidence.store.folder.parent, step, identity(self.plan.config, step)))
+
+
+def _used(model: str) -> Callable[[str], bool]:
+    """True for the keys of settings that this module uses, for a kind of model."""
+
+    def used(key: str) -> bool:
+        last = key.rpartition(".")[2]
+        # The name of an endpoint's model is no folder.
+        return not (key.startswith(UNUSED) or last in ADDRESSES or (key == "model.name" and model == "openai"))
+
+    return used
+
+
+class _Noting:
+    """A library that notes the sources and triples of its results."""
+
+    def __init__(self, library: LabelledLibrary, found: dict[str, Source | Triple]) -> None:
+        self._library, self._found = library, found
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._library, name)
+
+        async def noted(*args: Any, **options: Any) -> Any:
+            results = await method(*args, **options)
+            for result in results:
+                one = result.source if isinstance(result, Hit) else result
+                if isinstance(one, (Source, Triple)):
+                    self._found[one.id] = one
+            return results
+
+        return noted

@@ -1,0 +1,168 @@
+"""Rebuilds a turn: the exact prompt, the raw reply with what was read from it, its sources, searches and times.
+
+No prompt is stored. It is built again from the recorded discussion and the run's configuration, by the same agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from threading import Lock
+from typing import Any
+
+from actors.errors import UserError
+from actors.messages import Message, Role, Source, Triple, Turn
+from actors.pictures import data_url
+from actors.prompting.form import form_of, places
+from actors.prompting.prompt import evidence_for, in_own_form
+from actors.runtime.team import make_agent, roles_held
+from experiments.inspection.held_again import Discussions, HeldAgain
+from experiments.inspection.kept_replies import Call, KeptReplies, NotKept
+from experiments.inspection.marks import marks
+from experiments.inspection.opened_run import OpenedRun
+from experiments.records import timings
+from experiments.records.recorder import RunFolder
+from experiments.running.model_record import recorded_abilities
+
+KEPT = 16  # discussions that were held again, as usually several turns of one are opened
+Details = dict[str, Any]
+
+
+def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[str] = ()) -> Details:
+    """The details of one turn, for JSON. Raises UserError like `Inspector`.
+
+    Args:
+        group: a method, or `<method>.train-<stage>`. line: of its traces, from 1. turn: a message's id.
+        named: as of `OpenedRun`.
+    """
+    return Inspector(run, named).turn(group, line, turn)
+
+
+class Inspector:
+    """Rebuilds turns of one run, whose data and evidence are opened once. Its methods may be called in any thread."""
+
+    def __init__(self, run: RunFolder, named: Sequence[str] = ()) -> None:
+        """Opens the run. Where that is refused, all turns have the reason as their note."""
+        self._run = run
+        self._lock = Lock()
+        self._held: OrderedDict[tuple[str, int], HeldAgain] = OrderedDict()
+        self._refused = ""
+        try:
+            self._opened = OpenedRun(run, named)
+            self._discussions = Discussions(self._opened)
+        except UserError as error:
+            self._refused = str(error)
+
+    def turn(self, group: str, line: int, turn: str) -> Details:
+        """The details of a turn, as `inspect`. Raises UserError for a turn that is not recorded, or damaged."""
+        if self._refused:
+            return {"calls": [], "marks": [], "sources": [], "searches": [], "note": self._refused}
+        # In a thread without an event loop, such as that of a notebook.
+        with self._lock, ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, self._turn(group, line, turn)).result()
+
+    async def _turn(self, group: str, line: int, id: str) -> Details:
+        key = group, line
+        if key not in self._held:
+            self._held[key] = await self._discussions.hold(group, line)
+            if len(self._held) > KEPT:
+                self._held.popitem(last=False)
+        held = self._held[key]
+        message = next((message for message in held.trace.turns if message.id == id), None)
+        if message is None:
+            raise UserError(f"{self._run.path}: no turn {id!r} in line {line} of {group}")
+        details: Details = {"calls": [], "marks": [], "sources": [], "searches": list(self._searches(held, id, ()))}
+        notes = [held.differing]
+        if turn := held.turns.get(id):
+            launched = self._opened.plan.roles.launched
+            role = roles_held(launched)[next(each.played for each in launched if each.name == turn.agent)]
+            notes += await self._rebuild(details, held, turn, role, message)
+        times = timings.of_trace(held.folder, held.phase, held.trace)
+        if times and (time := times.turns.get(id)):
+            details |= {"started": times.started + time.start, **time._asdict()}
+            del details["start"]
+        if note := "; ".join(filter(None, notes)):
+            details["note"] = note
+        return details
+
+    async def _rebuild(
+        self, details: Details, held: HeldAgain, turn: Turn, role: Role, message: Message
+    ) -> Iterator[str]:
+        """Adds calls, marks, sources and searches to a turn's details. Returns notes on what could not be found."""
+        opened, plan = self._opened, self._opened.plan
+        abilities = recorded_abilities(self._run)
+        model = KeptReplies(
+            plan.models.of_role(role.name), abilities.get(role.name, abilities[""]), plan.config, opened.cache
+        )
+        agent = make_agent(role, model, plan.config.agents)
+        for id, earlier in held.turns.items():
+            if turn.recall and earlier.agent == turn.agent and earlier.round < turn.round:
+                agent.memory.remember(earlier, held.memories[id])
+        again = None
+        try:
+            again, _ = await agent.take(turn, message.cut)
+        except NotKept:
+            pass
+        finally:
+            model.close()
+        evidence = evidence_for(turn.question, role.evidence)
+        numbers = places(turn.question)
+        details |= {
+            "calls": [_call(call) for call in model.calls],
+            "marks": marks(
+                form_of(in_own_form(turn, role)), [call.completion for call in model.calls if call.completion]
+            ),
+            "sources": [
+                _source(each) | {"number": numbers[each.id], "cut": each.id in message.cut} for each in evidence
+            ],
+            "searches": list(self._searches(held, message.id, [source.id for source in evidence])),
+        }
+        return _notes(again, held.memories[message.id], model)
+
+    def _searches(self, held: HeldAgain, id: str, read: Sequence[str]) -> Iterator[Details]:
+        """Searches that the turn asked for, and those that found what it read."""
+        for lookup in held.trace.lookups:
+            if lookup.of == id or not set(read).isdisjoint(lookup.found):
+                found = [{"id": each, "title": _title(self._opened.found.get(each))} for each in lookup.found]
+                yield {"base": lookup.base, "query": lookup.query, "asked": lookup.of == id, "found": found}
+
+
+def _notes(again: Message | None, recorded: Message, model: KeptReplies) -> Iterator[str]:
+    if again is None:
+        yield f"no reply: {recorded.error or model.missing or 'the completion cache does not hold it'}"
+    elif names := [each.name for each in fields(Message) if getattr(again, each.name) != getattr(recorded, each.name)]:
+        yield f"the message made again differs from the recorded one in {', '.join(names)}"
+
+
+def _call(call: Call) -> Details:
+    request, completion = call.request, call.completion
+    return {
+        "system": request.system,
+        "images": [_source(image) | {"caption": image.text} for image in request.images],
+        "shared": request.shared,
+        "own": request.own,
+        "correction": request.correction,
+        "reply": completion.text if completion else None,
+        "source": call.source,
+        "prompt_tokens": completion.prompt_tokens if completion else 0,
+        "completion_tokens": completion.completion_tokens if completion else 0,
+    }
+
+
+def _source(source: Source) -> Details:
+    shown: Details = {"id": source.id, "title": source.title, "kind": source.kind.value, "text": source.text}
+    if source.image:
+        try:
+            shown["src"] = data_url(source.image)
+        except OSError as error:
+            shown["text"] += f" ({error})"
+    return shown
+
+
+def _title(found: Source | Triple | None) -> str:
+    if isinstance(found, Triple):
+        return " | ".join((found.head, found.relation, found.tail))
+    return found.title if found else ""
