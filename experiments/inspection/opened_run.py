@@ -6,10 +6,12 @@ and nobody is contacted. What the run's cache no longer has is made again in a t
 
 from __future__ import annotations
 
+import shutil
+import weakref
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
 from actors.errors import UserError
@@ -49,9 +51,10 @@ class OpenedRun:
         at_home(config, run.path)
         check_named_again(config, loading.named_again(named, config.job), _used(config.model.kind))
         self.plan: Plan = make_plan(config, JOBS[config.job])
-        self._folder = TemporaryDirectory()
+        self._folder = Path(mkdtemp())
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self.cache = Path(str(config.cache))
-        cache = self.cache if self.cache.is_dir() else Path(self._folder.name)
+        cache = self.cache if self.cache.is_dir() else self._folder
         self.dataset = open_dataset(self.plan, cache)
         self.evidence = open_evidence(self.plan, self.dataset, cache)
         if CAPTIONS in self.plan.extraction:
@@ -67,7 +70,7 @@ class OpenedRun:
         if GRAPH in self.plan.extraction:
             stated = statements(everything(), self._extracted(GRAPH))
         # The recording is copied: opening it cuts a line that a running process may be writing.
-        web = open_web(self.plan.config.retrieval, Path(self._folder.name), self.run.path)
+        web = open_web(self.plan.config.retrieval, self._folder, self.run.path)
         return _Noting(LabelledLibrary(self.evidence, items, web, triples_given(self.dataset), stated), self.found)
 
     def _extracted(self, step: Step) -> Any:

@@ -15,13 +15,13 @@ import networkx as nx
 from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import write_edge_scores
 from experiments.planning.topologies import learned_topologies
-from experiments.records.recorder import LearningRecorder
 from experiments.records.timings import TimingLog
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import Slots
 from experiments.running.inputs import RunContext
 from experiments.running.launching import Launched
-from experiments.running.training import RecordedLearner, Training
+from experiments.running.recorded_learner import RecordedLearner
+from experiments.running.training import Training
 from topologies.graphs import to_networkx
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.wiring import Edges
@@ -78,8 +78,9 @@ class GraphLearning:
             await self._conclude(each)
 
     def _learner(self, method: str, source: str, recorders: ExitStack) -> RecordedLearner:
-        recorder = recorders.enter_context(LearningRecorder(self._context.recorder.run.learned(method)))
-        return RecordedLearner(self._context, self.graphs[method], self.learners[method], recorder, source)
+        learner = RecordedLearner.of(self._context, self.graphs[method], self.learners[method], source)
+        recorders.enter_context(learner.recorder)
+        return learner
 
     async def _conclude(self, method: str) -> None:
         """Freezes what a method has learned, and writes it down."""

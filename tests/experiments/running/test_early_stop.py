@@ -10,7 +10,7 @@ import pytest
 from actors.errors import UserError
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import RunFolder
-from experiments.running.training import RecordedLearner
+from experiments.running.recorded_learner import RecordedLearner
 from run import main
 
 pytestmark = pytest.mark.slow
