@@ -1,28 +1,35 @@
-"""Agreement of a run's methods, two by two: how often both, one or neither is right, and the paired test."""
+"""Agreement of methods, two by two: how often both, one or neither is right, and the paired test."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from experiments.analysis.scores import by_method
-from experiments.analysis.summary import Metrics, broken, paired_tests, verdicts
+from experiments.analysis.summary import paired_tests, verdicts
 from experiments.records.recorder import RunFolder
 
 RIGHT = 1.0  # a lower utility is partly right at most
 
+Utilities = dict[str, dict[str, float]]  # by method and question
 
-def agreements(run: RunFolder, metrics: Metrics, seed: int, metric: str) -> list[dict[str, Any]]:
-    """Compares all pairs of a run's methods, except those about which nothing is concluded (see `agreement`)."""
-    answers = by_method(run)
-    concluded = [method for method in metrics["methods"] if method in answers and method not in broken(metrics)]
-    utilities = {method: {id: one.utility for id, one in answers[method].items()} for method in concluded}
-    # In the order of metrics.json, so that its tests come out the same.
-    tested = {tuple(pair.split(" vs ")) for pair in metrics["paired"]}
-    pairs = [(b, a) if (b, a) in tested else (a, b) for a, b in combinations(utilities, 2)]
-    return agreement(utilities, pairs, seed, metric)
+
+def concluded(run: RunFolder, failures: float) -> Utilities:
+    """Reads a run's utilities without failed questions, and without methods of which more than this share failed."""
+    found = {}
+    for method, answers in by_method(run, failed=True).items():
+        sound = {id: scored.utility for id, scored in answers.items() if not scored.failed_calls}
+        if len(answers) - len(sound) <= failures * len(answers):
+            found[method] = sound
+    return found
+
+
+def every_two(methods: Iterable[str], tested: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs the methods; pairs that metrics.json tested, as its `a vs b`, keep their order and so their p-values."""
+    known = set(tested)
+    return [(b, a) if f"{b} vs {a}" in known else (a, b) for a, b in combinations(methods, 2)]
 
 
 def agreement(

@@ -18,13 +18,13 @@ from markupsafe import Markup
 
 from actors.messages import Source
 from experiments.analysis import agents, turn_counts
-from experiments.analysis.agreement import agreements
+from experiments.analysis.agreement import agreement, concluded, every_two
 from experiments.analysis.compare import varied
 from experiments.analysis.embedded import LIMIT_TURNS, Embedded, embed, packed
 from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.result_table import ResultTable, shown, tenths, with_interval
 from experiments.analysis.run_table import run_table
-from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, model_notes
+from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, broken, model_notes
 from experiments.analysis.tables.formats import Layout
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
@@ -99,7 +99,10 @@ def write_run_report(
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
     embedded.name_sources(corpus)
-    embedded.pairs = agreements(run, metrics, seed, metric)
+    utilities = concluded(run, failures=1)
+    compared = [one for one in metrics["methods"] if one in utilities and one not in broken(metrics)]
+    pairs = every_two(compared, metrics["paired"])
+    embedded.pairs = agreement(utilities, pairs, seed, metric)
     graphs = learned_graphs(run)
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})

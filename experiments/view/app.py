@@ -21,7 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.errors import UserError
 from actors.visible import visible
+from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.reports import Section, page
+from experiments.view.compared import Compared
 from experiments.view.folders import NoSuchRun, Root
 from experiments.view.live import LiveRun
 from experiments.view.pages import list_page, run_page
@@ -44,7 +46,12 @@ def application(root: Root, token: str) -> ASGIApp:
     viewer = Viewer(root)
     routes = [
         Route("/", viewer.runs),
+        Route("/compare", viewer.compare),
+        Route("/compare/index.json", viewer.compared_index),
+        Route("/compare/pairs.json", viewer.compared_pairs),
         Route("/run/{run:path}/index.json", viewer.index),
+        Route("/run/{run:path}/pairs.json", viewer.pairs),
+        Route("/run/{run:path}/learned.json", viewer.learned),
         Route("/run/{run:path}/trace.json", viewer.trace),
         Route("/run/{run:path}/texts.json", viewer.texts),
         Route("/run/{run:path}/", viewer.run),
@@ -97,6 +104,26 @@ class Viewer:
         name = request.path_params["run"]
         return _html(run_page(self._root, name))
 
+    def compare(self, request: Request) -> Response:
+        """The page that compares two runs."""
+        return _html(self._compared(request).page())
+
+    def compared_index(self, request: Request) -> Response:
+        """The groups and entries of the discussions of two runs."""
+        return _json(self._compared(request).index())
+
+    def compared_pairs(self, request: Request) -> Response:
+        """How methods of two runs agree."""
+        return _json(self._compared(request).pairs())
+
+    def pairs(self, request: Request) -> Response:
+        """How a run's methods agree, two by two."""
+        return _json(self._live(request).pairs())
+
+    def learned(self, request: Request) -> Response:
+        """A run's learned graphs over the steps of their training."""
+        return _json(learned_graphs(self._live(request).run))
+
     def index(self, request: Request) -> Response:
         """The groups and entries of a run's discussions, or the entries that are new."""
         after = _number(request, "after", "0")
@@ -113,6 +140,9 @@ class Viewer:
         if not isinstance(words, list) or len(words) > MOST_WORDS or not all(isinstance(word, str) for word in words):
             raise HTTPException(400, f"words: expected a list of up to {MOST_WORDS} words")
         return _json(self._live(request).texts(_given(request, "group"), words))
+
+    def _compared(self, request: Request) -> Compared:
+        return Compared.open(self._root, request.query_params.getlist("run"))
 
     def _live(self, request: Request) -> LiveRun:
         name = request.path_params["run"]

@@ -9,12 +9,14 @@ from threading import Lock
 from typing import Any
 
 from actors.errors import UserError
-from experiments.analysis.embedded import DiscussionGroup, Entry, scored_entry
+from experiments.analysis.agreement import agreement, concluded, every_two
+from experiments.analysis.embedded import DiscussionGroup, Entry, scored_entry, timed
 from experiments.config.saved import read
 from experiments.records import jsonl
 from experiments.records.jsonl import DAMAGED
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.records import Scored, decode_trace, encode_trace
+from experiments.records.timings import of_trace
 from experiments.view.growing import Lines
 
 
@@ -52,7 +54,14 @@ class LiveRun:
         with self._lock:
             lines = self._lines(group)
             text = lines.line(line - 1)
-        return encode_trace(jsonl.decoded(self._file(group), line, text, decode_trace, DAMAGED))
+        trace = jsonl.decoded(self._file(group), line, text, decode_trace, DAMAGED)
+        return timed(encode_trace(trace), of_trace(self.run, f"evaluate-{group}", trace))
+
+    def pairs(self) -> list[dict[str, Any]]:
+        """Returns the agreement of every two methods, without those about which nothing is concluded."""
+        config = read(self.run.config)
+        utilities = concluded(self.run, config.failures.share)
+        return agreement(utilities, every_two(utilities, ()), config.seed, "utility")
 
     def texts(self, group: str, words: Sequence[str]) -> list[list[int]]:
         """Returns for each of `words`, in lower case, the lines of a group's discussions whose messages hold it."""

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.reports import SCRIPTS, Section, page
 from experiments.analysis.result_table import ResultTable
+from experiments.view.compared import others
 from experiments.view.folders import Root
 
 
@@ -24,7 +25,9 @@ def run_page(root: Root, name: str) -> str:
     """Shows a run: its discussions, and what is known of it so far."""
     run = root.run(name)
     sections = [
+        Section("Learning", learned="served" if run.all_learned() else ""),
         Section("Discussions", discussions=Embedded()),
+        Section("Compare", tables=[table] if (table := others(root, name)).rows else []),
         Section("Configuration", text=run.config.read_text(encoding="utf-8", errors="replace")),
     ]
     return page(Path(name).name, sections, SCRIPTS, served=True, listed="")

@@ -77,7 +77,7 @@ class Browser {
     this.page = Math.max(0, Math.floor(found.indexOf(this.current) / PAGE));
     this.status.textContent = `${found.length.toLocaleString("en")} of ${count(this.discussions.entries.length, "discussion")}`;
     const [group, versus, cell] = ["group", "versus", "cell"].map((name) => this.filters.get(name));
-    document.getElementById("agreement").replaceChildren(...agreementTable(this.discussions, group, versus, cell));
+    document.getElementById("agreement").replaceChildren(...await agreementTable(this.discussions, group, versus, cell));
     this.note();
     await this.open();
     return asked === this.asked;

@@ -43,7 +43,12 @@ class Packed {
   }
 
   index() {
-    return unpack("index");
+    this.all ??= unpack("index");
+    return this.all;
+  }
+
+  async pairs() {
+    return (await this.index()).pairs;
   }
 
   learned() {
@@ -69,19 +74,43 @@ class Packed {
   }
 }
 
-/** Discussions of a run folder, at the server that serves this page. */
+/** Discussions of a run folder, or of two that are compared, at the server that serves this page. */
 class Served {
-  async index() {
-    return this.get("index.json");
+  constructor() {
+    this.compares = location.pathname.endsWith("/compare");
   }
 
-  trace({ group, line }) {
-    return this.get("trace.json", { group, line });
+  index() {
+    return this.all("index.json");
+  }
+
+  /** How often two methods are right, for every two of them. */
+  pairs() {
+    return this.all("pairs.json");
+  }
+
+  learned() {
+    return this.get("learned.json");
+  }
+
+  trace(entry) {
+    return this.of(entry, "trace.json");
   }
 
   /** What the agent of a turn received and replied. */
-  turn({ group, line }, id) {
-    return this.get("turn.json", { group, line, turn: id });
+  turn(entry, id) {
+    return this.of(entry, "turn.json", { turn: id });
+  }
+
+  /** Data of the run, or of the two runs that the address names. */
+  all(name) {
+    return this.compares ? this.get(`compare/${name}`, location.search) : this.get(name);
+  }
+
+  /** Data of a discussion, in its own run where two are compared. */
+  of({ run, of, group, line }, name, query) {
+    const at = run === undefined ? "" : `run/${run.split("/").map(encodeURIComponent).join("/")}/`;
+    return this.get(at + name, { group: of ?? group, line, ...query });
   }
 
   async texts(entries, words, progress) {
@@ -89,8 +118,8 @@ class Served {
     const groups = [...new Set(entries.map((entry) => entry.group))];
     for (const [done, group] of groups.entries()) {
       progress(done / groups.length);
-      const lines = (await this.get("texts.json", { group, words: JSON.stringify(words) })).map((of) => new Set(of));
       const own = entries.filter((entry) => entry.group === group);
+      const lines = (await this.of(own[0], "texts.json", { words: JSON.stringify(words) })).map((of) => new Set(of));
       for (const [i, of] of lines.entries()) own.filter(({ line }) => of.has(line)).forEach((entry) => found[i].add(entry));
     }
     return found;
@@ -105,7 +134,7 @@ class Served {
 
 class Discussions {
   /** `groups`: methods and training stages; `entries`: a row per discussion, in the order of the list; `sources`: titles by
-      id; `pairs`: agreements of two methods. */
+      id. */
   constructor(source, index) {
     this.source = source;
     this.renew(index);
@@ -116,9 +145,8 @@ class Discussions {
   }
 
   /** Takes another index, such as that of a run that went on. */
-  renew({ groups, entries, sources = {}, pairs = [] }) {
+  renew({ groups, entries, sources = {} }) {
     this.sources = new Map(Object.entries(sources));
-    this.pairs = pairs;
     this.groups = new Map(groups.map((group) => [group.name, group]));
     this.entries = entries;
     // The scores of a run that goes on do not count turns, and nearly every turn is one call.

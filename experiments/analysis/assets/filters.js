@@ -77,8 +77,8 @@ class Filters {
   }
 
   usual(name) {
-    const { shown } = this.form.dataset;
-    return name === "group" && this.discussions.groups.has(shown) ? shown : "";
+    const usual = { group: this.form.dataset.shown, versus: this.form.dataset.versus }[name];
+    return this.discussions.groups.has(usual) ? usual : "";
   }
 
   /** The choices that differ from the usual ones, as the address has them. */

@@ -68,10 +68,11 @@ function learnedFigure(graph, kind) {
   return { figure: make("figure", null, svg, caption), at };
 }
 
-/** Fills the section of learned graphs. */
+/** Fills the section of learned graphs, and fills it again while a run learns: a slider that was moved back stays there. */
 function showLearned(graphs) {
   const section = document.getElementById("graph");
   const choose = document.getElementById("learner"), slider = document.getElementById("step"), says = document.getElementById("at");
+  const chosen = choose.value, kept = section.childElementCount && slider.value !== slider.max ? slider.value : null;
   choose.replaceChildren(...graphs.map(({ name }, i) => make("option", { value: i }, name)));
   let shown = [];
   function step() {
@@ -91,7 +92,12 @@ function showLearned(graphs) {
     slider.value = slider.max;
     step();
   }
-  choose.addEventListener("change", learner);
-  slider.addEventListener("input", step);
+  choose.onchange = learner;
+  slider.oninput = step;
+  if (graphs[chosen]) choose.value = chosen;
   learner();
+  if (kept !== null) {
+    slider.value = kept;
+    step();
+  }
 }

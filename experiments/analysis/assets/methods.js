@@ -43,8 +43,8 @@ function agreement(entry, other) {
 }
 
 /** How often two methods are right, with their paired test; a cell's button filters the list to its questions. */
-function agreementTable(discussions, here, there, chosen) {
-  const pair = discussions.pairs.find(({ a, b }) => [a, b].includes(here) && [a, b].includes(there) && a !== b);
+async function agreementTable(discussions, here, there, chosen) {
+  const pair = here && there && (await discussions.source.pairs()).find(({ a, b }) => [a, b].includes(here) && [a, b].includes(there) && a !== b);
   if (!pair) return [];
   const own = pair.a === here;
   const cells = { both: pair.both, here: own ? pair.only_a : pair.only_b, there: own ? pair.only_b : pair.only_a, neither: pair.neither };

@@ -1,0 +1,112 @@
+"""Two runs side by side: methods on the questions that both asked, settings that differ, and every discussion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any, Self
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from actors.errors import UserError
+from experiments.analysis.agreement import Utilities, agreement, concluded
+from experiments.analysis.embedded import Embedded
+from experiments.analysis.reports import SCRIPTS, Section, page
+from experiments.analysis.result_table import ResultTable, shown
+from experiments.analysis.summary import paired_tests, verdicts
+from experiments.config.config import flat
+from experiments.config.saved import read
+from experiments.view.folders import Root
+from experiments.view.live import LiveRun
+
+SIDES = ("A", "B")
+PURPOSE = "paired"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two runs by their names below the folder that is shown. A method is called after its run: `A.full`, `B.full`."""
+
+    names: tuple[str, ...]
+    runs: tuple[LiveRun, ...]
+
+    @classmethod
+    def open(cls, root: Root, names: Sequence[str]) -> Self:
+        """Raises UserError unless two different runs are named."""
+        if len(names) != len(SIDES) or len(set(names)) != len(SIDES):
+            raise UserError("compare: expected two different runs, as compare?run=<name>&run=<name>")
+        return cls(tuple(names), tuple(LiveRun(root.run(name)) for name in names))
+
+    def index(self) -> dict[str, Any]:
+        """Returns `{groups, entries}` of both runs; an entry names its `run`, and its method there as `of`."""
+        groups, entries = [], []
+        for side, name, run in zip(SIDES, self.names, self.runs, strict=True):
+            index = run.index()
+            for group in index["groups"]:
+                groups.append({**group, "name": f"{side}.{group['name']}", "label": f"{side}: {group['label']}"})
+            for entry in index["entries"]:
+                entries.append({**entry, "group": f"{side}.{entry['group']}", "run": name, "of": entry["group"]})
+        return {"groups": groups, "entries": entries}
+
+    def pairs(self) -> list[dict[str, Any]]:
+        """Returns the `agreement` of every method of one run with every one of the other."""
+        utilities = self._utilities()
+        return agreement(utilities, _across(utilities), 0, "utility")
+
+    def _utilities(self) -> Utilities:
+        found = {}
+        for side, live in zip(SIDES, self.runs, strict=True):
+            run = live.run
+            for method, of in concluded(run, read(run.config).failures.share).items():
+                found[f"{side}.{method}"] = of
+        return found
+
+    def page(self) -> str:
+        """The page: a test for each method of both runs, the settings that differ, the discussions."""
+        links = [Markup('<a href="run/{}/">{}</a>').format(quote(name), name) for name in self.names]
+        utilities = self._utilities()
+        alike = [(a, b) for a, b in _across(utilities) if a[2:] == b[2:]]
+        tests = paired_tests(utilities, alike, 0, PURPOSE)
+        rows = []
+        for (a, b), test in zip(alike, tests.values(), strict=False):
+            means = [sum(utilities[one].values()) / len(utilities[one]) for one in (a, b)]
+            low, high = test["ci95"]
+            interval = f"{test['difference']:+.3f} ({low:+.3f} to {high:+.3f})"
+            p_values = (f"{test['p_value']:.2g}", f"{test['p_holm']:.2g}")
+            rows.append((a[2:], f"{test['n']:,}", *(f"{mean:.3f}" for mean in means), interval, *p_values))
+        columns = ("method", "questions", "A", "B", "A minus B (95% interval)", "p", "p adjusted")
+        methods = ResultTable(
+            columns, rows, list(verdicts(tests, "utility")), "Methods of both runs, on shared questions"
+        )
+        nothing = [] if rows else ["The runs have no method and question in common."]
+        sections = [
+            Section("Runs", facts=dict(zip(SIDES, links, strict=True))),
+            Section("Methods", nothing, tables=[methods] if rows else []),
+            Section("Settings", tables=[self._settings()]),
+            Section("Discussions", discussions=Embedded()),
+        ]
+        first = [next((one for one in utilities if one.startswith(side)), "") for side in SIDES]
+        listed, versus = next(reversed(alike), first)
+        return page("Two runs", sections, SCRIPTS, served=True, listed=listed, versus=versus)
+
+    def _settings(self) -> ResultTable:
+        a, b = (dict(flat(asdict(read(live.run.config)))) for live in self.runs)
+        keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
+        rows = [(key, shown(a.get(key)), shown(b.get(key))) for key in keys]
+        return ResultTable(("setting", *SIDES), rows, [] if rows else ["None differs."], "Settings that differ")
+
+
+def _across(utilities: Utilities) -> list[tuple[str, str]]:
+    """Pairs of a method of the first run and one of the second that share a question."""
+    sides = [[name for name in utilities if name.startswith(f"{side}.")] for side in SIDES]
+    return [(a, b) for a, b in product(*sides) if utilities[a].keys() & utilities[b].keys()]
+
+
+def others(root: Root, name: str) -> ResultTable:
+    """Links from a run's page to its comparisons with the other runs of the folder."""
+    link = Markup('<a href="{}compare?run={}&amp;run={}">{}</a>')
+    up = "../" * (2 + name.count("/"))
+    rows = [(link.format(up, quote(name), quote(other), other),) for other in root.names() if other != name]
+    return ResultTable(("run",), rows, title="Compare with another run")
