@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -41,14 +42,18 @@ class Compared:
 
     def index(self) -> dict[str, Any]:
         """Returns `{groups, entries}` of both runs; an entry names its `run`, and its method there as `of`."""
-        groups, entries = [], []
+        found: dict[str, Any] = {"groups": [], "entries": []}
         for side, name, run in zip(SIDES, self.names, self.runs, strict=True):
             index = run.index()
-            for group in index["groups"]:
-                groups.append({**group, "name": f"{side}.{group['name']}", "label": f"{side}: {group['label']}"})
-            for entry in index["entries"]:
-                entries.append({**entry, "group": f"{side}.{entry['group']}", "run": name, "of": entry["group"]})
-        return {"groups": groups, "entries": entries}
+            found["groups"] += [
+                {**group, "name": f"{side}.{group['name']}", "label": f"{side}: {group['label']}"}
+                for group in index["groups"]
+            ]
+            found["entries"] += [
+                {**entry, "group": f"{side}.{entry['group']}", "run": name, "of": entry["group"]}
+                for entry in index["entries"]
+            ]
+        return found
 
     def pairs(self) -> list[dict[str, Any]]:
         """Returns the `agreement` of every method of one run with every one of the other."""
@@ -71,15 +76,15 @@ class Compared:
         tests = paired_tests(utilities, alike, 0, PURPOSE)
         rows = []
         for (a, b), test in zip(alike, tests.values(), strict=False):
-            means = [sum(utilities[one].values()) / len(utilities[one]) for one in (a, b)]
+            shared = utilities[a].keys() & utilities[b].keys()
+            means = [math.fsum(utilities[one][id] for id in shared) / len(shared) for one in (a, b)]
             low, high = test["ci95"]
             interval = f"{test['difference']:+.3f} ({low:+.3f} to {high:+.3f})"
             p_values = (f"{test['p_value']:.2g}", f"{test['p_holm']:.2g}")
             rows.append((a[2:], f"{test['n']:,}", *(f"{mean:.3f}" for mean in means), interval, *p_values))
         columns = ("method", "questions", "A", "B", "A minus B (95% interval)", "p", "p adjusted")
-        methods = ResultTable(
-            columns, rows, list(verdicts(tests, "utility")), "Methods of both runs, on shared questions"
-        )
+        title = "Methods of both runs, on the questions that both asked"
+        methods = ResultTable(columns, rows, list(verdicts(tests, "utility")), title)
         nothing = [] if rows else ["The runs have no method and question in common."]
         sections = [
             Section("Runs", facts=dict(zip(SIDES, links, strict=True))),

@@ -52,6 +52,7 @@ class LiveRun:
     def trace(self, group: str, line: int) -> str:
         """Returns the trace on a line, from 1, of a group's file, as JSON. Raises UserError where there is none."""
         with self._lock:
+            self._read_scores()  # which name the groups
             lines = self._lines(group)
             text = lines.line(line - 1)
         trace = jsonl.decoded(self._file(group), line, text, decode_trace, DAMAGED)
@@ -66,6 +67,8 @@ class LiveRun:
     def texts(self, group: str, words: Sequence[str]) -> list[list[int]]:
         """Returns for each of `words`, in lower case, the lines of a group's discussions whose messages hold it."""
         found: list[list[int]] = [[] for _ in words]
+        with self._lock:
+            self._read_scores()
         path = self._file(group)
         for number, line in enumerate(jsonl.lines(path), start=1):
             spoken = jsonl.decoded(path, number, line, _spoken, DAMAGED)
