@@ -28,17 +28,38 @@ from topologies.catalogue import METHODS
 
 WIDTH = 110
 Row = tuple[str, str, str]  # a key or a group, how it is listed, and its description
+# By the question that each answers; the first is README's.
+FIRST = {
+    "two_attackers": "Two of nine agents lie: what harm, and who finds them?",
+    "team_or_one": "Is the team better than one agent?",
+    "without_each_agent": "Which agent does the team not need?",
+    "one_attacker": "How much harm does one attacker do, and what finds it?",
+    "behaviour": "Does the model follow colleagues that are wrong?",
+}
 USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
        python run.py resume=<run folder>
-       python run.py help=experiments|methods|data|attacks|models|keys
-       python run.py help=<experiment, key or group of keys>
+       python run.py view=<folder of runs>
 
-experiments:"""
+Experiments to begin with, without a GPU, an account or a download:
+
+{first}
+
+Then set a model (model=), data (data=) and methods (methods=) of your own:
+
+    python run.py help=experiments       all experiments
+    python run.py help=two_attackers     what an experiment sets
+    python run.py help=methods           what can be compared
+    python run.py help=data              also help=attacks, help=models
+    python run.py help=topology.rounds   a key, or a group such as help=topology
+    python run.py help=keys              all keys
+
+    python run.py experiment=two_attackers dry_run=true   what a run would cost
+"""
 
 
 def usage() -> str:
-    """Describes the calls of run.py, with a line for each experiment."""
-    return "\n".join([USAGE, *(f"  {name:<18} {description}" for name, description in experiments().items())])
+    """Describes the calls of run.py: the experiments to begin with, and how to find the others."""
+    return USAGE.format(first="\n".join(f"    {name:<20} {question}" for name, question in FIRST.items()))
 
 
 def reference(topic: str) -> str:

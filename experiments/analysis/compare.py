@@ -242,16 +242,21 @@ def natural_pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
     return pairs
 
 
+def shows_difference(comparison: Comparison) -> bool:
+    """True where both the adjusted p-value and the interval show a difference."""
+    # The p-value is over questions alone and the interval over questions and seeds, so they can disagree.
+    low, high = comparison.ci95
+    return comparison.p_holm < SIGNIFICANT and not low <= 0 <= high
+
+
 def in_words(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
     """Yields a line for each comparison, and a line on the correction.
 
     A difference is claimed only where both the adjusted p-value and the interval show it.
     """
     for comparison in comparisons:
-        # The p-value is over questions alone and the interval over questions and seeds, so they can disagree.
         low, high = comparison.ci95
-        shown = comparison.p_holm < SIGNIFICANT and not low <= 0 <= high
-        verdict = ("better" if low > 0 else "worse") if shown else "no difference shown"
+        verdict = ("better" if low > 0 else "worse") if shows_difference(comparison) else "no difference shown"
         yield (
             f"{metric} of {comparison.arm.name} minus {comparison.reference.name}: {comparison.difference:+.3f} "
             f"(95% interval {low:+.3f} to {high:+.3f}, p = {comparison.p_value:.2g}, {comparison.p_holm:.2g} adjusted; "

@@ -143,6 +143,7 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
     return ResultTable(
         columns=(*(short[key] for key in keys), "method", f"{metric} (95% interval)", *measures, "trials"),
         rows=[tuple(cells(row)) for row in rows],
+        spare=("strict EM", "training tokens", "trials", "edges"),
         notes=[*notes, *model_notes(model)],
         names=len(keys) + 1,
     )

@@ -42,7 +42,7 @@ class AttackSettings:
     """An attack and its attackers. `attack=response` is short for `attack.kind=response`."""
 
     kind: str = setting(NONE, outside=names_code("attacks"))
-    """`none`, one of `attacks.attack.ATTACKS`, or one of your own as `package.module:Class`."""
+    """`none`, one that `help=attacks` lists, or one of your own as `package.module:Class`."""
     agents: list[Any] = setting(factory=list, when="kind!=none")
     """Positions in the team (from 0) or role names, such as [0, visual_critic]; empty: `number` of them, by seed."""
     number: int = setting(1, at_least=1, when="kind!=none|tamper|poison, agents=[]")

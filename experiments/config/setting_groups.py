@@ -114,6 +114,8 @@ class TopologySettings:
     """Textual roles of the team."""
     visual: list[str] = field(default_factory=lambda: ["critic", "data_analyst", "knowledge_expert", "scientist"])
     """Visual roles of the team."""
+    without: list[str] = setting(factory=list, since="0.4.0")
+    """Roles that are left out of the team, such as [text_critic]."""
     instances: int = setting(1, at_least=1, at_most=10_000)
     """Number of agents for each role without a number of its own. Several agents of `text_critic` are named
     `text_critic_1`, `text_critic_2`, ... and share one process."""

@@ -20,7 +20,7 @@ class DataSettings:
     """The questions of a run. `data=mmqa` is short for `data.kind=mmqa`."""
 
     kind: str = setting("sample", outside=names_code("datasets"))
-    """One of `datasets.catalogue.DATASETS`, or one of your own as `package.module:load`."""
+    """One that `help=data` lists, or one of your own as `package.module:load`."""
     root: str | None = setting(None, when="kind!=sample")
     """Folder of the benchmark's official release; the generated sample needs none."""
     limit: int | None = setting(100, at_least=1, at_most=10_000_000)

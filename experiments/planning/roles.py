@@ -76,7 +76,11 @@ def find_roles(
         for modality, names in ((Modality.TEXT, topology.text), (Modality.VISUAL, topology.visual))
         for name in names
     ]
-    team = [_with_settings(role, settings) for role in named]
+    roles = [role.name for role in named]
+    if unknown := [name for name in topology.without if name not in roles]:
+        hint = near_miss(unknown[0], roles)
+        raise UserError(f"topology.without: the team has no role {unknown[0]!r}.{hint} Known: {', '.join(roles)}")
+    team = [_with_settings(role, settings) for role in named if role.name not in topology.without]
     if not team or len(set(team)) < len(team):
         raise UserError("topology.text and topology.visual must name at least one role, and each role once")
     numbers = {role: settings.get(role.name, RoleSettings()).instances or topology.instances for role in team}

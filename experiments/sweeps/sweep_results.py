@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_words, merge, natural_pairs, read_trials
+from experiments.analysis.compare import (
+    POSITION,
+    arms_of,
+    compare_pairs,
+    in_words,
+    merge,
+    natural_pairs,
+    read_trials,
+    shows_difference,
+)
 from experiments.analysis.figures.draw import draw_sweep
 from experiments.analysis.reports import write_sweep_report
 from experiments.analysis.run_table import shared_notes
+from experiments.analysis.summary import model_notes
 from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
 from experiments.analysis.tables.formats import print_paths, write_tables
 from experiments.analysis.tables.measured import Evaluated
@@ -18,6 +30,8 @@ from experiments.planning.plan import Plan
 from experiments.records.trials import read_results
 from experiments.running.conclude import timed
 from experiments.running.inputs import open_cache, open_dataset
+
+log = logging.getLogger(__name__)
 
 
 def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[str, str]) -> None:
@@ -35,7 +49,8 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     drawn = draw_sweep(folder, finished, read_once, metric, alone)
     # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
     arms = merge(arms_of(read_once, results), over=[POSITION])
-    compared = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
+    comparisons = compare_pairs(natural_pairs(arms), config.seed)
+    compared = list(in_words(comparisons, metric))
     pooled = any(POSITION in row.values for row in rows)
     shown = sweep_rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
     laid_out = write_tables(folder, config.experiment, Evaluated.of_sweep(folder, results), config.seed)
@@ -45,5 +60,10 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     settings = sweep_table(shown, metric, models_named(config), notes)
     write_sweep_report(folder, results, metric, drawn, settings, laid_out)
     print()
-    settings.print()
+    # The report has each test.
+    differing = sum(map(shows_difference, comparisons))
+    brief = [f"Shown by {len(comparisons)} paired tests, adjusted: {differing} differences."] if comparisons else []
+    replace(settings, brief=[*brief, *model_notes(models_named(config))]).print()
+    for note in settings.notes:
+        log.info(note)
     print_paths(folder, laid_out)

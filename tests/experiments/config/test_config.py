@@ -16,7 +16,7 @@ from experiments.config.layers import model_of_role
 from experiments.config.loading import experiments, load, varying
 from experiments.config.saved import REMOVED, read, save
 from experiments.jobs import plan_of
-from experiments.reference import reference
+from experiments.reference import FIRST, reference, usage
 
 
 def test_the_command_line_wins_over_the_experiment_and_that_over_the_defaults() -> None:
@@ -300,3 +300,12 @@ def test_removed_keys_are_dropped_at_their_default_and_refused_otherwise(
     path.write_text(re.sub("version: .*", r"version: 9.9.9\nrates: {}", path.read_text()))
     with pytest.raises(UserError, match=r"'rates'.*agora-mm 9.9.9, which wrote it"):
         read(path)
+
+
+def test_the_first_page_of_help_fits_a_screen_and_names_experiments_that_need_nothing() -> None:
+    lines = usage().splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    for name in FIRST:
+        assert any(line.split()[:1] == [name] for line in lines)
+        assert not load([f"experiment={name}"]).data.root

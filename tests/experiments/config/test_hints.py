@@ -24,7 +24,7 @@ from run import main
         (["help=model.engine.revision"], ["model.engine={}"]),
         (["help=planted.seeds"], ["planted.seeds=5", "job=planted"]),
         (["help=data"], ["github.com/allenai/multimodalqa", "data.limit=100"]),
-        ([], ["help=<experiment, key or group of keys>", "mmqa_prune"]),
+        ([], ["two_attackers", "help=experiments", "help=topology.rounds"]),
     ],
 )
 def test_help_explains_a_key_a_group_or_an_experiment(
