@@ -51,7 +51,7 @@ def export(source: str, words: Sequence[str]) -> int:
     run, target = Path(source).expanduser(), Path(settings.to).expanduser().absolute()
     if settings.format == "otel" and settings.to.startswith(("http://", "https://")):
         written = module.send(run, settings.to)
-    elif os.path.lexists(target) and not settings.replace:
+    elif os.path.lexists(target) and not (settings.replace and target.is_dir() == (settings.format != "otel")):
         raise UserError(f"export.to={settings.to} exists: name another target, or add export.replace=true")
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,9 @@ def export(source: str, words: Sequence[str]) -> int:
         with TemporaryDirectory(prefix=".export-", dir=target.parent) as part:
             made = Path(part) / target.name
             written = module.write(settings.seed if source == SAMPLE else run, made)
-            for file in made.iterdir() if target.is_dir() else [made]:
-                os.replace(file, target / file.name if target.is_dir() else target)
+            for file in [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]:
+                place = target / file.relative_to(made)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(file, place)
     print(visible(f"{written} in {settings.to}"))
     return 0

@@ -17,8 +17,8 @@ from inspect_ai import model as im
 from inspect_ai.scorer import Score
 
 from actors.messages import Message
-from experiments.analysis.scores import by_method
 from experiments.export.source import Discussion, RunSource
+from experiments.records.records import by_question
 
 SCORES = ("utility", "f1", "strict_em")
 FACTS = ("method", "edges", "calls", "failed_turns", "cut_turns", "attack_success")
@@ -37,11 +37,11 @@ def write(run: Path, target: Path) -> str:
 
 def logs(run: RunSource) -> Iterator[il.EvalLog]:
     """Makes a log for each method. Raises UserError for damaged records."""
-    answered = by_method(run.folder)
-    for method in run.methods:
-        samples = [_sample(run.model, one) for one in run.discussions(method)]
-        created = min(event.timestamp for sample in samples for event in sample.events).isoformat()
-        counted = answered.get(method, {}).values()
+    for method, scored in run.scored.items():
+        discussions = list(run.discussions(method))
+        samples = [_sample(run.model, one) for one in discussions]
+        created = _time(min(one.started_s for one in discussions)).isoformat()
+        counted = [one for one in by_question(scored) if not one.failed_calls]
         means = {name: [getattr(one, name) for one in counted] for name in SCORES[:2] if counted}
         used = sum((sample.model_usage[run.model] for sample in samples), im.ModelUsage())
         yield il.EvalLog(
@@ -91,7 +91,7 @@ def _events(
 ) -> Iterator[ie.Event]:
     for turn, time, _ in discussion.turns:
         begun, ended = (
-            {"timestamp": datetime.fromtimestamp(discussion.started_s + s, UTC), "working_start": s, "span_id": turn.id}
+            {"timestamp": _time(discussion.started_s + s), "working_start": s, "span_id": turn.id}
             for s in (time.start, time.start + time.seconds)
         )
         id, usage = f"{discussion.id}/{turn.id}", _usage(turn.prompt_tokens, turn.completion_tokens)
@@ -117,3 +117,7 @@ def _message(model: str, turn: Message, id: str) -> im.ChatMessageAssistant:
 
 def _usage(read: int, written: int) -> im.ModelUsage:
     return im.ModelUsage(input_tokens=read, output_tokens=written, total_tokens=read + written)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

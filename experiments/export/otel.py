@@ -15,7 +15,7 @@ from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any, cast
 
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToJson
 from opentelemetry import trace as otel
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -32,6 +32,9 @@ from actors.messages import Message, Status
 from experiments.config.layers import model_of_role
 from experiments.export.source import RunSource
 from experiments.records.records import Scored
+
+EVALUATION = "gen_ai.evaluation"
+IDS = ("traceId", "spanId", "parentSpanId")
 
 
 class _Ids(IdGenerator):
@@ -51,7 +54,7 @@ def spans(run: RunSource) -> Iterator[list[ReadableSpan]]:
     ids = _Ids()
     resource = Resource({"service.name": "agora-mm", "agora.run": run.folder.name})
     tracer = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids).get_tracer("agora-mm")
-    for id, scored, started_s, turns in (one for method in run.methods for one in run.discussions(method)):
+    for id, scored, started_s, turns in (one for method in run.scored for one in run.discussions(method)):
         ids.trace, ids.span = _digest(16, id), _digest(8, id)
         started_ns = round(started_s * 1e9)
         all_have = {"gen_ai.conversation.id": id}
@@ -65,26 +68,25 @@ def spans(run: RunSource) -> Iterator[list[ReadableSpan]]:
             own = otel.set_span_in_context(root)
             span = tracer.start_span(f"invoke_agent {turn.agent}", own, links=links, start_time=begins_ns)
             span.set_attributes(all_have | _turn(run, turn))
-            span.set_attribute("gen_ai.usage.cache_read.input_tokens", time.cached_tokens)
             span.set_attribute("agora.times", "recorded" if is_recorded else "made_up")
+            if is_recorded:
+                span.set_attribute("gen_ai.usage.cache_read.input_tokens", time.cached_tokens)
             if turn.status is not Status.OK:
                 span.set_status(otel.StatusCode.ERROR, turn.error)
             ends_ns.append(begins_ns + round(time.seconds * 1e9))
             span.end(ends_ns[-1])
             made.append(span)
         if not scored.failed_calls:
-            score: dict[str, Any] = {
-                "gen_ai.evaluation.name": "utility",
-                "gen_ai.evaluation.score.value": scored.utility,
-            }
-            root.add_event("gen_ai.evaluation.result", score, max(ends_ns))
+            score: dict[str, Any] = {f"{EVALUATION}.name": "utility", f"{EVALUATION}.score.value": scored.utility}
+            root.add_event(f"{EVALUATION}.result", score, max(ends_ns))
         root.end(max(ends_ns))
         yield cast(list[ReadableSpan], made)
 
 
 def json_line(made: Sequence[ReadableSpan]) -> str:
     """Encodes spans as a line of OTLP's JSON, in which ids are hexadecimal."""
-    return json.dumps(_hexadecimal(MessageToDict(encode_spans(made), use_integers_for_enums=True)))
+    request = MessageToJson(encode_spans(made), use_integers_for_enums=True)
+    return json.dumps(json.loads(request, object_hook=_hexadecimal), separators=(",", ":"))
 
 
 def write(run: Path, target: Path) -> str:
@@ -147,12 +149,8 @@ def _messages(role: str, text: str, **more: str) -> str:
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}], **more}])
 
 
-def _hexadecimal(value: Any, key: str = "") -> Any:
-    if isinstance(value, dict):
-        return {name: _hexadecimal(below, name) for name, below in value.items()}
-    if isinstance(value, list):
-        return [_hexadecimal(below) for below in value]
-    return base64.b64decode(value).hex() if key in ("traceId", "spanId", "parentSpanId") else value
+def _hexadecimal(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: base64.b64decode(value).hex() if name in IDS else value for name, value in fields.items()}
 
 
 def _digest(size: int, *parts: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,8 +39,10 @@ class RunSource:
 
     def __init__(self, path: Path) -> None:
         self.folder = RunFolder.open(path)
-        self.methods = sorted({scored.method for scored in self.folder.scores()})
-        if not self.methods:
+        self.scored: dict[str, list[Scored]] = {}
+        for scored in sorted(self.folder.scores(), key=attrgetter("method")):
+            self.scored.setdefault(scored.method, []).append(scored)
+        if not self.scored:
             of_trials = f" in {path / TRIALS}" if (path / TRIALS).is_dir() else ""
             raise UserError(f"{path} has no evaluated discussions: export another run{of_trials}")
         self.config = read(self.folder.config)
@@ -54,7 +57,7 @@ class RunSource:
         # Of a discussion that was held again the last line counts.
         times = {one.question: one for one in jsonl.records(timings, DiscussionTimes.decode, "delete the file")}
         made_up = DiscussionTimes("", 0, self.folder.config.stat().st_mtime)
-        for scored in (one for one in self.folder.scores() if one.method == method):
+        for scored in self.scored[method]:
             trace = next(traces, None)
             if trace is None or trace.question != scored.question:
                 raise UserError(f"{self.folder.path}: scores and traces of {method} differ; {jsonl.DAMAGED}")

@@ -91,6 +91,9 @@ def test_an_export_is_written_over_only_where_it_is_allowed(folder: RunFolder, t
     assert main([*words, "export.replace=true"]) == 0
     assert (target / "own.txt").read_text() == "kept"
     assert (target / "scores.parquet").is_file()
+    # A file takes no folder's place.
+    assert main([f"export={folder.path}", "export.format=otel", f"export.to={target}", "export.replace=true"]) == 2
+    assert (target / "own.txt").read_text() == "kept"
 
 
 @pytest.mark.parametrize(
