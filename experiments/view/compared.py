@@ -16,7 +16,7 @@ from experiments.analysis.agreement import Utilities, agreement, concluded
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.reports import SCRIPTS, Section, page
 from experiments.analysis.result_table import ResultTable, shown
-from experiments.analysis.summary import paired_tests, verdicts
+from experiments.analysis.summary import paired_tests, shown_difference, verdicts
 from experiments.config.config import flat
 from experiments.config.saved import read
 from experiments.view.folders import Root
@@ -75,16 +75,18 @@ class Compared:
         alike = [(a, b) for a, b in _across(utilities) if a[2:] == b[2:]]
         tests = paired_tests(utilities, alike, 0, PURPOSE)
         rows = []
-        for (a, b), test in zip(alike, tests.values(), strict=False):
+        for (a, b), test in zip(alike, tests.values(), strict=True):
             shared = utilities[a].keys() & utilities[b].keys()
             means = [math.fsum(utilities[one][id] for id in shared) / len(shared) for one in (a, b)]
             low, high = test["ci95"]
             interval = f"{test['difference']:+.3f} ({low:+.3f} to {high:+.3f})"
             p_values = (f"{test['p_value']:.2g}", f"{test['p_holm']:.2g}")
-            rows.append((a[2:], f"{test['n']:,}", *(f"{mean:.3f}" for mean in means), interval, *p_values))
-        columns = ("method", "questions", "A", "B", "A minus B (95% interval)", "p", "p adjusted")
+            found = shown_difference(test)
+            verdict = f"A {found}" if found else "no difference shown"
+            rows.append((a[2:], f"{test['n']:,}", *(f"{mean:.3f}" for mean in means), interval, *p_values, verdict))
+        columns = ("method", "questions", "A", "B", "A minus B (95% interval)", "p", "p adjusted", "verdict")
         title = "Methods of both runs, on the questions that both asked"
-        methods = ResultTable(columns, rows, list(verdicts(tests, "utility")), title)
+        methods = ResultTable(columns, rows, [*verdicts(tests, "utility")][len(tests) :], title)
         nothing = [] if rows else ["The runs have no method and question in common."]
         sections = [
             Section("Runs", facts=dict(zip(SIDES, links, strict=True))),

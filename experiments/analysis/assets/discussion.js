@@ -50,7 +50,13 @@ function panel(discussions, entry, base, conversation) {
     // The prompt, the reply and the sources of a turn are rebuilt by a server alone.
     if (!place || place.dataset.opened || !discussions.source.turn) return;
     place.dataset.opened = "true";
-    place.append(turnDetails(await discussions.source.turn(entry, id)));
+    const details = make("div", { "aria-live": "polite" }, make("p", { class: "small" }, "Rebuilding the prompt …"));
+    place.append(details);
+    try {
+      details.replaceChildren(turnDetails(await discussions.source.turn(entry, id)));
+    } catch (error) {
+      details.replaceChildren(make("p", { class: "note" }, error.message));
+    }
   }
   return { element, cards, choose };
 }
