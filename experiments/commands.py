@@ -57,9 +57,16 @@ def export(source: str, options: Sequence[str]) -> int:
     return export(source, options)
 
 
+def table(folders: str, options: Sequence[str]) -> int:
+    """Prints one table of runs and sweeps as LaTeX, Markdown or CSV."""
+    from experiments.analysis.tables.of_runs import table_of
+
+    return table_of(folders, options)
+
+
 def as_called(text: str) -> str:
     """A text of the program about itself, with `agora` in place of `python run.py` where it was called so."""
     return text.replace("python run.py", "agora") if Path(sys.argv[0]).stem == "agora" else text
 
 
-COMMANDS: Mapping[str, Command] = {"help": show_help, "view": view, "export": export}
+COMMANDS: Mapping[str, Command] = {"help": show_help, "view": view, "export": export, "table": table}

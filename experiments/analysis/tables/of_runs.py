@@ -1,0 +1,154 @@
+"""One table of any runs and sweeps, for a paper: `python run.py table=[runs/a,runs/b]`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from actors.backends.model_settings import model_name
+from actors.errors import UserError
+from actors.visible import visible
+from experiments.analysis.arrow_tables import run_tables
+from experiments.analysis.result_table import Cell, number, plain
+from experiments.analysis.summary import model_notes
+from experiments.analysis.sweep_table import sweep_rows
+from experiments.analysis.tables.formats import Layout, ShownBlock, ShownCell, latex, markdown
+from experiments.config.config import is_sweep
+from experiments.config.saved import read
+from experiments.config.yaml_tree import yaml_tree
+from experiments.records.recorder import RunFolder
+from experiments.records.run_files import write_atomically
+from experiments.records.trials import read_results
+
+OPTIONS = {"format": ("latex", "markdown", "csv"), "columns": ("measures", "runs")}
+SUFFIXES = {".tex": "latex", ".md": "markdown", ".csv": "csv"}
+NOTE = "Utility is the data set's metric (EM or accuracy), with a 95% bootstrap interval; the best of a column is bold."
+Row = Mapping[str, Any]  # measures of a method, with `run`: the heading that it stands under
+
+
+def _interval(row: Row) -> str:
+    mean, low, high = (row.get(name) for name in ("utility", "utility_low", "utility_high"))
+    return "" if mean is None or low is None else f"{mean:.3f} ({low:.3f}–{high:.3f})"
+
+
+# By measure: its header, its cell, and the best of a column; costs have none.
+MEASURES: dict[str, tuple[str, Cell, Callable[..., Any] | None]] = {
+    "utility": ("utility (95% interval)", _interval, max),
+    "strict_em": ("strict EM", number("strict_em"), max),
+    "f1": ("F1", number("f1"), max),
+    "acc_star": ("Acc*", number("acc_star"), max),
+    "attack_success": ("attack success", number("attack_success"), min),
+    "prompt_tokens": ("prompt tokens", number("prompt_tokens", ",.0f"), None),
+    "completion_tokens": ("reply tokens", number("completion_tokens", ",.0f"), None),
+    "calls": ("calls", number("calls", ",.1f"), None),
+    "edges": ("edges", number("edges", ",.1f"), None),
+}
+
+
+def table_of(folders: str, options: Sequence[str]) -> int:
+    """Prints a table of runs and sweeps, or writes it to `table.to`. Returns exit code 0.
+
+    folders: a run folder, several in brackets, or several with labels: `{clean: runs/a, attacked: runs/b}`.
+    options: `table.to=<file>` and those of `OPTIONS`; the format is that of the file's suffix, else LaTeX.
+
+    Raises UserError for other options, and for a folder that is none or has no results.
+    """
+    given = dict(option.removeprefix("table.").partition("=")[::2] for option in options)
+    to = Path(given.pop("to", "")).expanduser()
+    chosen = {"format": SUFFIXES.get(to.suffix, "latex"), "columns": "measures"} | given
+    for name, value in chosen.items():
+        if value not in OPTIONS.get(name, ()):
+            allowed = ", ".join(f"table.{key}={'|'.join(values)}" for key, values in OPTIONS.items())
+            raise UserError(f"table.{name}={value}: table=[<run folder>,...] takes table.to=<file>, {allowed}")
+    try:
+        listed = yaml_tree(folders)
+    except UserError as error:
+        raise UserError(f"table={folders} cannot be read ({error}); write table=[runs/a,runs/b]") from error
+    named = listed if isinstance(listed, dict) else dict(enumerate(listed if isinstance(listed, list) else [listed]))
+    if not named or not all(isinstance(path, str) and path for path in named.values()):
+        raise UserError(f"table={folders}: expected run folders; write table=[runs/a,runs/b]")
+    rows = [row for label, path in named.items() for row in _rows(path, label)]
+    match chosen["format"]:
+        case "csv":
+            text = io.StringIO()
+            names = ["run", "method", "utility", "utility_low", "utility_high", *list(MEASURES)[1:]]
+            lines = csv.DictWriter(text, names, restval="", extrasaction="ignore", lineterminator="\n")
+            lines.writeheader()
+            lines.writerows(rows)
+            written = text.getvalue()
+        case name:
+            written = {"latex": latex, "markdown": markdown}[name](_laid_out(rows, chosen["columns"] == "runs"))
+    if not to.name:
+        print(written.rstrip("\n"))
+        return 0
+    try:
+        write_atomically(to, written.encode())
+    except OSError as error:
+        raise UserError(f"table.to={to} cannot be written ({error.strerror}); choose another file") from error
+    print(f"table: {visible(str(to))}")
+    return 0
+
+
+def _rows(path: str, label: str | int) -> Iterator[Row]:
+    folder = RunFolder.open(Path(path).expanduser())
+    config = read(folder.config)
+    model = visible(model_name(config.model))
+    about = f"{model}, {config.data.kind}, "
+    about += f"{config.sweep.seeds} seeds" if is_sweep(config) else f"seed {config.seed}"
+    about += "" if config.attack.kind == "none" else f", attack={config.attack.kind}"
+    found: list[Row] = []
+    if not is_sweep(config):
+        found = run_tables(folder)["metrics"].to_arrow().to_pylist()
+    for row in sweep_rows(folder.path, read_results(folder.path), config.seed) if is_sweep(config) else ():
+        low, high = row.ci95 or (None, None)
+        values = "".join(f", {key}={plain(value)}" for key, value in row.values.items())
+        found.append({"method": row.method, "values": values, **row.means, "utility_low": low, "utility_high": high})
+    if not found:
+        raise UserError(f"{path} has no results: resume it to its end, or leave it out; studies have none")
+    for measures in found:
+        name = f"{label if isinstance(label, str) else folder.name}{measures.get('values', '')}"
+        yield {
+            **measures,
+            "run": visible(name),
+            "about": visible(about),
+            "model": model,
+            "method": visible(measures["method"]),
+        }
+
+
+def _laid_out(rows: Sequence[Row], by_run: bool) -> Layout:
+    """Runs as headings over their methods, with a column for each measure; or `by_run`, a column for each run."""
+    runs = dict.fromkeys(row["run"] for row in rows)
+    if by_run:
+        columns, keys = list(runs), ["utility"] * len(runs)
+        of = {(row["method"], row["run"]): row for row in rows}
+        parts = {
+            MEASURES["utility"][0]: {row["method"]: [of.get((row["method"], run), {}) for run in runs] for row in rows}
+        }
+    else:
+        keys = [key for key in MEASURES if any(row.get(key) is not None for row in rows)]
+        columns, parts = [MEASURES[key][0] for key in keys], {}
+        for row in rows:
+            parts.setdefault(f"{row['run']} ({row['about']})", {})[row["method"]] = [row] * len(keys)
+    models, blocks = dict.fromkeys(note for row in rows for note in model_notes(row["model"])), []
+    for heading, of_method in parts.items():
+        best = []
+        for key, column in zip(keys, zip(*of_method.values(), strict=True), strict=True):
+            values, choose = {row[key] for row in column if row.get(key) is not None}, MEASURES[key][2]
+            # Nothing is best where all are equal.
+            best.append(choose(values) if choose and len(values) > 1 else None)
+        shown = [
+            (
+                method,
+                tuple(
+                    ShownCell(MEASURES[key][1](row), top is not None and row.get(key) == top)
+                    for row, key, top in zip(of, keys, best, strict=True)
+                ),
+            )
+            for method, of in of_method.items()
+        ]
+        blocks.append(ShownBlock(heading, tuple(shown)))
+    return Layout("runs", "Methods compared.", (("", len(columns)),), tuple(columns), tuple(blocks), (NOTE, *models))
