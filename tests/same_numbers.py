@@ -125,6 +125,8 @@ TIMES = re.compile(
 )
 # The configuration inside a page; `config.yaml` itself is compared key by key.
 CONFIGURATION = re.compile(rb"<pre[^>]*>experiment:.*?</pre>", re.DOTALL)
+# What the summary of a page says of its run's start.
+START = re.compile(rb"<div><dt>(Started|Took|Version|Command)</dt>.*?</div>", re.DOTALL)
 PORT = 18_473  # the same for all recordings, for it is part of the configuration
 
 
@@ -278,7 +280,7 @@ def _content(folder: Path, name: str) -> bytes:
     content = (folder / name).read_bytes()
     content = content.replace(str(folder).encode(), b"FOLDER")
     if name.endswith(".html"):
-        content = CONFIGURATION.sub(b"", content)
+        content = START.sub(b"", CONFIGURATION.sub(b"", content))
     if name.endswith(ANY_ORDER):
         content = b"\n".join(sorted(content.splitlines()))
     return TIMES.sub(b"", content)

@@ -27,8 +27,8 @@ FILE = "agents.jsonl"
 MOST_ROWS = 24  # of a table; the best and the worst of a large team
 MOST_ROUNDS = 4  # in a cell
 HEADERS = (
-    *("agent", "right by round", "changed for better", "changed for worse", "heard by", "convinced", "misled"),
-    *("contribution", "tokens", "failed turns"),
+    *("agent", "contribution", "right by round", "changed for better", "changed for worse", "heard by", "convinced"),
+    *("misled", "tokens", "failed turns"),
 )
 NOTES = (
     "Right: mean score of its answers by the data set's metric. Changed: turns whose answer scores more, or less, than "
@@ -185,14 +185,14 @@ def _ends(rows: Sequence[AgentRow]) -> Sequence[AgentRow]:
 def _cells(row: AgentRow) -> tuple[str, ...]:
     name = f"{row.agent} (attacked)" if row.attacked else row.agent
     if not row.turns:
-        return (name, *[""] * (len(HEADERS) - 1))
+        return (name, "no turn", *[""] * (len(HEADERS) - 2))
     right = ["-" if share is None else f"{share:.2f}" for share in row.right]
     if len(right) > MOST_ROUNDS:
         right = [*right[: MOST_ROUNDS - 1], "...", right[-1]]
     counts = (row.better, row.worse, row.heard / row.turns, row.convinced, row.misled)
     contribution = f"{row.contribution:+.2f}" if row.heard else ""
     tokens = f"{row.tokens / row.discussions:,.0f}"
-    return (name, ", ".join(right), *map(tenths, counts), contribution, tokens, f"{row.failed_turns:,}")
+    return (name, contribution, ", ".join(right), *map(tenths, counts), tokens, f"{row.failed_turns:,}")
 
 
 def _sentences(rows: Sequence[AgentRow]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.messages import derive_seed
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.analysis.summary import EMBEDDED, paired_tests, rounded, verdicts
+from experiments.analysis.summary import EMBEDDED, paired_tests, rounded
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import judged, similarities
 from experiments.judging.rubric import CORRECT, GRADED, Rubric
@@ -107,4 +107,3 @@ def notes(summary: Mapping[str, Any]) -> Iterator[str]:
     lacking = [method for method, row in summary["methods"].items() if row["acc_star"] is None]
     if lacking:
         yield f"Too few answers were judged for an Acc* of {', '.join(lacking)} (failures.share)."
-    yield from verdicts(summary["paired"], "Acc*")

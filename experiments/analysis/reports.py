@@ -23,12 +23,13 @@ from experiments.analysis.compare import varied
 from experiments.analysis.embedded import LIMIT_TURNS, Embedded, embed, packed
 from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.result_table import ResultTable, shown, tenths, with_interval
-from experiments.analysis.run_table import run_table
+from experiments.analysis.run_table import paired_table, run_table
 from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, broken, model_notes
 from experiments.analysis.tables.formats import Layout
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
+from experiments.records.start import start_facts
 from experiments.records.trials import TRIALS, TrialResult
 
 # In this order: later scripts use the functions of earlier ones.
@@ -95,7 +96,7 @@ def write_run_report(
         listed: the method whose discussions are listed at first.
         limit_turns: most turns that are embedded; the page names what is left out.
         corpus: the data set's sources, of which messages and searches are given titles.
-        seed: the run's, of the tests of methods two by two.
+        seed: the run's.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
     embedded.name_sources(corpus)
@@ -107,8 +108,9 @@ def write_run_report(
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
     facts = {label: metrics[name] for name, label in LABELS.items()}
-    facts |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"])}
+    facts |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"]), "Seed": str(seed)}
     facts |= {"Attack": ", ".join(attacks)} if attacks else {}
+    facts |= start_facts(run.path)
     partial = [group for group in embedded.groups if group.shown < group.recorded]
     parts = "; ".join(f"{g.shown:,} of {g.recorded:,} of {g.label} (all: {g.file})" for g in partial)
     note = f"The run has too many discussions for one page. This is a sample, drawn by ids alone: {parts}."
@@ -128,6 +130,8 @@ def write_run_report(
 
 def _run_tables(run: RunFolder, metrics: Metrics, metric: str) -> Iterator[ResultTable]:
     yield _titled(f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}", run_table(metrics, metric))
+    judged = metrics.get("judged", {"paired": {}})["paired"]
+    yield from (paired_table(*tests) for tests in ((metrics["paired"], metric), (judged, "Acc*")) if tests[0])
     ended = turn_counts.by_phase(run, metrics["methods"])
     if ended:
         yield _titled("How turns ended", turn_counts.turns_table(ended))
@@ -160,6 +164,7 @@ def write_sweep_report(
     facts = {label: ", ".join(common[name]) for name, label in LABELS.items() if common[name]}
     facts["Seeds"] = ", ".join(str(seed) for seed in sorted({result.seed for result in results}))
     facts["Trials"] = f"{len(results):,}" + (f", {stopped:,} of them stopped early" if stopped else "")
+    facts |= start_facts(folder)
     rows = [(key, ", ".join(map(shown, values))) for key, values in varied(results).items()]
     axes = [ResultTable(("setting", "values"), rows, title="What was varied")] if rows else []
     sections = (

@@ -12,6 +12,7 @@ from experiments.analysis.result_table import Cell, ResultTable, number, tenths,
 from experiments.analysis.summary import (
     CLEAN,
     CUT,
+    SIGNIFICANT,
     SILENT,
     STRICT,
     TRAINING_TOKENS,
@@ -19,7 +20,7 @@ from experiments.analysis.summary import (
     Metrics,
     failure_notes,
     model_notes,
-    verdicts,
+    shown_difference,
 )
 from experiments.records.trials import LEARNED_FROM
 
@@ -41,6 +42,33 @@ def run_table(metrics: Metrics, metric: str) -> ResultTable:
         rows[name]["clean"] = metrics["methods"][twin]["utility"]
     table = ResultTable.of("method", rows, _columns(metrics, metric), tuple(_notes(metrics, metric)))
     return replace(table, spare=SPARE, brief=tuple(in_short(metrics)))
+
+
+def paired_table(paired: Mapping[str, Metrics], metric: str) -> ResultTable:
+    """Makes a row per paired test of metrics.json; `metric` names the scores."""
+    rows = {}
+    for pair, test in paired.items():
+        low, high = test["ci95"]
+        numbers = (f"{low:+.3f} to {high:+.3f}", f"{test['p_value']:.2g}", f"{test['p_holm']:.2g}")
+        counts = (f"{test['wins']:,}", f"{test['losses']:,}", f"{test['n']:,}")
+        finding = shown_difference(test) or "no difference shown"
+        rows[pair] = (pair.replace(" vs ", " minus "), f"{test['difference']:+.3f}", *numbers, *counts, finding)
+    notes = (
+        f"Sign-flip tests on the same questions. P-values are adjusted for {len(paired):,} tests by Holm's method; a "
+        f"difference is shown where the interval excludes 0 and the adjusted p-value is below {SIGNIFICANT}.",
+    )
+    columns = (
+        "methods",
+        "difference",
+        "95% interval",
+        "p",
+        "adjusted p",
+        "better on",
+        "worse on",
+        "questions",
+        "finding",
+    )
+    return ResultTable(columns, list(rows.values()), notes, f"Paired tests of {metric}")
 
 
 def _columns(metrics: Metrics, metric: str) -> dict[str, Cell]:
@@ -129,7 +157,6 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
         )
     if _any(metrics, "path_recall"):
         yield "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges."
-    yield from verdicts(metrics["paired"], metric)
     yield from model_notes(metrics["model"])
     if "judged" in metrics:
         yield from judged.notes(metrics["judged"])

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from experiments.records import jsonl
+from experiments.records.records import Record
 
 STARTS = "starts.jsonl"
 ROOT = Path(__file__).parents[2]  # of the checkout, where it runs from one
 COMMAND = "agora"  # of the installed package
 GIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Record):
+    """One start of a run: `time` in ISO 8601 with its zone; the commit of a checkout."""
+
+    version: str
+    command: str
+    time: str
+    commit: str | None
+
+    def check(self) -> None:
+        datetime.fromisoformat(self.time)
 
 
 @cache
@@ -48,14 +64,28 @@ def program() -> str:
 
 def write_start(folder: Path, arguments: Sequence[str]) -> None:
     """Adds this start to a run folder's starts. Raises OSError where it cannot be written."""
-    line = {
-        "version": project_version(),
-        "command": f"{program()} {shlex.join(arguments)}",
-        "time": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "commit": _commit(),
-    }
+    command, now = f"{program()} {shlex.join(arguments)}", datetime.now().astimezone().isoformat(timespec="seconds")
     with (folder / STARTS).open("a") as file:
-        file.write(f"{json.dumps(line)}\n")
+        file.write(f"{Start(project_version(), command, now, _commit()).encode()}\n")
+
+
+def start_facts(folder: Path) -> dict[str, str]:
+    """Says when and how a run folder was started, and how long ago; empty where that was not recorded.
+
+    Nothing that two runs must have in common may hold these. Raises UserError where starts.jsonl is damaged.
+    """
+    starts = list(jsonl.records(folder / STARTS, Start.decode, jsonl.DAMAGED))
+    if not starts:
+        return {}
+    first, last = starts[0], starts[-1]
+    began = datetime.fromisoformat(last.time)
+    again = f", resumed {last.time}" if len(starts) > 1 else ""
+    return {
+        "Started": first.time + again,
+        "Took": str(timedelta(seconds=round((datetime.now(began.tzinfo) - began).total_seconds()))),
+        "Version": last.version + (f", commit {last.commit[:12]}" if last.commit else ""),
+        "Command": first.command,
+    }
 
 
 def _commit() -> str | None:

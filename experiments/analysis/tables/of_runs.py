@@ -30,7 +30,7 @@ Row = Mapping[str, Any]  # measures of a method, with `run`: the heading that it
 
 
 def _interval(row: Row) -> str:
-    mean, low, high = (row.get(name) for name in ("utility", "utility_low", "utility_high"))
+    mean, low, high = (row.get(name) for name in ("utility", "low", "high"))
     return "" if mean is None or low is None else f"{mean:.3f} ({low:.3f}–{high:.3f})"
 
 
@@ -67,14 +67,16 @@ def table_of(folders: str, options: Sequence[str]) -> int:
         listed = yaml_tree(folders)
     except UserError as error:
         raise UserError(f"table={folders} cannot be read ({error}); write table=[runs/a,runs/b]") from error
-    named = listed if isinstance(listed, dict) else dict(enumerate(listed if isinstance(listed, list) else [listed]))
-    if not named or not all(isinstance(path, str) and path for path in named.values()):
+    paths = list(listed.values()) if isinstance(listed, dict) else listed if isinstance(listed, list) else [listed]
+    if not paths or not all(isinstance(path, str) and path for path in paths):
         raise UserError(f"table={folders}: expected run folders; write table=[runs/a,runs/b]")
-    rows = [row for label, path in named.items() for row in _rows(path, label)]
+    names = list(listed) if isinstance(listed, dict) else [Path(path).name for path in paths]
+    labels = names if len(set(names)) == len(names) else paths
+    rows = [row for path, label in zip(paths, labels, strict=True) for row in _rows(path, label)]
     match chosen["format"]:
         case "csv":
             text = io.StringIO()
-            names = ["run", "method", "utility", "utility_low", "utility_high", *list(MEASURES)[1:]]
+            names = ["run", "method", "utility", "low", "high", *list(MEASURES)[1:]]
             lines = csv.DictWriter(text, names, restval="", extrasaction="ignore", lineterminator="\n")
             lines.writeheader()
             lines.writerows(rows)
@@ -92,7 +94,7 @@ def table_of(folders: str, options: Sequence[str]) -> int:
     return 0
 
 
-def _rows(path: str, label: str | int) -> Iterator[Row]:
+def _rows(path: str, label: str) -> Iterator[Row]:
     folder = RunFolder.open(Path(path).expanduser())
     config = read(folder.config)
     model = visible(model_name(config.model))
@@ -105,11 +107,11 @@ def _rows(path: str, label: str | int) -> Iterator[Row]:
     for row in sweep_rows(folder.path, read_results(folder.path), config.seed) if is_sweep(config) else ():
         low, high = row.ci95 or (None, None)
         values = "".join(f", {key}={plain(value)}" for key, value in row.values.items())
-        found.append({"method": row.method, "values": values, **row.means, "utility_low": low, "utility_high": high})
+        found.append({"method": row.method, "values": values, **row.means, "low": low, "high": high})
     if not found:
         raise UserError(f"{path} has no results: resume it to its end, or leave it out; studies have none")
     for measures in found:
-        name = f"{label if isinstance(label, str) else folder.name}{measures.get('values', '')}"
+        name = f"{label}{measures.get('values', '')}"
         yield {
             **measures,
             "run": visible(name),

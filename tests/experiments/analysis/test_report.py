@@ -14,15 +14,18 @@ from typing import Any
 
 import pytest
 
+from actors.errors import UserError
 from actors.messages import Kind, Lookup, Question, Source, Usage
+from experiments.analysis.agents import FILE, agent_rows
 from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.summary import EMBEDDED_NOTE, summarise
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Item, Score, text_score
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import Judged
 from experiments.records import jsonl
 from experiments.records.recorder import JUDGEMENTS, LearningRecorder, Recorder, RunFolder
+from experiments.records.start import STARTS, Start
 from experiments.records.timings import DiscussionTimes, TurnTime
 from experiments.records.usage import UsageLog
 from tests.support.fake_run import FACTS, METHODS, cut, evaluate, item, learn, make_run, trace
@@ -117,8 +120,35 @@ def test_the_report_needs_no_other_file_and_no_network(run: RunFolder, page: Out
 
 
 def test_the_report_shows_methods_tests_configuration_and_model(page: Outline) -> None:
-    for expected in (*METHODS, "EM of m3prune minus full-graph", EMBEDDED_NOTE, "model:\n  name: reader"):
+    for expected in (*METHODS, "m3prune minus full-graph", EMBEDDED_NOTE, "model:\n  name: reader"):
         assert expected in page.text
+
+
+def test_the_summary_says_when_and_how_the_run_was_started_and_metrics_do_not(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=1, questions=2)
+    metrics = summarise(run, FACTS)
+    before = outline(write_run_report(run, metrics, "EM", "m3prune", [], seed=7)).text
+    start = Start("1.2.3", "python run.py note=<b>", "2026-01-02T03:04:05+00:00", "abc")
+    (run.path / STARTS).write_text(f"{start.encode()}\n")
+    after = outline(write_run_report(run, metrics, "EM", "m3prune", [], seed=7))
+    for fact in ("Seed7", start.time, "1.2.3, commit abc", start.command):
+        assert fact in after.text
+    # Without a record of its start nothing of the page comes from a clock.
+    assert "Started" not in before
+    assert json.dumps(summarise(run, FACTS)) == json.dumps(metrics)
+    (run.path / STARTS).write_text(start.encode().replace("03:04", "25:04") + "\n")
+    with pytest.raises(UserError, match=STARTS):
+        write_run_report(run, metrics, "EM", "m3prune", [])
+
+
+def test_agents_have_tables_with_their_names_escaped(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=1, questions=2)
+    [row, *_] = agent_rows("m3prune", [trace(1)], {"q001": item(1)}, text_score)
+    rows = [replace(row, agent=name) for name in ("<i>liar</i>", "honest")]
+    (run.path / FILE).write_text("".join(f"{row.encode()}\n" for row in rows))
+    page = outline(write_run_report(run, summarise(run, FACTS), "EM", "m3prune", []))
+    assert "Agents of m3prune" in page.text
+    assert "<i>liar</i>" in page.text
 
 
 def test_every_discussion_is_embedded_with_all_its_turns(page: Outline) -> None:
