@@ -26,10 +26,9 @@ from experiments.analysis.result_table import ResultTable, shown, tenths, with_i
 from experiments.analysis.run_table import paired_table, run_table
 from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, broken, model_notes
 from experiments.analysis.tables.formats import Layout
-from experiments.records import usage
+from experiments.records import start, usage
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
-from experiments.records.start import start_facts
 from experiments.records.trials import TRIALS, TrialResult
 
 # In this order: later scripts use the functions of earlier ones.
@@ -110,7 +109,7 @@ def write_run_report(
     facts = {label: metrics[name] for name, label in LABELS.items()}
     facts |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"]), "Seed": str(seed)}
     facts |= {"Attack": ", ".join(attacks)} if attacks else {}
-    facts |= start_facts(run.path)
+    facts |= start.facts(run.path)
     partial = [group for group in embedded.groups if group.shown < group.recorded]
     parts = "; ".join(f"{g.shown:,} of {g.recorded:,} of {g.label} (all: {g.file})" for g in partial)
     note = f"The run has too many discussions for one page. This is a sample, drawn by ids alone: {parts}."
@@ -164,7 +163,7 @@ def write_sweep_report(
     facts = {label: ", ".join(common[name]) for name, label in LABELS.items() if common[name]}
     facts["Seeds"] = ", ".join(str(seed) for seed in sorted({result.seed for result in results}))
     facts["Trials"] = f"{len(results):,}" + (f", {stopped:,} of them stopped early" if stopped else "")
-    facts |= start_facts(folder)
+    facts |= start.facts(folder)
     rows = [(key, ", ".join(map(shown, values))) for key, values in varied(results).items()]
     axes = [ResultTable(("setting", "values"), rows, title="What was varied")] if rows else []
     sections = (

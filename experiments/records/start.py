@@ -69,7 +69,7 @@ def write_start(folder: Path, arguments: Sequence[str]) -> None:
         file.write(f"{Start(project_version(), command, now, _commit()).encode()}\n")
 
 
-def start_facts(folder: Path) -> dict[str, str]:
+def facts(folder: Path) -> dict[str, str]:
     """Says when and how a run folder was started, and how long ago; empty where that was not recorded.
 
     Nothing that two runs must have in common may hold these. Raises UserError where starts.jsonl is damaged.
