@@ -6,10 +6,15 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from actors.agents.roles import TEXTUAL
+from actors.autogen.hosted import HostedAgent
+from actors.messages import Kind, Question, Source, Status, Turn
+from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
 from experiments.conformance.attacks import check_attack
 from experiments.conformance.methods import check_method
@@ -35,14 +40,27 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_part_of_the_guide_conforms(mine: Path) -> None:
-    names = sorted(path.name for path in (mine / "mine").iterdir())
-    assert names == ["capitals.py", "compare.yaml", "letters.py", "parrot.py", "second_opinion.py", "whisper.py"]
+    names = sorted(path.stem for path in (mine / "mine").iterdir())
+    assert names == "capitals compare framework letters parrot quoting second_opinion whisper".split()
     check_method("mine.second_opinion:SecondOpinion")
     check_attack("mine.whisper:Whisper")
     config = load([f"experiment={mine / 'mine' / 'compare.yaml'}", "model=mine.parrot:Parrot"])
     check_dataset(open_dataset(plan_of(config), mine))
     check_model(plan_of(config).models.main.maker()(), "parrot")
     check_encoder(make_encoder("mine.letters:Letters"), "letters")
+
+
+@pytest.mark.parametrize("agent", ["quoting", "framework"])
+async def test_agents_of_other_libraries_hold_a_role(mine: Path, agent: str) -> None:
+    if agent == "framework":
+        pytest.importorskip("agent_framework")
+    passage = Source("p1", "p1", Kind.TEXT, "Ana Brix", "Ana Brix was born in Tarn Hollow.")
+    turn = Turn("d1", Question("q1", "Where was Ana Brix born?", evidence=(passage,)), "text_critic", 1, seed=7)
+    role = replace(TEXTUAL[0], agent=f"mine.{agent}:critic")
+    message, usage = await HostedAgent(role, Reader(ReaderSettings())).take(turn)
+    assert message.status is Status.OK
+    assert "Tarn Hollow" in message.content
+    assert (message.calls, usage.calls) == (1, 1)
 
 
 @pytest.mark.ray

@@ -1,24 +1,23 @@
-"""A role played by the user's AutoGen agent: `roles.text_critic.agent=package.module:function`.
+"""A role played by the user's agent: `roles.text_critic.agent=package.module:function`.
 
-The function is called as `function(role, client)` and returns the agent; `client` is an AutoGen client of the run's
-model. Every turn gets a new agent, so that nothing leaks between discussions, and turns run concurrently.
+The function is called as `function(role, client)` and returns an agent of AutoGen or agent-framework, or an async
+function of messages; `client` is an AutoGen client of the run's model. An async function of messages may be named
+itself. Every turn gets a new agent, so that nothing leaks between discussions, and turns run concurrently.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
-from autogen_agentchat.base import ChatAgent, Response
-from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextMessage
-from autogen_core import CancellationToken, Image
+from autogen_agentchat.base import ChatAgent
 from autogen_core.models import ChatCompletionClient, RequestUsage
 
 from actors.agents.role_agent import RoleAgent, cut_more
 from actors.autogen.client import ModelClient
-from actors.autogen.conversation import SourceImage, task_text
+from actors.autogen.replies import replies_of
 from actors.errors import ModelGone, UserError
 from actors.lookup import imported, is_reference
 from actors.messages import Message, Request, Role, Status, Turn, Usage
@@ -29,7 +28,7 @@ from actors.prompting.reply import ParsedReply, read, reply_of
 from actors.prompting.safe_text import clean, one_line
 from actors.settings import AgentSettings
 
-Factory = Callable[[Role, ChatCompletionClient], ChatAgent]
+Factory = Callable[[Role, ChatCompletionClient], object]
 
 
 class HostedAgent(RoleAgent):
@@ -94,27 +93,24 @@ class HostedAgent(RoleAgent):
         text, reply, reported, first_tokens = "", None, Usage(), 0
         try:
             agent = self._factory(self.role, client)
+            ask, asked = replies_of(agent), request
             try:
                 reading, form, whole = None, form_of(turn), form_of(turn)
-                message: BaseChatMessage = TextMessage(content=task_text(request), source="user")
-                if request.images:
-                    parts: list[str | Image] = [task_text(request), *map(SourceImage, request.images)]
-                    message = MultiModalMessage(content=parts, source="user")
                 for _ in range(2):
                     # Zero before the first message, and its tokens before the second.
                     first_tokens = _tokens(client.total_usage() if client.calls else reported)
-                    response = await agent.on_messages([message], CancellationToken())
-                    text = response.chat_message.to_model_text()
-                    reported += _reported(response)
+                    text, used = await ask(asked)
+                    reported += used
                     now = read(form, text, client.cut_off, whole)
                     reading = now if reading is None else reading.repaired_by(now)
                     reply = reply_of(turn, reading)
                     if reply is not None:
                         break
-                    message = TextMessage(content=correction(form, now.faults), source="user")
+                    asked = replace(request, rejected=text, correction=correction(form, now.faults))
                     form = still_asked(form, now.faults)
             finally:
-                await agent.close()
+                if isinstance(agent, ChatAgent):
+                    await agent.close()
         except ModelGone:  # ends the run: later turns would fail, too
             raise
         except Exception as error:  # the user's agent may raise anything
@@ -136,22 +132,15 @@ class _Outcome:
     first_tokens: int
 
 
-def _reported(response: Response) -> Usage:
-    """The usage that an agent with another client reports."""
-    messages = (*(response.inner_messages or ()), response.chat_message)
-    counts = [message.models_usage for message in messages if message.models_usage]
-    return sum((Usage(1, count.prompt_tokens, 0, count.completion_tokens) for count in counts), Usage())
-
-
 def _tokens(usage: Usage | RequestUsage) -> int:
     return usage.prompt_tokens + usage.completion_tokens
 
 
 def load_factory(spec: str) -> Factory:
-    """Imports the function `package.module:function`.
+    """Imports the function `package.module:function`; one that returns an async function of messages, for such a one.
 
     Raises:
-        ValueError: there is no such module or function, or it does not take a role and a client.
+        ValueError: there is no such module or function, or it takes neither a role and a client nor messages.
     """
     name = spec.rpartition(":")[2]
     if not is_reference(spec):
@@ -160,10 +149,12 @@ def load_factory(spec: str) -> Factory:
         factory = imported(spec, "agent")
     except UserError as error:
         raise ValueError(f"{error}; it must be where Python looks for modules (PYTHONPATH)") from error
-    if not callable(factory) or inspect.iscoroutinefunction(factory):
-        raise ValueError(f"agent={spec}: {name} is not a plain function; expected one of a role and a client")
+    if not callable(factory):
+        raise ValueError(f"agent={spec}: {name} is not a function")
+    is_agent = inspect.iscoroutinefunction(factory)
     try:
-        inspect.signature(factory).bind(None, None)
+        inspect.signature(factory).bind(*([None] if is_agent else [None, None]))
     except TypeError as error:
-        raise ValueError(f"agent={spec}: {name} is called as {name}(role, client), but it has {error}") from error
-    return cast(Factory, factory)
+        call = f"{name}(messages)" if is_agent else f"{name}(role, client)"
+        raise ValueError(f"agent={spec}: {name} is called as {call}, but it has {error}") from error
+    return (lambda role, client: factory) if is_agent else cast(Factory, factory)

@@ -51,7 +51,8 @@ class RoleSettings:
     """Settings of one role, by its name in traces: `roles.text_critic.agent=package.module:function`."""
 
     agent: str | None = setting(None, outside=names_code("agents"))
-    """`package.module:function` that makes an AutoGen agent for the role (null: a built-in agent)."""
+    """`package.module:function` that makes an agent of AutoGen or agent-framework for the role, or is an async function
+    of messages (null: a built-in agent)."""
     model: dict[str, Any] = setting(factory=dict, over=ModelSettings)
     """Overrides over `model` for this role, by the same keys: `roles.visual_critic.model.name=...`. Another kind starts
     from the defaults, another address without a key. Roles with equal models share one pool, of one replica unless
