@@ -24,6 +24,7 @@ class Progress:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
         self._bars: list[Bar] = []
+        self._printed: set[str] = set()
         self._live = Live(console=self._console, get_renderable=self._table) if self._console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -64,9 +65,11 @@ class Progress:
         return table
 
     def print(self, line: str) -> None:
-        """Prints a line above the bars."""
-        # As Text: rich would read square brackets as markup, and names between colons as emoji.
-        self._console.print(Text(visible(line)), soft_wrap=True)
+        """Prints a line above the bars; one that trials of a sweep repeat is printed once."""
+        if line not in self._printed:
+            self._printed.add(line)
+            # As Text: rich would read square brackets as markup, and names between colons as emoji.
+            self._console.print(Text(visible(line)), soft_wrap=True)
 
 
 class Bar:
