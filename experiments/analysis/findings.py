@@ -47,6 +47,7 @@ def differences(paired: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         ours, rival = pair.split(" vs ")
         if verdict := shown_difference(test):
             shown.setdefault(f"{ours} is {verdict} than", []).append(rival)
-    claims = [f"{claim} {', '.join(rivals)}" for claim, rivals in shown.items()]
+    # What is better comes first.
+    claims = [f"{claim} {', '.join(shown[claim])}" for claim in sorted(shown, key=lambda one: " is worse " in one)]
     tests = f"{len(paired)} paired tests, adjusted" if len(paired) > 1 else "a paired test"
     yield f"Shown by {tests}: {'; '.join(claims) or 'no difference'}."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from experiments.analysis.compare import KIND, POSITION, Arm, arms_of, arms_of_runs, merge, varied
+from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, arms_of, arms_of_runs, merge, varied
 from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
 from experiments.analysis.figures.style import save_all
 from experiments.analysis.figures.sweeps import (
@@ -19,7 +19,7 @@ from experiments.analysis.figures.sweeps import (
 )
 from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_arms
 from experiments.analysis.scores import by_method
-from experiments.analysis.summary import Metrics
+from experiments.analysis.summary import CLEAN, Metrics
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
 
@@ -38,6 +38,11 @@ def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False)
         figures["blueprint-changes"] = blueprints
     concluded = [method for method, row in metrics["methods"].items() if row["utility"] is not None]
     recorded = {method: answers for method, answers in by_method(run).items() if method in concluded}
+    clean = {method: recorded.pop(twin) for method, twin in metrics.get(CLEAN, {}).items() if twin in recorded}
+    if clean:
+        kinds = [("attacked", recorded), (UNATTACKED[0], clean)]
+        under = arms_of_runs([(run, answers, {KIND: kind}, 0) for kind, answers in kinds])
+        figures["attacked-and-clean"] = by_kind(under, [UNATTACKED[0], "attacked"], metric)
     if arms := arms_of_runs([(run, recorded, {}, 0)]):
         figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
         if timed:
