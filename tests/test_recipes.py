@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -18,10 +19,7 @@ RECIPES = (ROOT / "docs" / "recipes.md").read_text()
 COMMANDS = [shlex.split(line) for line in re.findall(r"^    python run\.py (.+)$", RECIPES, re.MULTILINE)]
 # A model, a cluster and the number of questions are the reader's own.
 OWN = re.compile(r"(model(\.\w+)?|ray\.address|concurrency)=")
-SMALL = [
-    *("data.limit=3", "pruning.steps=2", "training.samples=2", "runtime=inline", "wandb.mode=disabled"),
-    "sweep.parallel=1",
-]
+SMALL = ["data.limit=3", "pruning.steps=2", "training.samples=2", "runtime=inline", "wandb.mode=disabled"]
 BLOCK = re.compile(r"```python\n# (mine/[\w.]+)\n(.*?)```", re.DOTALL)
 
 
@@ -32,6 +30,29 @@ def test_every_recipe_has_a_command_that_is_read() -> None:
         assert load(words).experiment
 
 
+@pytest.mark.smoke
+def test_readme_s_first_command_has_every_method_attacked_and_clean_in_one_table(tmp_path: Path) -> None:
+    [words] = re.findall(r"^    pip install .* && python run\.py (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    ran = run([*shlex.split(words), *SMALL, f"output={tmp_path / 'runs'}"], tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    [path] = (tmp_path / "runs").glob("*/metrics.json")
+    metrics = json.loads(path.read_text())
+    assert metrics["attackers"]
+    for method, clean in metrics["clean"].items():
+        row = metrics["methods"][method]
+        [line] = [line.split() for line in ran.stdout.splitlines() if re.match(rf"{method} +\d", line)]
+        change = row["utility"] - metrics["methods"][clean]["utility"]
+        assert (float(line[1]), float(line[4])) == pytest.approx((row["utility"] - change, change), abs=1e-3)
+
+
+def run(words: list[str], package: Path) -> subprocess.CompletedProcess[str]:
+    """`python run.py` where Python also looks into the package's folder."""
+    there = {**os.environ, "PYTHONPATH": str(package)}
+    return subprocess.run(
+        [sys.executable, "run.py", *words], cwd=ROOT, env=there, capture_output=True, text=True, check=False
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS, ids=[" ".join(words) for words in COMMANDS])
 def test_the_command_of_a_recipe_runs(words: list[str], tmp_path: Path) -> None:
@@ -39,11 +60,7 @@ def test_the_command_of_a_recipe_runs(words: list[str], tmp_path: Path) -> None:
     for name, content in BLOCK.findall(RECIPES + (ROOT / "docs" / "extending.md").read_text()):
         (tmp_path / name).write_text(content)
     kept = [word for word in words if not OWN.match(word)]
-    small = [word for word in SMALL if "without_each_agent" in words[0] or not word.startswith("sweep.")]
-    # Studies and one agent alone learn nothing.
-    command = [sys.executable, "run.py", *kept, *small, f"output={tmp_path / 'runs'}"]
-    there = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    ran = subprocess.run(command, cwd=ROOT, env=there, capture_output=True, text=True, check=False)
+    ran = run([*kept, *SMALL, f"output={tmp_path / 'runs'}"], tmp_path)
     assert ran.returncode == 0, ran.stderr
     if "dry_run=true" in words:
         assert not list((tmp_path / "runs").glob("*/config.yaml"))
