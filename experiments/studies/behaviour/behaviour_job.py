@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 
 from actors.errors import UserError
 from experiments.config.config import Config
@@ -20,6 +21,8 @@ from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_t
 from experiments.studies.behaviour.measure import NOTHING, RELEVANT, Behaviour, conditions
 
 FILE = "behaviour.json"
+
+log = logging.getLogger(__name__)
 
 
 class BehaviourJob(DiscussionJob):
@@ -46,7 +49,10 @@ class BehaviourJob(DiscussionJob):
         found = behaviour(folder, metrics, config.seed)
         write_atomically(folder.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
         print()
-        behaviour_table(found, metrics, dataset.metric).print(further=usage.notes(spent))
+        table = behaviour_table(found, metrics, dataset.metric)
+        table.print()
+        for note in (*table.notes, *usage.notes(spent)):
+            log.info(note)
         return not lacking
 
 

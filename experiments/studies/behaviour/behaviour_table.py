@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from actors.messages import derive_seed
+from experiments.analysis.findings import in_short
 from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval
@@ -50,6 +51,8 @@ def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> ResultTabl
             for condition, row in found["conditions"].items()
         ],
         notes=tuple(_notes(metrics, metric)),
+        spare=COLUMNS[1:3],
+        brief=tuple(in_short(metrics)),
     )
 
 
