@@ -134,10 +134,10 @@ def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
+    yield from attackers_found(metrics)
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
     if _any(metrics, TRAINING_TOKENS):
         yield "Train: millions of tokens of all discussions that a graph was learned from."
-    yield from attackers_found(metrics)
     yield from shared_notes([metrics])
     yield from failure_notes(metrics)
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
