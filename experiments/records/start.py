@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from experiments.records import jsonl
-from experiments.records.records import Record
+from experiments.records.records import Count, Record
 
 STARTS = "starts.jsonl"
 ROOT = Path(__file__).parents[2]  # of the checkout, where it runs from one
@@ -25,12 +27,14 @@ GIT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Start(Record):
-    """One start of a run: `time` in ISO 8601 with its zone; the commit of a checkout."""
+    """One start of a run: `time` in ISO 8601 with its zone; the commit of a checkout; the process and its machine."""
 
     version: str
     command: str
     time: str
     commit: str | None
+    pid: Count = 0
+    host: str = ""
 
     def check(self) -> None:
         datetime.fromisoformat(self.time)
@@ -66,7 +70,8 @@ def write_start(folder: Path, arguments: Sequence[str]) -> None:
     """Adds this start to a run folder's starts. Raises OSError where it cannot be written."""
     command, now = f"{program()} {shlex.join(arguments)}", datetime.now().astimezone().isoformat(timespec="seconds")
     with (folder / STARTS).open("a") as file:
-        file.write(f"{Start(project_version(), command, now, _commit()).encode()}\n")
+        start = Start(project_version(), command, now, _commit(), os.getpid(), socket.gethostname())
+        file.write(f"{start.encode()}\n")
 
 
 def facts(folder: Path) -> dict[str, str]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,57 +22,57 @@ class Lines:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: BinaryIO | None = None
-        self._places = [0]  # where each line begins, and where the next one will
         self.version = ""  # another one after the file was replaced or cut: earlier numbers count no more
-
-    def __len__(self) -> int:
-        return len(self._places) - 1
+        self._cuts = 0
+        self._form = ""
+        self._unpacked: BinaryIO | None = None
+        self._places = [0]  # where each line begins, and where the next one will
 
     def new(self) -> Iterator[bytes]:
         """Yields the lines that no earlier call has yielded; all of them, from 0, where `version` has changed.
 
         Raises UserError where the file is damaged.
         """
-        if not self._is_current():
-            self._restart()
-        if self._file is None:
-            return
-        self._file.seek(self._places[-1])
-        while line := self._file.readline(jsonl.LINE_BYTES):
-            if not line.endswith(b"\n"):
-                if len(line) == jsonl.LINE_BYTES:
-                    raise UserError(f"{self.path} has a line of more than {jsonl.LINE_BYTES:,} bytes: it is no record")
-                return
-            self._places.append(self._places[-1] + len(line))
-            yield line
+        form = _form(self.path)
+        if form != self._form or (self.path.exists() and self.path.stat().st_size < self._places[-1]):
+            self._cuts += 1
+            self._form, self.version, self._places = form, f"{form}-{self._cuts}", [0]
+            self._unpack()
+        with self._content() as file:
+            file.seek(self._places[-1])
+            while (line := file.readline(jsonl.LINE_BYTES)).endswith(b"\n"):
+                self._places.append(self._places[-1] + len(line))
+                yield line
+        if len(line) == jsonl.LINE_BYTES:
+            raise UserError(f"{self.path} has a line of more than {jsonl.LINE_BYTES:,} bytes, which is no record")
 
     def line(self, number: int) -> bytes:
         """Reads one line. Raises UserError where there is none."""
-        for _ in self.new():
-            pass
-        if self._file is None or not 0 <= number < len(self):
+        deque(self.new(), maxlen=0)
+        if not 0 <= number < len(self._places) - 1:
             raise UserError(f"{self.path} has no line {number + 1}; reload the page")
-        self._file.seek(self._places[number])
-        return self._file.readline(jsonl.LINE_BYTES)
+        with self._content() as file:
+            file.seek(self._places[number])
+            return file.readline(jsonl.LINE_BYTES)
 
-    def _is_current(self) -> bool:
-        return self.version == _version(self.path) and (
-            self.path.suffix != ".jsonl" or not self.path.exists() or self.path.stat().st_size >= self._places[-1]
-        )
+    def _unpack(self) -> None:
+        """Makes a compressed file a temporary one, in which any place can be read."""
+        if self._unpacked:
+            self._unpacked.close()
+        self._unpacked = jsonl.seekable(self.path) if self._form.endswith(".gz") else None
+        if self._unpacked:
+            weakref.finalize(self, self._unpacked.close)
 
-    def _restart(self) -> None:
-        if self._file:
-            self._file.close()
-        self._places = [0]
-        self.version = _version(self.path)
-        # A compressed file becomes a temporary one, in which any place can be read.
-        self._file = jsonl.seekable(self.path) if self.version else None
-        if self._file:
-            weakref.finalize(self, self._file.close)
+    @contextmanager
+    def _content(self) -> Iterator[BinaryIO]:
+        if self._unpacked:
+            yield self._unpacked
+        else:
+            with self.path.open("rb") if self._form else BytesIO() as file:
+                yield file
 
 
-def _version(path: Path) -> str:
+def _form(path: Path) -> str:
     """Names the file that holds a record now; empty without any."""
     for form in (path, jsonl.compressed(path)):
         if form.exists():

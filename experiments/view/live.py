@@ -86,6 +86,8 @@ class LiveRun:
             # A method's scores and traces are recorded in one order.
             place = self._counts[scored.method] = self._counts.get(scored.method, 0) + 1
             self._entries.append(self._entry(scored, place))
+        if version != self._scores.version:
+            self._entries, self._counts = [], {}
 
     def _entry(self, scored: Scored, line: int) -> Entry:
         costs = {
