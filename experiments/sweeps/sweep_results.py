@@ -18,9 +18,9 @@ from experiments.analysis.compare import (
     shows_difference,
 )
 from experiments.analysis.figures.draw import draw_sweep
-from experiments.analysis.reports import write_sweep_report
 from experiments.analysis.run_table import shared_notes
 from experiments.analysis.summary import model_notes
+from experiments.analysis.sweep_report import write_sweep_report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
 from experiments.analysis.tables.formats import print_paths, write_tables
 from experiments.analysis.tables.measured import Evaluated

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from actors.errors import UserError
 from actors.visible import visible
 from experiments.analysis.learned_steps import learned_graphs
-from experiments.analysis.reports import Section, page
+from experiments.analysis.page import Section, page
 from experiments.view.compared import Compared
 from experiments.view.folders import NoSuchRun, Root
 from experiments.view.live import LiveRun

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from actors.errors import UserError
 from experiments.analysis.agreement import Utilities, agreement, concluded
 from experiments.analysis.embedded import Embedded
-from experiments.analysis.reports import SCRIPTS, Section, page
+from experiments.analysis.page import SCRIPTS, Section, page
 from experiments.analysis.result_table import ResultTable, shown
 from experiments.analysis.summary import paired_tests, shown_difference, verdicts
 from experiments.config.config import flat

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from experiments.analysis.embedded import Embedded
-from experiments.analysis.reports import SCRIPTS, Section, page
+from experiments.analysis.page import SCRIPTS, Section, page
 from experiments.analysis.result_table import ResultTable
 from experiments.view.compared import others
 from experiments.view.folders import Root

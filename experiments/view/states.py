@@ -34,7 +34,9 @@ class State(StrEnum):
 
 def last_start(run: RunFolder) -> Start | None:
     """Reads the last start of a run; None for a trial, whose sweep was started. Raises UserError for damaged starts."""
-    return max(jsonl.records(run.path / STARTS, Start.decode, "delete the file"), key=lambda one: one.time, default=None)
+    return max(
+        jsonl.records(run.path / STARTS, Start.decode, "delete the file"), key=lambda one: one.time, default=None
+    )
 
 
 def state_of(run: RunFolder, config: Config, start: Start | None) -> State:

@@ -18,8 +18,8 @@ from rich.console import Console
 
 from actors.errors import UserError
 from actors.visible import visible
-from experiments.analysis.reports import write_sweep_report
 from experiments.analysis.result_table import ResultTable
+from experiments.analysis.sweep_report import write_sweep_report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import Judged

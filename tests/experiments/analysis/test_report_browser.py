@@ -12,8 +12,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from actors.messages import Kind, Lookup, Message, Question, Source, Status, Trace
-from experiments.analysis.reports import write_run_report, write_sweep_report
+from experiments.analysis.reports import write_run_report
 from experiments.analysis.summary import summarise
+from experiments.analysis.sweep_report import write_sweep_report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item, Score

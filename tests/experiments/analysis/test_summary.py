@@ -14,11 +14,12 @@ from rich.console import Console
 
 from actors.messages import Message, Status, Trace
 from experiments.analysis.findings import differences
-from experiments.analysis.reports import write_run_report, write_sweep_report
+from experiments.analysis.reports import write_run_report
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_table import run_table
 from experiments.analysis.statistics import holm
 from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, summarise, verdicts, write
+from experiments.analysis.sweep_report import write_sweep_report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.analysis.sweep_table import write as write_sweep
 from experiments.analysis.turn_counts import MOST_REASONS, by_phase, count_turns, reasons_table, turns_table

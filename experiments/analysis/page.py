@@ -1,0 +1,100 @@
+"""The pages of reports and of the viewer: sections, filled into one template.
+
+A page is one file. Its template, style and scripts are in `assets/`. The template escapes every text, and the page's
+content security policy lets a browser run these scripts and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from experiments.analysis.embedded import Embedded
+from experiments.analysis.result_table import ResultTable
+from experiments.analysis.summary import EMBEDDED_NOTE
+from experiments.analysis.tables.formats import Layout
+
+REPORT = "report.html"
+LABELS = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
+# In this order: later scripts use the functions of earlier ones.
+SCRIPTS = (
+    "tables.js",
+    "data.js",
+    "conversation.js",
+    "wiring.js",
+    "sources.js",
+    "methods.js",
+    "discussion.js",
+    "filters.js",
+    "learned.js",
+    "browse.js",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a report, shown in the order of its fields."""
+
+    heading: str
+    warnings: Sequence[str] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    tables: Sequence[ResultTable] = ()
+    papers: Sequence[Layout] = ()
+    pictures: Sequence[tuple[str, str]] = ()  # captions, and addresses of data without their scheme
+    text: str = ""
+    discussions: Embedded | None = None
+    learned: str = ""  # packed graphs over the steps of their training
+
+    @property
+    def is_empty(self) -> bool:
+        shown = (
+            self.warnings,
+            self.facts,
+            self.tables,
+            self.papers,
+            self.pictures,
+            self.text,
+            self.discussions,
+            self.learned,
+        )
+        return not any(shown)
+
+
+def pictures(drawn: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """Yields captions and data of the PNGs among `drawn`, as SVG where there is one."""
+    for path in drawn:
+        # An SVG stays sharp at any zoom. It is embedded as an image, where a browser runs no script of it.
+        path, kind = (svg, "svg+xml") if (svg := path.with_suffix(".svg")).exists() else (path, "png")
+        yield path.stem.replace("-", " "), f"image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def page(title: str, sections: Iterable[Section], scripts: Sequence[str], *, served: bool = False, **named: str) -> str:
+    """Fills the template of all pages, without empty sections.
+
+    Args:
+        scripts: files of `assets/` that run once the page is loaded.
+        served: the page may ask the server that it comes from.
+        named: further values of the template.
+    """
+    loader = PackageLoader("experiments.analysis", "assets")
+    pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    pages.filters["digest"] = _digest
+    style, *code = (loader.get_source(pages, name)[0] for name in ("page.css", *scripts))
+    filled = [section for section in sections if not section.is_empty]
+    values = {"title": title, "sections": filled, "style": style, "script": "\n".join(code), "served": served}
+    return pages.get_template("page.html").render(**values, **named)
+
+
+def _digest(text: str) -> str:
+    """Names an inline block in the page's policy: a script that got in with a message does not run."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def titled(title: str, table: ResultTable) -> ResultTable:
+    """A table of results with a title, without the note that a page's summary shows."""
+    return replace(table, title=title, notes=[note for note in table.notes if note != EMBEDDED_NOTE])

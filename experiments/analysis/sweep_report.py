@@ -1,0 +1,89 @@
+"""Reports of sweeps: pages with settings, tables, figures and links to the trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from experiments.analysis.compare import varied
+from experiments.analysis.page import LABELS, REPORT, Section, page, pictures, titled
+from experiments.analysis.result_table import ResultTable, shown, tenths, with_interval
+from experiments.analysis.summary import EMBEDDED_NOTE, model_notes
+from experiments.analysis.tables.formats import Layout
+from experiments.records import start
+from experiments.records.run_files import write_atomically
+from experiments.records.trials import TRIALS, TrialResult
+
+
+def write_sweep_report(
+    folder: Path,
+    results: Sequence[TrialResult],
+    metric: str,
+    drawn: Sequence[Path],
+    settings: ResultTable,
+    papers: Sequence[Layout] = (),
+) -> None:
+    """Writes the report of a sweep's trials, each with a link to its own report.
+
+    Args: as `sweep_sections` takes them.
+    """
+    sections = sweep_sections(folder, results, metric, drawn, settings, papers)
+    write_atomically(folder / REPORT, page(f"sweep: {folder.name}", sections, ("tables.js",)).encode())
+
+
+def sweep_sections(
+    folder: Path,
+    results: Sequence[TrialResult],
+    metric: str,
+    drawn: Sequence[Path],
+    settings: ResultTable,
+    papers: Sequence[Layout] = (),
+    page_of_trial: str = REPORT,
+) -> Iterator[Section]:
+    """Yields what a page shows of a sweep.
+
+    Args:
+        metric: the name of the data set's utility.
+        settings: the sweep's table, a row per setting and method.
+        papers: tables in the form of the papers.
+        page_of_trial: the address of a trial's page below its folder.
+    """
+    # Trials may differ in model or data set, and one that was stopped early has no metrics.
+    common = {name: sorted({result.metrics[name] for result in results if name in result.metrics}) for name in LABELS}
+    stopped = sum(bool(result.stopped) for result in results)
+    facts = {label: ", ".join(common[name]) for name, label in LABELS.items() if common[name]}
+    facts["Seeds"] = ", ".join(str(seed) for seed in sorted({result.seed for result in results}))
+    facts["Trials"] = f"{len(results):,}" + (f", {stopped:,} of them stopped early" if stopped else "")
+    facts |= start.facts(folder)
+    rows = [(key, ", ".join(map(shown, values))) for key, values in varied(results).items()]
+    axes = [ResultTable(("setting", "values"), rows, title="What was varied")] if rows else []
+    yield Section("Summary", [EMBEDDED_NOTE] if any(map(model_notes, common["model"])) else [], facts, axes)
+    yield Section("Results", tables=[titled("Settings and methods", settings)] if settings.rows else [])
+    yield Section("Papers", papers=papers)
+    yield Section("Figures", pictures=tuple(pictures(drawn)))
+    yield Section("Trials", tables=[_trials(folder, results, metric, page_of_trial)])
+
+
+def _trials(folder: Path, results: Sequence[TrialResult], metric: str, page_of_trial: str) -> ResultTable:
+    axes = tuple(varied(results))
+    headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", "tokens", "edges", "failed turns")
+    rows = []
+    for result in results:
+        name = result.name
+        if page_of_trial != REPORT or (folder / TRIALS / name / REPORT).exists():
+            # Quoted for the address; `format` escapes for the page. A name holds values of settings.
+            name = Markup('<a href="{}/{}/{}">{}</a>').format(TRIALS, quote(name), page_of_trial, name)
+        trial = (name, *(shown(result.values.get(key)) for key in axes), str(result.seed))
+        methods = result.metrics.get("methods", {})
+        for method, row in methods.items():
+            tokens = f"{row['prompt_tokens'] + row['completion_tokens']:,.0f}"
+            costs = (tokens, tenths(row["edges"]), f"{row['failed_turns']:,}")
+            rows.append((*trial, method, with_interval(row["utility"], row["ci95"]), *costs))
+        if not methods:
+            ended = f"stopped after {result.stopped:,} steps" if result.stopped else ""
+            # Blank cells up to the width of the table.
+            rows.append((*trial, ended, *[""] * (len(headers) - len(trial) - 1)))
+    return ResultTable(headers, rows, title=f"{len(results):,} trials")
