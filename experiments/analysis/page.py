@@ -29,6 +29,7 @@ SCRIPTS = (
     "wiring.js",
     "sources.js",
     "methods.js",
+    "turn.js",
     "discussion.js",
     "filters.js",
     "learned.js",

@@ -138,7 +138,7 @@ def _resumed(folder: Path, given: Sequence[tuple[str, str]]) -> Config:
     return resumed
 
 
-def named_again(arguments: Sequence[str], job: str) -> Config:
+def named_again(arguments: Sequence[str], job: str = "prune") -> Config:
     """The overrides of a command line that names parts of a saved configuration of a job again, over the defaults.
 
     Raises:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -27,6 +28,7 @@ from experiments.records import timings
 from experiments.records.recorder import RunFolder
 from experiments.running.model_record import recorded_abilities
 
+MOST_OPEN = 4  # runs, each with its data set and index
 KEPT = 16  # discussions that were held again, as usually several turns of one are opened
 Details = dict[str, Any]
 
@@ -166,3 +168,20 @@ def _title(found: Source | Triple | None) -> str:
     if isinstance(found, Triple):
         return " | ".join((found.head, found.relation, found.tail))
     return found.title if found else ""
+
+
+class Inspectors:
+    """Inspectors of several runs; those used last stay open. For several threads."""
+
+    def __init__(self, named: Sequence[str] = ()) -> None:
+        self._named = named
+        self._lock = Lock()
+        self._open: OrderedDict[Path, Inspector] = OrderedDict()
+
+    def of(self, run: RunFolder) -> Inspector:
+        with self._lock:
+            inspector = self._open.pop(run.path, None) or Inspector(run, self._named)
+            self._open[run.path] = inspector
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        return inspector

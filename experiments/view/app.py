@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import OrderedDict
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
@@ -23,6 +24,7 @@ from actors.errors import UserError
 from actors.visible import visible
 from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.page import Section, page
+from experiments.inspection.turns import Inspectors
 from experiments.view.compared import Compared
 from experiments.view.folders import NoSuchRun, Root
 from experiments.view.live import LiveRun
@@ -41,9 +43,12 @@ HEADERS = {
 }
 
 
-def application(root: Root, token: str) -> ASGIApp:
-    """Makes the app for a folder. Every address begins with `/<token>/`; any other is not found."""
-    viewer = Viewer(root)
+def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
+    """Makes the app for a folder. Every address begins with `/<token>/`; any other is not found.
+
+    named: overrides that name again what runs name outside of their folders, and may be opened.
+    """
+    viewer = Viewer(root, named)
     routes = [
         Route("/", viewer.runs),
         Route("/compare", viewer.compare),
@@ -54,6 +59,7 @@ def application(root: Root, token: str) -> ASGIApp:
         Route("/run/{run:path}/learned.json", viewer.learned),
         Route("/run/{run:path}/trace.json", viewer.trace),
         Route("/run/{run:path}/texts.json", viewer.texts),
+        Route("/run/{run:path}/turn.json", viewer.turn),
         Route("/run/{run:path}/", viewer.run),
     ]
     return Starlette(
@@ -90,8 +96,9 @@ class Guard:
 class Viewer:
     """The endpoints, each for one kind of address."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, named: Sequence[str] = ()) -> None:
         self._root = root
+        self._inspectors = Inspectors(named)
         self._open: OrderedDict[str, LiveRun] = OrderedDict()
         self._lock = Lock()
 
@@ -133,6 +140,12 @@ class Viewer:
         """One discussion."""
         text = self._live(request).trace(_given(request, "group"), _number(request, "line"))
         return Response(text, media_type="application/json")
+
+    def turn(self, request: Request) -> Response:
+        """What the agent of a turn was shown and replied."""
+        run = self._root.run(request.path_params["run"])
+        inspector = self._inspectors.of(run)
+        return _json(inspector.turn(_given(request, "group"), _number(request, "line"), _given(request, "turn")))
 
     def texts(self, request: Request) -> Response:
         """The discussions of a group whose messages hold each of some words, as numbers of lines."""

@@ -13,6 +13,7 @@ import uvicorn
 
 from actors.errors import UserError
 from actors.visible import visible
+from experiments.config.loading import named_again
 from experiments.view.app import application
 from experiments.view.folders import Root
 
@@ -24,12 +25,13 @@ def serve(folder: str, options: Sequence[str]) -> int:
     """Serves a folder of runs, or one run, until it is interrupted. Prints the address.
 
     Args:
-        options: `view.port=<number>` (0, the default, takes a free one) and `view.open=true`, which opens the browser.
+        options: `view.port=<number>` (0, the default, takes a free one) and `view.open=true`, which opens the browser;
+            others name again what runs name outside of their folders, and may be opened.
 
     Raises:
         UserError: the folder or an option is wrong, or the port is taken.
     """
-    port, opens = _options(options)
+    port, opens, named = _options(options)
     root, token = Root.open(folder), secrets.token_urlsafe(TOKEN_BYTES)
     try:
         listening = socket.create_server((HOST, port))
@@ -41,7 +43,7 @@ def serve(folder: str, options: Sequence[str]) -> int:
         if opens:
             webbrowser.open(address)
         # Without access log: an address holds the token.
-        settings = uvicorn.Config(application(root, token), log_config=None, access_log=False, lifespan="off")
+        settings = uvicorn.Config(application(root, token, named), log_config=None, access_log=False, lifespan="off")
         asyncio.run(_Server(settings).serve(sockets=[listening]))
     return 0
 
@@ -53,13 +55,13 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _options(options: Sequence[str]) -> tuple[int, bool]:
+def _options(options: Sequence[str]) -> tuple[int, bool, list[str]]:
     given = dict(option.partition("=")[::2] for option in options)
     port, opens = given.pop("view.port", "0"), given.pop("view.open", "false")
-    if given:
-        raise UserError(f"{next(iter(given))}: view=<folder> takes view.port=<number> and view.open=true alone")
+    named = [option for option in options if option.partition("=")[0] in given]
+    named_again(named)  # for its errors alone
     if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) < 2**16):
         raise UserError(f"view.port={port}: expected a number from 0 to 65535")
     if opens not in ("true", "false"):
         raise UserError(f"view.open={opens}: expected true or false")
-    return int(port), opens == "true"
+    return int(port), opens == "true", named
