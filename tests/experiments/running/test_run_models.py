@@ -65,7 +65,8 @@ def spent(folder: Path) -> Usage:
 def assert_same_records(one: Path, other: Path, names: tuple[str, ...] = SAME) -> None:
     traces = sorted(path.name for path in (one / "traces").iterdir())
     assert traces == sorted(path.name for path in (other / "traces").iterdir())
-    learned = [path.relative_to(one).as_posix() for path in sorted((one / "learned").rglob("*.jsonl"))]
+    records = (path for path in sorted((one / "learned").rglob("*.jsonl")) if path.parent.name != "timings")
+    learned = [path.relative_to(one).as_posix() for path in records]
     for name in (*names, *learned, *(f"traces/{trace}" for trace in traces)):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
 

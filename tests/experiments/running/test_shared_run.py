@@ -37,7 +37,12 @@ BOTH = ["methods=[full,m3prune,effects]", "topology.text=[critic,scientist]", "t
 
 def records(folder: RunFolder, *methods: str) -> dict[str, bytes]:
     """All that is written down of what these methods learned, and of how all answered."""
-    files = [path for method in methods for path in folder.learned(method).path.rglob("*.jsonl")]
+    files = [
+        path
+        for method in methods
+        for path in folder.learned(method).path.rglob("*.jsonl")
+        if path.parent.name != "timings"
+    ]
     files += [folder.learned(method).path / "edge_scores.json" for method in methods]
     files += [*folder.path.glob("traces/*"), folder.metrics]
     return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in files}
