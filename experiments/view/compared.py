@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any, Self
 from urllib.parse import quote
@@ -16,7 +15,8 @@ from experiments.analysis.agreement import Utilities, agreement, concluded
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.page import SCRIPTS, Section, page
 from experiments.analysis.result_table import ResultTable, shown
-from experiments.analysis.summary import paired_tests, shown_difference, verdicts
+from experiments.analysis.run_table import paired_table
+from experiments.analysis.summary import paired_tests
 from experiments.config.config import flat
 from experiments.config.saved import read
 from experiments.view.folders import Root
@@ -74,23 +74,14 @@ class Compared:
         utilities = self._utilities()
         alike = [(a, b) for a, b in _across(utilities) if a[2:] == b[2:]]
         tests = paired_tests(utilities, alike, 0, PURPOSE)
-        rows = []
-        for (a, b), test in zip(alike, tests.values(), strict=True):
-            shared = utilities[a].keys() & utilities[b].keys()
-            means = [math.fsum(utilities[one][id] for id in shared) / len(shared) for one in (a, b)]
-            low, high = test["ci95"]
-            interval = f"{test['difference']:+.3f} ({low:+.3f} to {high:+.3f})"
-            p_values = (f"{test['p_value']:.2g}", f"{test['p_holm']:.2g}")
-            found = shown_difference(test)
-            verdict = f"A {found}" if found else "no difference shown"
-            rows.append((a[2:], f"{test['n']:,}", *(f"{mean:.3f}" for mean in means), interval, *p_values, verdict))
-        columns = ("method", "questions", "A", "B", "A minus B (95% interval)", "p", "p adjusted", "verdict")
-        title = "Methods of both runs, on the questions that both asked"
-        methods = ResultTable(columns, rows, [*verdicts(tests, "utility")][len(tests) :], title)
-        nothing = [] if rows else ["The runs have no method and question in common."]
+        # The methods' names have their run in front.
+        methods = replace(
+            paired_table(tests, "utility"), title="Methods of both runs, on the questions that both asked"
+        )
+        nothing = [] if tests else ["The runs have no method and question in common."]
         sections = [
             Section("Runs", facts=dict(zip(SIDES, links, strict=True))),
-            Section("Methods", nothing, tables=[methods] if rows else []),
+            Section("Methods", nothing, tables=[methods] if tests else []),
             Section("Settings", tables=[self._settings()]),
             Section("Discussions", discussions=Embedded()),
         ]
