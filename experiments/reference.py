@@ -39,6 +39,7 @@ FIRST = {
 USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
        python run.py resume=<run folder>
        python run.py view=<folder of runs>
+       python run.py export=<run folder> export.format=<format> export.to=<file>
 
 Experiments to begin with, without a GPU, an account or a download:
 
