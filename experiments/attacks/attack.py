@@ -12,24 +12,10 @@ from typing import Literal
 from actors.errors import UserError
 from actors.lookup import find, near_miss
 from actors.messages import Message, Question, Trace, Turn, derive_seed
-from experiments.attacks.kind import (
-    NONE,
-    AttackContext,
-    AttackKind,
-    AttackSettings,
-    Collude,
-    Contagion,
-    Input,
-    Poison,
-    Response,
-    Sleeper,
-    Tamper,
-)
+from experiments.attacks.kind import ATTACKS, NONE, AttackContext, AttackKind, AttackSettings, Sleeper
 from experiments.attacks.targets import Targets
 from experiments.datasets.item import Dataset, Item
 from topologies.topology import Team, Topology, run_discussion
-
-ATTACKS: tuple[type[AttackKind], ...] = (AttackKind, Input, Response, Collude, Sleeper, Tamper, Poison, Contagion)
 
 Phase = Literal["train", "evaluate"]
 Change = Callable[[Turn], Turn]

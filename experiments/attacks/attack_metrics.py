@@ -77,10 +77,9 @@ def mean_by_round(shares: Sequence[Sequence[float]]) -> list[float]:
 
 
 def auc_attacker(scores: Sequence[npt.ArrayLike], attackers: Sequence[int]) -> float | None:
-    """AUC: the share of pairs in which an attacker's edge ranks below an honest agent's, ties counting half.
+    """The share of pairs in which an attacker's edge ranks below an honest agent's, ties counting half; None without.
 
-    `scores`: one or more float [sender, receiver], -inf where no edge can be; an agent's edge to itself does not count.
-    None where there is no edge of either kind. 0.5 is chance, 1 ranks every attacker's edge below all others.
+    `scores`: float [sender, receiver], -inf where no edge can be; an agent's edge to itself does not count.
     """
     edges = [_edges(matrix, attackers) for matrix in scores]
     low, high = ([values[exists & (of == bad)] for values, exists, of in edges] for bad in (True, False))

@@ -248,6 +248,9 @@ class Poison(AttackKind):
         return replace(question, evidence=tuple(sorted(planted, key=lambda one: one.kind is Kind.IMAGE)))
 
 
+ATTACKS: tuple[type[AttackKind], ...] = (AttackKind, Input, Response, Collude, Sleeper, Tamper, Poison, Contagion)
+
+
 def argue(turn: Turn, target: str, accomplices: Sequence[str] = ()) -> Turn:
     """Instructs a turn to argue for `target`; `accomplices` are the agents that argue for it too."""
     return replace(turn, instruction=persuade(target, accomplices), directive=Directive(argue_for=target))

@@ -137,8 +137,7 @@ class ScriptedTeam:
 class ObservedLibrary:
     """Library that is slow at random and records every search.
 
-    results: ids of each search, in the order of the calls. found: ids of all searches. known: earlier results, which
-    the same search repeats.
+    `results` has the ids of each search, in the order of calls; `known` earlier results, which searches repeat.
     """
 
     def __init__(self, library: Library, known: dict[Any, Any], delays: Random | None = None) -> None:

@@ -139,8 +139,7 @@ class Benchmark(ABC):
 class SingleSplit(Benchmark):
     """A benchmark with labels for one split only: training questions are held out of the evaluation.
 
-    Evaluated questions are the first `data.limit` in an order by seed, training questions its last, so that the former
-    do not depend on how long a run learns.
+    Evaluated questions are the first `data.limit` in an order by seed, training questions its last ones.
     """
 
     @property

@@ -19,9 +19,8 @@ DATASETS = (SAMPLE, MMQA, SCIENCEQA, TATQA, MH, VIDOSEEK, WEBQA, CRISISMMD, MMBE
 
 
 def dataset_kind(name: str) -> DatasetKind:
-    """Finds a data set: one of `DATASETS`, an installed package's, or `package.module:load`.
+    """Finds a data set: one of `DATASETS`, an installed package's, or `package.module:load`, a kind or its `make`.
 
-    `load` is a `DatasetKind` or a function that takes a `DataRequest` and returns a `Dataset`.
     Raises UserError, with the nearest name, when there is none.
     """
     kind = find(name, {kind.name: kind for kind in DATASETS}, "datasets", "data")

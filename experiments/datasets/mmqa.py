@@ -100,8 +100,7 @@ DOCUMENTS: dict[str, TypeAdapter[Any]] = {
 class Mmqa(Benchmark):
     """Evaluates on the dev file: the test file has no answers.
 
-    `data.selection=paper` keeps the questions that need no table, which in the dev file are the 1,161 of M³Prune's
-    tables.
+    `data.selection=paper` keeps the questions that need no table: the 1,161 dev questions of M³Prune's tables.
     """
 
     name = "mmqa"
@@ -140,10 +139,9 @@ class Mmqa(Benchmark):
 
 
 def item_of(record: MmqaQuestion) -> Item:
-    """The item of a question, whose pool is the passages, pictures and table that the release lists for it.
+    """Makes the item of a question. Raises UserError for a question without sources or without answers.
 
-    One dev question is supported by a picture outside its pool, and stays so. Raises UserError for a question without
-    sources or without answers.
+    The pool is what the release lists; one dev question is supported by a picture outside of it, and stays so.
     """
     pool = (*record.text_doc_ids, *record.image_doc_ids, *([record.table_id] if record.table_id else []))
     if not pool:

@@ -60,8 +60,7 @@ class Evidence:
     def retrieve(self, item: Item) -> tuple[Source, ...]:
         """Retrieves the best passages and rows, then the best pictures, for agents that do not search.
 
-        Sources that are part of the question are always among them. Raises UserError where nothing is found although
-        the question has a pool.
+        A question's own sources are always among them. Raises UserError where nothing is found in a pool.
         """
         settings, query = self._settings, query_of(item.question)
         own = self.store.documents(item.own)

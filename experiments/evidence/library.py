@@ -32,15 +32,12 @@ def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
 
 
 class LabelledLibrary:
-    """A `topologies.library.Library` over the run's evidence.
+    """A `topologies.library.Library` over the run's evidence, with the labelled items; systems see results only.
 
-    It has the labelled items, for their pools and withheld sources; systems see search results only. Searches of the
-    graph cover `retrieval.scope`: the statements of the question's pool, all, or both in turn.
+    Searches of the graph cover `retrieval.scope`: the statements of the question's pool, all, or both in turn.
 
-    items: all that questions may be about.
     web: without one, `retrieval.web` decides whether the corpus is searched in its place.
-    triples: the data set's own, if it has any.
-    stated: triples of its sources where it has none.
+    triples: the data set's own, if it has any; stated: triples of its sources where it has none.
     """
 
     def __init__(

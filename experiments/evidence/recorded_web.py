@@ -29,11 +29,7 @@ class RecordedWeb:
         self._searching: dict[str, asyncio.Lock] = {}
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """Searches as `Web.search`. Concurrent searches with equal words are one live search.
-
-        Raises WebError where the search failed, and UserError for a query that is not recorded where there is no live
-        search.
-        """
+        """Searches as `Web.search`, equal words once. Raises WebError, and UserError for what is not recorded."""
         query = " ".join(query.split())
         if not query:
             return ()

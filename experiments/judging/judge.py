@@ -62,11 +62,9 @@ class Judgement:
 
 
 class Judge:
-    """Grades answers with a model.
+    """Grades answers with a model: in a run a `CachedModel`, so that one answer of several methods is judged once.
 
-    model: the judge's own; in a run a `CachedModel`, so that one answer of several methods is judged once.
-    name: of the judge, in records.
-    replies: how they keep to the form; the model's decoder enforces JSON only where it can.
+    name: of the judge, in records. replies: how they keep to the form, JSON only where the model can.
     """
 
     def __init__(self, model: Model, name: str, replies: Replies = "auto") -> None:

@@ -35,10 +35,9 @@ DAMAGED = "delete the file to judge again"
 
 @dataclass(frozen=True)
 class Judged:
-    """The judgement of one method's answer to one question, or of one description of an entity.
+    """The judgement of one method's answer to one question, or of one description of an entity (scenes.jsonl).
 
-    judge: the digest of the judge and its rubric.
-    entity: of a line of scenes.jsonl; lines of judgements.jsonl have none.
+    `judge` is the digest of the judge and its rubric.
     """
 
     method: str

@@ -11,11 +11,7 @@ from topologies.systems.bdog_scene_graphs import read_blueprints
 
 
 def check_plan(plan: Plan) -> None:
-    """Checks what would end a run at its start or later.
-
-    Raises UserError for settings that contradict each other, a model that cannot work, a web that cannot be searched,
-    and a file that cannot be read.
-    """
+    """Raises UserError for settings, models, a web, files or an attack that would end a run at its start or later."""
     config, team = plan.config, plan.roles.team
     if config.runtime == "inline" and config.ray.address is not None:
         raise UserError(f"runtime=inline uses no Ray, and ray.address={config.ray.address} names one: drop either")

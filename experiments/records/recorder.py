@@ -192,9 +192,8 @@ class _Writer:
 class Recorder(_Writer):
     """Writes a run's evaluation, and compresses long traces of a run that ends well.
 
-    Opening it cuts off whatever a killed run left incomplete.
-
-    Raises UserError when another process is writing the folder, or its records are damaged.
+    Opening it cuts off whatever a killed run left incomplete. Raises UserError when another process is writing the
+    folder, or its records are damaged.
     """
 
     def __init__(self, run: RunFolder) -> None:
@@ -297,9 +296,8 @@ class Recorder(_Writer):
 class LearningRecorder(_Writer):
     """Writes what a learner learned, in a folder of its own (`RunFolder.learned`); `checkpoint` is where it goes on.
 
-    Opening it cuts off whatever a killed run left incomplete.
-
-    Raises UserError when another process is writing the folder, or its checkpoint or records are damaged.
+    Opening it cuts off whatever a killed run left incomplete. Raises UserError when another process is writing the
+    folder, or its checkpoint or records are damaged.
     """
 
     checkpoint: Checkpoint | None

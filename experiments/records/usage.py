@@ -71,8 +71,7 @@ class PhaseUsage(Record):
 class UsageLog:
     """The one writer of usage.jsonl; used while the folder's `Recorder` is open, which keeps other writers out.
 
-    used: returns every agent's usage so far.
-    every_s: seconds between lines of a phase, where an event loop runs.
+    `used` returns every agent's usage so far; `every_s` seconds lie between lines, where an event loop runs.
     """
 
     def __init__(self, folder: RunFolder, used: Callable[[], UsageByAgent], every_s: float = EVERY_S) -> None:

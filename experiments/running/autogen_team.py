@@ -38,22 +38,17 @@ def export_team(
     settings: AgentSettings | None = None,
     of_roles: Mapping[str, ModelChoice] = MappingProxyType({}),
 ) -> GraphFlow:
-    """One node for each turn on which the answer depends, `<agent>_<round>`, and `decision`.
+    """Makes one node for each turn on which the answer depends, `<agent>_<round>`, and `decision`.
 
     A node waits for its incoming edges: its senders of this round and the last, and its own last turn. AutoGen delivers
     every message to every node, so each lists the senders that it hears and their weights (Eqs. 6, 10); edges have no
     conditions. The decision waits for those of the last round, as the simulator's does.
 
-    wiring: of N agents over T rounds.
-    agents: N names, each an identifier.
-    roles: by name; the agents' and `decision`.
-    seed: the run's.
-    model: answers the agents; the nodes of a team share it.
-    settings: those that all agents share.
-    of_roles: the models of roles that have another, by role.
+    wiring: of N agents over T rounds; agents: N names.
+    roles: by name, the agents' and `decision`.
+    model: answers the agents; the nodes of a team share it. of_roles: the models of roles that have another, by role.
 
-    Raises:
-        ValueError: an agent's name is not an identifier.
+    Raises ValueError for an agent's name that is not an identifier.
     """
     rounds, needed = wiring.rounds, needed_turns(wiring)
     spatial = weighed_senders(wiring.spatial, wiring.spatial_p, wiring.agents)
@@ -123,10 +118,9 @@ def write_team(
 
 
 def load_team(path: Path, trusted: Collection[str] = ()) -> GraphFlow:
-    """Loads the team of a file.
+    """Loads a team that may use `trusted` addresses of endpoints, and send them `trusted` environment variables.
 
-    `trusted` holds the addresses of endpoints that it may ask, and the environment variables whose keys it may send
-    them. Raises UserError for a file that no run writes, and for one that names what is not trusted.
+    Raises UserError for a file that no run writes, and for one that names what is not trusted.
     """
     try:
         if path.stat().st_size > FILE_BYTES:

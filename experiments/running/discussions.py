@@ -47,6 +47,7 @@ class Discussions:
         if CAPTIONS in self.context.plan.extraction:
             store = await write_captions(self.context, self.agents.team, self.usage)
             self.context = replace(self.context, evidence=self.context.evidence.over(store))
+            self.learning.context = self.context
         self._statements = await extract_graph(self.context, self.agents.team, self.usage)
 
     async def run(self) -> None:

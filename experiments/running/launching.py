@@ -79,8 +79,7 @@ def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say) -> Shared
 
 
 def launch_learners(plan: Plan, runtime: Runtime) -> Mapping[str, Any]:
-    """Launches the learner of each learned method, by its name, all in one topology actor: most of what a process of
-    theirs takes is PyTorch."""
+    """Launches all learners in one topology actor: most of what a process of theirs takes is PyTorch."""
     made = {method: partial(make_learner, spec) for method, spec in plan.learners.items()}
     return runtime.launch("the topology actor", made) if made else {}
 

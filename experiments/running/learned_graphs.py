@@ -41,7 +41,7 @@ class GraphLearning:
         usage: UsageLog,
         learners: Mapping[str, Any],
     ) -> None:
-        self._context, self._agents, self._attack = context, agents, attack
+        self.context, self._agents, self._attack = context, agents, attack
         self._slots, self._usage = slots, usage
         self.learners = learners
         self.graphs = learned_topologies(context.config.topology.inference, context.agents, learners)
@@ -52,7 +52,7 @@ class GraphLearning:
         Without `side_by_side`, all tasks are over when it returns.
         """
         tasks: dict[str, asyncio.Task[None]] = {}
-        shared_from, training = self._context.plan.shared_from, self._context.config.training
+        shared_from, training = self.context.plan.shared_from, self.context.config.training
         for method in self.learners:
             if method in shared_from:
                 continue
@@ -68,36 +68,36 @@ class GraphLearning:
         return tasks
 
     async def _learn(self, method: str, others: Sequence[str], needed: int) -> None:
-        timings = TimingLog(self._context.recorder.run.learned(method))
+        timings = TimingLog(self.context.recorder.run.learned(method))
         team = self._agents.team.metered(timings.turn)
         with self._slots.reserved(needed), ExitStack() as recorders:
             own = self._learner(method, "", recorders)
             along = [self._learner(other, method, recorders) for other in others]
-            await Training(self._context, team, self._attack, self._slots, own, timings.ended, along).run(self._usage)
+            await Training(self.context, team, self._attack, self._slots, own, timings.ended, along).run(self._usage)
         for each in (method, *others):
             await self._conclude(each)
 
     def _learner(self, method: str, source: str, recorders: ExitStack) -> RecordedLearner:
-        learner = RecordedLearner.of(self._context, self.graphs[method], self.learners[method], source)
+        learner = RecordedLearner.of(self.context, self.graphs[method], self.learners[method], source)
         recorders.enter_context(learner.recorder)
         return learner
 
     async def _conclude(self, method: str) -> None:
         """Freezes what a method has learned, and writes it down."""
         topology, learner = self.graphs[method], self.learners[method]
-        folder = self._context.recorder.run.learned(method).path
+        folder = self.context.recorder.run.learned(method).path
         chance = await learner.without_evidence()
         if chance is not None:
             line = f"{method}: no evidence that any edge matters (p = {chance:.2g}), so the last stage cuts none"
             log.warning(line)
-            self._context.progress.print(line)
+            self.context.progress.print(line)
         # Also in a resumed run that has nothing left to learn: the frozen wiring is in memory only.
         await topology.freeze()
         write_edge_scores(folder, topology.agents, self._attack.attackers, await learner.edge_scores())
         export_topology(folder, topology)
         from experiments.running.autogen_team import write_team  # imports AutoGen, which nothing before needs
 
-        plan = self._context.plan
+        plan = self.context.plan
         roles = {role.name: role for role in (*plan.roles.team, *plan.roles.others)}
         seed, settings = plan.config.seed, plan.config.agents
         write_team(folder, topology.wiring, topology.agents, roles, seed, plan.models, settings)

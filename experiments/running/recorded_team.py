@@ -25,9 +25,8 @@ _ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this 
 class RecordedTeam:
     """The team of a run folder. Keeps the byte offset of every discussion, and the discussions that are open.
 
-    Of the methods in `searching`, turns may read parts of the evidence that the trace lists.
-
-    Raises UserError, when a discussion of a method is first asked for, where its traces cannot be read.
+    Of the methods in `searching`, turns may read parts of the evidence that the trace lists. Raises UserError, when a
+    discussion of a method is first asked for, where its traces cannot be read.
     """
 
     recorded = True

@@ -53,11 +53,7 @@ class Training:
     others: Sequence[RecordedLearner] = ()
 
     async def run(self, usage: UsageLog) -> None:
-        """Learns until the last stage is over.
-
-        Raises UserError for too few training questions, or records of `others` that are not of these discussions, and
-        TooManyFailures for too many failed turns of a step or a stage.
-        """
+        """Learns until the last stage is over. Raises UserError for too few questions, and TooManyFailures."""
         method, steps = self.own.method, self.context.config.pruning.steps
         for learner in self._all:
             await learner.resume()

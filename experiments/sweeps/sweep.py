@@ -15,6 +15,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -212,21 +213,18 @@ class _Sweep:
 @contextmanager
 def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
     """An event loop in another thread, which watches replicas while Tune blocks this one."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="watch", daemon=True)
+    started, stop = Future[asyncio.AbstractEventLoop](), asyncio.Event()
+
+    async def watch() -> None:
+        started.set_result(asyncio.get_running_loop())
+        await stop.wait()
+
+    # `asyncio.run` cancels the tasks that are left when `watch` ends.
+    thread = threading.Thread(target=lambda: asyncio.run(watch()), name="watch", daemon=True)
     thread.start()
+    loop = started.result()
     try:
         yield loop
     finally:
-        # Tasks first: a loop that stops with tasks pending leaves them without an end, and warns of each.
-        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(stop.set)
         thread.join()
-        loop.close()
-
-
-async def _cancel_all() -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -77,8 +77,7 @@ class Opened:
 async def run_trial(folder: Path, opened: Opened, each_step: bool) -> AsyncGenerator[Report, None]:
     """Runs the folder's configuration from wherever its records end, and reports at the end.
 
-    With `each_step` it reports after every training step too, and continues when the next report is requested. Closing
-    the iterator stops the trial.
+    With `each_step` it reports after every training step too, and waits. Closing the iterator stops the trial.
     """
     run = RunFolder.open(folder)
     with _logging_to(run.log):

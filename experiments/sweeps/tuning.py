@@ -48,8 +48,7 @@ Ended = Callable[[str, Report], None]
 class TrialProcess(tune.Trainable):
     """A process that runs one trial after another.
 
-    Its event loop runs only inside `step`, so between two steps the trial does nothing: a trial that is stopped early
-    has done no more steps than Tune allowed.
+    Its event loop runs only inside `step`: a trial that is stopped early has done no more steps than Tune allowed.
     """
 
     def setup(

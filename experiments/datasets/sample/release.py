@@ -69,7 +69,14 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
             (part / PICTURES / f"{image}.png").write_bytes(draw(scene))
         (part / MADE).write_text(made)
         part.chmod(0o755)  # mkdtemp makes folders that only their owner can read
-        _settle(part, folder, made)
+        try:
+            # Atomic, and refused where the folder is there with content.
+            os.replace(part, folder)
+        except OSError:
+            # Of two processes that write the same data set at once, the second gives way.
+            if not _holds(folder, made):
+                raise
+            shutil.rmtree(part)
     except BaseException:  # an interrupted run too leaves no part behind
         shutil.rmtree(part, ignore_errors=True)
         raise
@@ -77,17 +84,6 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
 
 def _holds(folder: Path, made: str) -> bool:
     return (folder / MADE).is_file() and (folder / MADE).read_text() == made
-
-
-def _settle(part: Path, folder: Path, made: str) -> None:
-    """Rename `part` to `folder`. Of two processes that write the same data set at once, the second gives way."""
-    try:
-        # Atomic, and refused where the folder is there with content.
-        os.replace(part, folder)
-    except OSError:
-        if not _holds(folder, made):
-            raise
-        shutil.rmtree(part)
 
 
 def build(seed: int, train: int, dev: int) -> Release:

@@ -157,11 +157,7 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
 
 
 class _Step(NamedTuple):
-    """One training step.
-
-    used: questions until now; tokens: mean of a discussion; turns: of all discussions; different: the different ones;
-    computed: their cost.
-    """
+    """One training step: questions until now, mean tokens of a discussion, turns, different turns, and their cost."""
 
     used: int
     tokens: float

@@ -203,8 +203,7 @@ class Redundancy:
     async def _remove_greedily(self, utility: Floats, tokens: Floats) -> list[Edge]:
         """Removes edges in one pass, the most harmful first and among equals the most expensive.
 
-        An edge is removed for good if the utility of the graph so far does not fall without it (Definition 1 again).
-        `utility` and `tokens` are [edges, questions], without each edge.
+        An edge goes for good if utility does not fall without it. `utility` and `tokens` are [edges, questions].
         """
         # lexsort: the last key counts most.
         order = np.lexsort((tokens.sum(1), -utility.sum(1)))

@@ -182,6 +182,7 @@ async def test_pictures_with_captions_of_the_model_are_searched_as_the_data_set_
     )
     await job.prepare()
     assert job.context.evidence.store.folder != run.evidence.store.folder
+    assert job.learning.context is job.context
     assert job.context.evidence.spaces(item) == run.evidence.spaces(item) == [SearchSpace(None, item.withheld)]
 
 
