@@ -65,14 +65,9 @@ class CachedModel:
         that waited then asks in turn.
         """
         try:
-            files = await _file_digests([source.image for source in request.images])
+            key, able = await self._key(request)
         except (OSError, ValueError):
             return await self._model.complete(request)
-        if self._abilities is None:
-            self._abilities = await self.abilities()
-        able = self._abilities
-        asked = able.pictures, able.most_pictures, able.system_turn, able.served, [name for name, _ in able.adapted]
-        key = completion_key(request, f"{self._identity}{asked}", files)
         while (computing := self._computing.get(key)) is not None:
             await asyncio.wait([computing])  # awaiting the future itself, a cancelled waiter would cancel it for all
             if (shared := computing.result()) is not None:
@@ -93,6 +88,19 @@ class CachedModel:
         finally:
             del self._computing[key]
             future.set_result(completion)  # None where the model raised
+
+    async def kept(self, request: Request) -> Completion | None:
+        """Returns the completion on disk, without asking the model. Raises OSError where a picture cannot be read."""
+        cached = self._disk.get((await self._key(request))[0])
+        return cached and _reused(cached, request.id)
+
+    async def _key(self, request: Request) -> tuple[bytes, Abilities]:
+        files = await _file_digests([source.image for source in request.images])
+        if self._abilities is None:
+            self._abilities = await self.abilities()
+        able = self._abilities
+        asked = able.pictures, able.most_pictures, able.system_turn, able.served, [name for name, _ in able.adapted]
+        return completion_key(request, f"{self._identity}{asked}", files), able
 
     async def abilities(self) -> Abilities:
         """Returns the abilities of the model behind the cache."""

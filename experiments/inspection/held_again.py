@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import islice
+from typing import Any, cast
 
 from actors.errors import UserError, first_of
 from actors.messages import Message, Trace, Turn, Usage
@@ -16,13 +17,16 @@ from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack, Phase
 from experiments.datasets.item import Item
 from experiments.inspection.opened_run import OpenedRun
-from experiments.planning.topologies import learned_topologies, make_topology
+from experiments.planning.topologies import make_topology
 from experiments.records.recorder import RunFolder
 from experiments.running.evaluation import CALIBRATION
 from experiments.running.inputs import training_items, watched_items
-from experiments.running.step_scores import score_step
+from experiments.running.recorded_learner import score_step
+from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.making import make_learner
-from topologies.topology import Topology
+from topologies.topology import Renamed, Topology
+
+Recorded = tuple[Topology, Item, int, int]
 
 
 @dataclass(frozen=True)
@@ -48,33 +52,36 @@ class Discussions:
         self._plan, self._dataset, self._run = opened.plan, opened.dataset, opened.run
         self._attack = Attack(self._plan.config.attack, self._plan.attackable, self._dataset, self._plan.config.seed)
         self._evaluated: dict[str, Topology] = {}
-        self._trained: dict[str, list[tuple[Topology, Item, int, int]]] = {}
+        self._trained: dict[str, dict[tuple[int, int], Recorded]] = {}
 
     async def hold(self, group: str, line: int) -> HeldAgain:
-        """Holds the discussion in a line (from 1) of a group, a method or `<method>.train-<stage>`, again."""
+        """Holds the discussion in a line (from 1) of a group, an evaluation or `<method>.train-<stage>`, again."""
         learner, _, stage = group.rpartition(".train-")
-        folder, phase = (self._run.learned(learner), f"train-{stage}") if learner else (self._run, f"evaluate-{group}")
         known = learner in self._plan.learners and stage in ("1", "2")
-        if not known and group not in [method.name for method in self._plan.methods]:
-            raise UserError(f"{self._run.path}: {group} is neither a method of this run nor a stage of its learning")
+        if not known and group not in self._plan.evaluated:
+            raise UserError(f"{self._run.path}: {group} is neither an evaluation of this run nor a stage of learning")
+        folder, phase = (self._run.learned(learner), f"train-{stage}") if learner else (self._run, f"evaluate-{group}")
         trace = next(folder.traces(phase, only={line - 1}), None)
         if trace is None:
             raise UserError(f"{folder.path / 'traces' / phase}.jsonl has no line {line}")
+        attack, during = self._attack, "train" if learner else "evaluate"
         if learner:
-            topology, item, number, sample = (await self._training(learner, int(stage), line))[line - 1]
+            if (int(stage), line) not in self._trained.get(learner, ()):
+                self._trained[learner] = await self._training(learner)
+            topology, item, number, sample = self._trained[learner][int(stage), line]
         else:
-            asked = enumerate(self._dataset.evaluate())
-            pair = next(((n, each) for n, each in asked if each.question.id == trace.question), None)
-            if pair is None:
+            items = [each for each in enumerate(self._dataset.evaluate()) if each[1].question.id == trace.question]
+            if not items:
                 raise UserError(f"question {trace.question} is not in the data set of {self._run.path}")
-            number, item = pair
-            topology, sample = await self._method(group), 0
-        during: Phase = "train" if learner else "evaluate"
-        team, seed = _Answering(trace), self._plan.config.seed
-        question = await self._opened.evidence.question(item)
+            [(number, item)], sample = items, 0
+            method = next((name for name, clean in self._plan.clean.items() if clean == group), group)
+            topology = await self._method(method)
+            if method != group:
+                topology, attack = Renamed(topology, group), attack.absent()
+        team, seed, question = _Answering(trace), self._plan.config.seed, await self._opened.evidence.question(item)
         try:
-            again = await self._attack.run_discussion(
-                topology, item, question, team, seed, phase=during, number=number, sample=sample
+            again = await attack.run_discussion(
+                topology, item, question, team, seed, phase=cast(Phase, during), number=number, sample=sample
             )
             names = [each.name for each in fields(Trace) if getattr(again, each.name) != getattr(trace, each.name)]
             differing = f"the discussion differs from the recorded one in {', '.join(names)}" if names else ""
@@ -84,51 +91,50 @@ class Discussions:
 
     async def _method(self, name: str) -> Topology:
         if name not in self._evaluated:
-            plan, config = self._plan, self._plan.config
+            plan = self._plan
             [method] = [method for method in plan.methods if method.name == name]
-            learners = {}
+            graphs = {}
             if method.needs_graph or name in plan.learners:
-                graph = name if name in plan.learners else next(iter(plan.learners))
-                learners[graph] = make_learner(plan.learners[graph])
-                if checkpoint := self._run.learned(graph).checkpoint():
-                    learners[graph].load(checkpoint.state)
-            graphs = learned_topologies(
-                config.topology.inference, plan.roles.agents, {graph: Local(one) for graph, one in learners.items()}
-            )
-            for learned in graphs.values():
-                await learned.freeze()
+                learned = name if name in plan.learners else next(iter(plan.learners))
+                graphs[learned], learner = self._learner(learned)
+                if checkpoint := self._run.learned(learned).checkpoint():
+                    learner.load(checkpoint.state)
+                await graphs[learned].freeze()
             items = watched_items(self._dataset, plan.watched_questions)
             questions = {item.question.id: item.question for item in items}
             watched = [(questions[trace.question], trace) for trace in self._run.traces(CALIBRATION)]
             self._evaluated[name] = make_topology(
-                method, config, plan.roles.agents, graphs, self._opened.library, watched
+                method, plan.config, plan.roles.agents, graphs, self._opened.library, watched
             )
         return self._evaluated[name]
 
-    async def _training(self, name: str, last: int, line: int) -> list[tuple[Topology, Item, int, int]]:
-        """The topology, item, number and sample of each discussion of a stage; again where a run has gone on."""
-        key = f"{name}.{last}"
-        if line > len(self._trained.get(key, ())):
-            config, learner = self._plan.config, make_learner(self._plan.learners[name])
-            inference, agents = config.topology.inference, self._plan.roles.agents
-            graph = learned_topologies(inference, agents, {name: Local(learner)})[name]
-            k = config.training.samples
-            for stage in range(1, last + 1):
-                held = self._trained[f"{name}.{stage}"] = list[tuple[Topology, Item, int, int]]()
-                traces = self._run.learned(name).traces(f"train-{stage}")
-                steps = training_items(config, self._dataset, stage)
-                for step, items in enumerate(steps):
-                    if not (of_step := list(islice(traces, k * len(items)))):
-                        break
-                    wirings, topologies = await graph.sample(k * len(items), questions=len(items))
-                    before = ((stage - 1) * len(steps) + step) * len(items)
-                    held += [(each, items[i // k], before + i // k, i % k) for i, each in enumerate(topologies)]
-                    if len(of_step) == len(topologies):
-                        scores = score_step(self._plan, self._dataset, items, of_step)
-                        learner.learn(wirings, scores.turns, scores.utilities, scores.groups)
-                if stage < last and learner.stage == stage:
-                    learner.next_stage()
-        return self._trained[key]
+    async def _training(self, name: str) -> dict[tuple[int, int], Recorded]:
+        """The topology, item, number and sample of each discussion that a learner has recorded, by stage and line."""
+        held: dict[tuple[int, int], Recorded] = {}
+        config, (graph, learner) = self._plan.config, self._learner(name)
+        k = config.training.samples
+        for stage in range(1, learner.stages + 1):
+            traces = self._run.learned(name).traces(f"train-{stage}")
+            line, steps = 1, training_items(config, self._dataset, stage)
+            for step, items in enumerate(steps):
+                of_step = list(islice(traces, k * len(items)))
+                if not of_step:
+                    break
+                wirings, topologies = await graph.sample(k * len(items), questions=len(items))
+                before = ((stage - 1) * len(steps) + step) * len(items)
+                for i, topology in enumerate(topologies):
+                    held[stage, line + i] = topology, items[i // k], before + i // k, i % k
+                line += len(topologies)
+                if len(of_step) == len(topologies):
+                    scores = score_step(self._plan, self._dataset, items, of_step)
+                    learner.learn(wirings, scores.turns, scores.utilities, scores.groups)
+            if learner.stage == stage:
+                learner.next_stage()
+        return held
+
+    def _learner(self, name: str) -> tuple[LearnedTopology, Any]:
+        learner, plan = make_learner(self._plan.learners[name]), self._plan
+        return LearnedTopology(name, plan.roles.agents, Local(learner), plan.config.topology.inference), learner
 
 
 class _Answering:

@@ -42,19 +42,16 @@ class KeptReplies:
     def __init__(self, backend: Backend, abilities: Abilities, config: Config, cache: Path) -> None:
         self.calls: list[Call] = []
         self._abilities = abilities
-        # A model that needs a GPU is another one without: settings that were left open were filled in there.
-        identities = dict.fromkeys(backend.on(gpus)[0].identity() for gpus in (0.0, 1.0))
-        folder, kept = cache / COMPLETIONS, config.completions
-        self.missing = ""
+        folder, kept, self.missing = cache / COMPLETIONS, config.completions, ""
         if not kept.reuse:
             self.missing = "the run kept no replies (completions.reuse=false)"
         # Opening the cache would make it.
         elif not (folder.is_dir() and (folder / file_name(folder)).is_file()):
             self.missing = f"there is no completion cache in {folder}: put it back, or start with cache=<folder>"
-        self._caches = [
-            CachedModel(_Nothing(abilities), Reuse(str(folder), identity, kept.disk_gb, 0))
-            for identity in ([] if self.missing else identities)
-        ]
+        # A model that runs on GPUs is another one without: settings that were left open were filled in for these.
+        identities = dict.fromkeys(backend.on(gpus)[0].identity() for gpus in (0.0, 1.0))
+        reuse = [Reuse(str(folder), identity, kept.disk_gb, 0) for identity in identities]
+        self._caches = [] if self.missing else [CachedModel(self, each) for each in reuse]
         # The embedded reader alone needs no network, no weights and no time.
         self._live: Model | None = backend.maker()() if backend.settings.kind == "reader" else None
 
@@ -63,38 +60,20 @@ class KeptReplies:
 
     async def complete(self, request: Request) -> Completion:
         """Returns the reply. Raises NotKept."""
-        call = await self._found(request)
+        call = Call(request)
+        try:
+            found = [kept for cache in self._caches if (kept := await cache.kept(request))]
+            if found:
+                call = Call(request, found[0], "cache")
+            elif self._live:
+                call = Call(request, await self._live.complete(request), "computed")
+        except (OSError, ModelError) as error:  # a picture that cannot be read any more
+            self.missing = str(error)
         self.calls.append(call)
         if call.completion is None:
             raise NotKept
         return call.completion
 
-    async def _found(self, request: Request) -> Call:
-        for cache in self._caches:
-            try:
-                return Call(request, await cache.complete(request), "cache")
-            except NotKept:
-                continue
-        if self._live is None:
-            return Call(request)
-        try:
-            return Call(request, await self._live.complete(request), "computed")
-        except ModelError:
-            return Call(request)
-
     def close(self) -> None:
         for cache in self._caches:
             cache.close()
-
-
-class _Nothing:
-    """The model behind the cache, which is never asked."""
-
-    def __init__(self, abilities: Abilities) -> None:
-        self._abilities = abilities
-
-    async def abilities(self) -> Abilities:
-        return self._abilities
-
-    async def complete(self, request: Request) -> Completion:
-        raise NotKept

@@ -15,7 +15,6 @@ from tempfile import mkdtemp
 from typing import Any
 
 from actors.errors import UserError
-from actors.messages import Hit, Source, Triple
 from experiments.config import loading, saved
 from experiments.config.references import at_home, check_named_again, check_outside
 from experiments.evidence.extraction import CAPTIONS, GRAPH, Step, captioned, extracted_file, read_extracted, statements
@@ -33,7 +32,7 @@ ADDRESSES = ("base_url", "key_env")
 
 
 class OpenedRun:
-    """A run's plan, data set and evidence, and the sources and triples that were found so far, by id.
+    """A run's plan, data set and evidence.
 
     Args:
         named: `key=value` of what the saved configuration names outside of the folder, as the user trusts it.
@@ -60,18 +59,17 @@ class OpenedRun:
         if CAPTIONS in self.plan.extraction:
             store = self.evidence.store.of(captioned(self.dataset.corpus, self._extracted(CAPTIONS)))
             self.evidence = self.evidence.over(store)
-        self.found: dict[str, Source | Triple] = {}
 
     @cached_property
-    def library(self) -> Any:
-        """The run's library, which notes what it finds."""
+    def library(self) -> LabelledLibrary:
+        """The run's library."""
         items = self.dataset.evaluate() if self.plan.has_library else ()
         stated, everything = BY_RULES, self.evidence.store.everything
         if GRAPH in self.plan.extraction:
             stated = statements(everything(), self._extracted(GRAPH))
         # The recording is copied: opening it cuts a line that a running process may be writing.
         web = open_web(self.plan.config.retrieval, self._folder, self.run.path)
-        return _Noting(LabelledLibrary(self.evidence, items, web, triples_given(self.dataset), stated), self.found)
+        return LabelledLibrary(self.evidence, items, web, triples_given(self.dataset), stated)
 
     def _extracted(self, step: Step) -> Any:
         return read_extracted(extracted_file(self.evidence.store.folder.parent, step, identity(self.plan.config, step)))
@@ -79,30 +77,6 @@ class OpenedRun:
 
 def _used(model: str) -> Callable[[str], bool]:
     """True for the keys of settings that this module uses, for a kind of model."""
-
-    def used(key: str) -> bool:
-        last = key.rpartition(".")[2]
-        # The name of an endpoint's model is no folder.
-        return not (key.startswith(UNUSED) or last in ADDRESSES or (key == "model.name" and model == "openai"))
-
-    return used
-
-
-class _Noting:
-    """A library that notes the sources and triples of its results."""
-
-    def __init__(self, library: LabelledLibrary, found: dict[str, Source | Triple]) -> None:
-        self._library, self._found = library, found
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._library, name)
-
-        async def noted(*args: Any, **options: Any) -> Any:
-            results = await method(*args, **options)
-            for result in results:
-                one = result.source if isinstance(result, Hit) else result
-                if isinstance(one, (Source, Triple)):
-                    self._found[one.id] = one
-            return results
-
-        return noted
+    # The name of an endpoint's model is no folder.
+    unused = (*ADDRESSES, *(("name",) if model == "openai" else ()))
+    return lambda key: not (key.startswith(UNUSED) or key.rpartition(".")[2] in unused)

@@ -6,16 +6,18 @@ No prompt is stored. It is built again from the recorded discussion and the run'
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from actors.errors import UserError
-from actors.messages import Message, Role, Source, Triple, Turn
+from actors.messages import Message, Role, Source, Turn
 from actors.pictures import data_url
 from actors.prompting.form import form_of, places
 from actors.prompting.prompt import evidence_for, in_own_form
@@ -24,9 +26,10 @@ from experiments.inspection.held_again import Discussions, HeldAgain
 from experiments.inspection.kept_replies import Call, KeptReplies, NotKept
 from experiments.inspection.marks import marks
 from experiments.inspection.opened_run import OpenedRun
-from experiments.records import timings
 from experiments.records.recorder import RunFolder
+from experiments.records.timings import of_trace
 from experiments.running.model_record import recorded_abilities
+from retrieval.store import EVERYTHING
 
 MOST_OPEN = 4  # runs, each with its data set and index
 KEPT = 16  # discussions that were held again, as usually several turns of one are opened
@@ -40,7 +43,12 @@ def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[st
         group: a method, or `<method>.train-<stage>`. line: of its traces, from 1. turn: a message's id.
         named: as of `OpenedRun`.
     """
-    return Inspector(run, named).turn(group, line, turn)
+    return _inspector(run.path, tuple(named)).turn(group, line, turn)
+
+
+@lru_cache(maxsize=MOST_OPEN)
+def _inspector(run: Path, named: Sequence[str]) -> Inspector:
+    return Inspector(RunFolder(run), named)
 
 
 class Inspector:
@@ -76,13 +84,13 @@ class Inspector:
         message = next((message for message in held.trace.turns if message.id == id), None)
         if message is None:
             raise UserError(f"{self._run.path}: no turn {id!r} in line {line} of {group}")
-        details: Details = {"calls": [], "marks": [], "sources": [], "searches": list(self._searches(held, id, ()))}
+        details: Details = {"calls": [], "marks": [], "sources": [], "searches": self._searches(held, id, ())}
         notes = [held.differing]
         if turn := held.turns.get(id):
             launched = self._opened.plan.roles.launched
             role = roles_held(launched)[next(each.played for each in launched if each.name == turn.agent)]
             notes += await self._rebuild(details, held, turn, role, message)
-        times = timings.of_trace(held.folder, held.phase, held.trace)
+        times = of_trace(held.folder, held.phase, held.trace)
         if times and (time := times.turns.get(id)):
             details |= {"started": times.started + time.start, **time._asdict()}
             del details["start"]
@@ -120,16 +128,22 @@ class Inspector:
             "sources": [
                 _source(each) | {"number": numbers[each.id], "cut": each.id in message.cut} for each in evidence
             ],
-            "searches": list(self._searches(held, message.id, [source.id for source in evidence])),
+            "searches": self._searches(held, message.id, [source.id for source in evidence]),
         }
         return _notes(again, held.memories[message.id], model)
 
-    def _searches(self, held: HeldAgain, id: str, read: Sequence[str]) -> Iterator[Details]:
+    def _searches(self, held: HeldAgain, id: str, read: Sequence[str]) -> list[Details]:
         """Searches that the turn asked for, and those that found what it read."""
-        for lookup in held.trace.lookups:
-            if lookup.of == id or not set(read).isdisjoint(lookup.found):
-                found = [{"id": each, "title": _title(self._opened.found.get(each))} for each in lookup.found]
-                yield {"base": lookup.base, "query": lookup.query, "asked": lookup.of == id, "found": found}
+        of_turn = [each for each in held.trace.lookups if each.of == id or not set(read).isdisjoint(each.found)]
+        # A triple has the title of its source.
+        sources = {each: re.sub(r"#\d+$", "", each) for lookup in of_turn for each in lookup.found}
+        known = self._opened.evidence.store.sources(sources.values(), EVERYTHING)
+        titles = {source.id: source.title for source in known}
+        return [
+            {"base": each.base, "query": each.query, "asked": each.of == id}
+            | {"found": [{"id": found, "title": titles.get(sources[found], "")} for found in each.found]}
+            for each in of_turn
+        ]
 
 
 def _notes(again: Message | None, recorded: Message, model: KeptReplies) -> Iterator[str]:
@@ -162,26 +176,3 @@ def _source(source: Source) -> Details:
         except OSError as error:
             shown["text"] += f" ({error})"
     return shown
-
-
-def _title(found: Source | Triple | None) -> str:
-    if isinstance(found, Triple):
-        return " | ".join((found.head, found.relation, found.tail))
-    return found.title if found else ""
-
-
-class Inspectors:
-    """Inspectors of several runs; those used last stay open. For several threads."""
-
-    def __init__(self, named: Sequence[str] = ()) -> None:
-        self._named = named
-        self._lock = Lock()
-        self._open: OrderedDict[Path, Inspector] = OrderedDict()
-
-    def of(self, run: RunFolder) -> Inspector:
-        with self._lock:
-            inspector = self._open.pop(run.path, None) or Inspector(run, self._named)
-            self._open[run.path] = inspector
-            if len(self._open) > MOST_OPEN:
-                self._open.popitem(last=False)
-        return inspector

@@ -97,29 +97,19 @@ class TimingLog:
         return path
 
 
-def of(folder: RunFolder, phase: str, line: int) -> DiscussionTimes | None:
-    """Reads the times of the discussion in a line (from 1) of a phase's traces; None where there are none.
-
-    Args:
-        folder: the run's, or of a training phase that of the learned graph.
-
-    Raises:
-        UserError: the trace or its times are damaged.
-    """
-    trace = next(folder.traces(phase, only={line - 1}), None)
-    return None if trace is None else of_trace(folder, phase, trace)
-
-
 def times_of_turns(folder: RunFolder, phase: str) -> Times:
-    """Reads the times of all discussions of a phase by question and sample. Raises UserError where they are damaged."""
+    """Reads the times of a phase's discussions by question and sample. Raises UserError where they are damaged.
+
+    folder: the run's, or of a training phase that of the learned graph.
+    """
     found = jsonl.records(_file(folder, phase), DiscussionTimes.decode, "delete the file")
     return {(times.question, times.sample): times for times in found}
 
 
 def of_trace(folder: RunFolder, phase: str, trace: Trace) -> DiscussionTimes | None:
-    """Reads the times of a discussion of a phase, as `of`."""
+    """Reads the times of one discussion, as `times_of_turns`; None where there are none."""
     path, found = _file(folder, phase), None
-    # Only the lines of this discussion are decoded: they begin with its question and sample.
+    # Only lines that begin with its question and sample are decoded.
     head = DiscussionTimes(trace.question, trace.sample, 0).encode().partition(',"started"')[0].encode()
     for number, text in enumerate(jsonl.lines(path), start=1):
         if text.startswith(head):

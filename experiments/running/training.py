@@ -17,8 +17,7 @@ from experiments.records.progress import Bar
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import CountedTeam, Slots
 from experiments.running.inputs import RunContext, training_items
-from experiments.running.recorded_learner import RecordedLearner
-from experiments.running.step_scores import StepScores, score_step
+from experiments.running.recorded_learner import RecordedLearner, StepScores, score_step
 from topologies.learning.spec import StepReport
 from topologies.topology import Team
 from topologies.wiring import Wirings

@@ -24,7 +24,7 @@ from actors.errors import UserError
 from actors.visible import visible
 from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.page import Section, page
-from experiments.inspection.turns import Inspectors
+from experiments.inspection.turns import inspect
 from experiments.view.compared import Compared
 from experiments.view.folders import NoSuchRun, Root
 from experiments.view.live import LiveRun
@@ -98,7 +98,7 @@ class Viewer:
 
     def __init__(self, root: Root, named: Sequence[str] = ()) -> None:
         self._root = root
-        self._inspectors = Inspectors(named)
+        self._named = named
         self._open: OrderedDict[str, LiveRun] = OrderedDict()
         self._lock = Lock()
 
@@ -143,9 +143,8 @@ class Viewer:
 
     def turn(self, request: Request) -> Response:
         """What the agent of a turn was shown and replied."""
-        run = self._root.run(request.path_params["run"])
-        inspector = self._inspectors.of(run)
-        return _json(inspector.turn(_given(request, "group"), _number(request, "line"), _given(request, "turn")))
+        run, group, turn = self._root.run(request.path_params["run"]), _given(request, "group"), _given(request, "turn")
+        return _json(inspect(run, group, _number(request, "line"), turn, self._named))
 
     def texts(self, request: Request) -> Response:
         """The discussions of a group whose messages hold each of some words, as numbers of lines."""

@@ -73,7 +73,7 @@ def test_every_prompt_of_a_run_is_built_again_byte_for_byte(run: RunFolder) -> N
             "methods=[m3prune,m3prune_rloo,effects,agentdropout]",
             "training.questions_per_step=2",
         ],
-        ["experiment=mmqa_prune", "methods=[full,gptswarm]", "attack=collude", "attack.number=2"],
+        ["experiment=mmqa_prune", "methods=[full,gptswarm]", "attack=collude", "attack.number=2", "attack.clean=true"],
         ["experiment=mmqa_prune", "methods=[inspector,challenger,anomaly]", "attack=tamper", "agents.budget_words=12"],
         ["experiment=mmqa_prune", "methods=[full]", "attack=input", "agents.weights=brief"],
         ["experiment=mmqa_prune", "methods=[full]", "attack=poison", "attack.when=evaluate", "roles.file=paper"],

@@ -14,9 +14,8 @@ from actors.runtime.inline import InlineClient
 from actors.runtime.pool import ReplicaPool
 from actors.runtime.team import Team, make_agent
 from actors.settings import AgentSettings
-from experiments.records import timings
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.timings import TimingLog
+from experiments.records.timings import DiscussionTimes, TimingLog, of_trace, times_of_turns
 from tests.support import fake_run
 
 PHASE = "evaluate-m3prune"
@@ -32,22 +31,28 @@ def held(log: TimingLog, number: int, seconds: float, sample: int = 0) -> None:
     log.ended(PHASE, fake_run.trace(number, sample=sample))
 
 
+def times(run: RunFolder, number: int) -> DiscussionTimes:
+    found = of_trace(run, PHASE, fake_run.trace(number))
+    assert found == times_of_turns(run, PHASE)[f"q{number:03}", 0]
+    return found
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     return fake_run.make_run(tmp_path, steps=1, questions=3)
 
 
-def test_a_discussion_has_the_times_of_its_turns_by_its_line(run: RunFolder) -> None:
+def test_a_discussion_has_the_times_of_its_turns(run: RunFolder) -> None:
+    assert times_of_turns(run, PHASE) == {}
+    assert of_trace(run, PHASE, fake_run.trace(1)) is None
     log = TimingLog(run)
     held(log, 1, 3.0)
-    found = timings.of(run, PHASE, 2)
-    assert found is not None
-    assert found.turns.keys() == {"1/reader", "2/reader"}
-    assert [(each.cached_tokens, each.replica) for each in found.turns.values()] == [(7, 2)] * 2
-    assert all(3 <= each.seconds < 60 and 0 <= each.start < 60 for each in found.turns.values())
-    assert timings.of(run, PHASE, 1) is None
-    assert timings.of(run, PHASE, 99) is None
-    assert timings.of(run, "x", 1) is None
+    held(log, 1, 3.0, sample=1)
+    found = times(run, 1).turns
+    assert found.keys() == {"1/reader", "2/reader"}
+    assert [(each.cached_tokens, each.replica) for each in found.values()] == [(7, 2)] * 2
+    assert all(each.seconds >= 3 and each.start >= 0 for each in found.values())
+    assert times_of_turns(run, PHASE).keys() == {("q001", 0), ("q001", 1)}
 
 
 def test_of_a_discussion_that_was_held_again_the_last_line_counts_and_a_cut_one_is_dropped(run: RunFolder) -> None:
@@ -55,11 +60,9 @@ def test_of_a_discussion_that_was_held_again_the_last_line_counts_and_a_cut_one_
     path = run.path / "timings" / f"{PHASE}.jsonl"
     with path.open("ab") as file:
         file.write(path.read_bytes()[:-20])  # its writer was killed
-    assert timings.of(run, PHASE, 2) is not None
+    assert times(run, 1).turns
     held(TimingLog(run), 1, 300.0)
-    found = timings.of(run, PHASE, 2)
-    assert found is not None
-    assert found.turns["1/reader"].seconds >= 300
+    assert times(run, 1).turns["1/reader"].seconds >= 300
     assert path.read_bytes().count(b"\n") == 2
 
 
@@ -68,9 +71,7 @@ def test_a_turn_that_was_asked_again_has_the_later_time(run: RunFolder) -> None:
     log.turn(turn(), time.monotonic() - 50, Usage(replica=1))
     log.turn(turn(), time.monotonic() - 5, Usage(replica=2))
     log.ended(PHASE, fake_run.trace(0))
-    found = timings.of(run, PHASE, 1)
-    assert found is not None
-    assert found.turns["1/reader"].replica == 2
+    assert times(run, 0).turns["1/reader"].replica == 2
 
 
 def test_a_damaged_line_is_an_error_that_names_it(run: RunFolder) -> None:
@@ -78,7 +79,7 @@ def test_a_damaged_line_is_an_error_that_names_it(run: RunFolder) -> None:
     path = run.path / "timings" / f"{PHASE}.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"started":', b'"started":-'))
     with pytest.raises(UserError, match=r"evaluate-m3prune\.jsonl, line 1"):
-        timings.of(run, PHASE, 1)
+        times_of_turns(run, PHASE)
 
 
 def test_timings_are_no_record_that_a_run_is_resumed_from(run: RunFolder) -> None:

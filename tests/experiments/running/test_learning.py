@@ -9,7 +9,7 @@ from actors.messages import Message, Status, Trace
 from experiments.config.loading import load
 from experiments.datasets.item import Score
 from experiments.jobs import plan_of
-from experiments.running.step_scores import score_step
+from experiments.running.recorded_learner import score_step
 from tests.support.fake_run import item
 
 
