@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from actors.messages import Completion
+from actors.messages import Completion, FieldKind
 from actors.prompting.form import Form, still_asked
 from actors.prompting.reply import read
 
@@ -30,19 +29,11 @@ def marks(form: Form, completions: Sequence[Completion]) -> list[dict[str, Any]]
 
 
 def _place(text: str, name: str, value: str) -> tuple[int, int] | None:
-    for written in _written(value):
-        # Its label makes a value unique that others mention.
-        for before in (rf"(?<!\w){re.escape(name)}\W{{1,8}}", ""):
-            places = [
-                each.span("value") for each in re.finditer(rf"(?i){before}(?<!\w)(?P<value>{written})(?!\w)", text)
-            ]
-            if len(places) == 1:
-                return places[0]
+    # On one line or several; a number may end in zeros.
+    written = r"\s+".join(map(re.escape, value.split())) + ("0*" if name == FieldKind.CONFIDENCE else "")
+    # Its label makes a value unique that others mention.
+    for before in (rf"(?<!\w){re.escape(name)}\W{{1,8}}", ""):
+        places = [each.span("value") for each in re.finditer(rf"(?i){before}(?<!\w)(?P<value>{written})(?!\w)", text)]
+        if len(places) == 1:
+            return places[0]
     return None
-
-
-def _written(value: str) -> Iterator[str]:
-    """Patterns of a value as replies write it: on several lines, in JSON, or with zeros at the end of a number."""
-    for each in dict.fromkeys((value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])):
-        if words := each.split():
-            yield r"\s+".join(map(re.escape, words)) + ("0*" if re.fullmatch(r"0\.\d+", each) else "")

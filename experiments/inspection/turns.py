@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -34,6 +33,7 @@ from retrieval.store import EVERYTHING
 MOST_OPEN = 4  # runs, each with its data set and index
 KEPT = 16  # discussions that were held again, as usually several turns of one are opened
 Details = dict[str, Any]
+NOTHING: Details = {"calls": [], "marks": [], "sources": [], "searches": []}
 
 
 def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[str] = ()) -> Details:
@@ -58,7 +58,7 @@ class Inspector:
         """Opens the run. Where that is refused, all turns have the reason as their note."""
         self._run = run
         self._lock = Lock()
-        self._held: OrderedDict[tuple[str, int], HeldAgain] = OrderedDict()
+        self._held: dict[tuple[str, int], HeldAgain] = {}
         self._refused = ""
         try:
             self._opened = OpenedRun(run, named)
@@ -69,22 +69,21 @@ class Inspector:
     def turn(self, group: str, line: int, turn: str) -> Details:
         """The details of a turn, as `inspect`. Raises UserError for a turn that is not recorded, or damaged."""
         if self._refused:
-            return {"calls": [], "marks": [], "sources": [], "searches": [], "note": self._refused}
+            return {**NOTHING, "note": self._refused}
         # In a thread without an event loop, such as that of a notebook.
         with self._lock, ThreadPoolExecutor(1) as thread:
             return thread.submit(asyncio.run, self._turn(group, line, turn)).result()
 
     async def _turn(self, group: str, line: int, id: str) -> Details:
-        key = group, line
-        if key not in self._held:
-            self._held[key] = await self._discussions.hold(group, line)
-            if len(self._held) > KEPT:
-                self._held.popitem(last=False)
-        held = self._held[key]
+        if (group, line) not in self._held:
+            if len(self._held) == KEPT:
+                self._held.clear()
+            self._held[group, line] = await self._discussions.hold(group, line)
+        held = self._held[group, line]
         message = next((message for message in held.trace.turns if message.id == id), None)
         if message is None:
             raise UserError(f"{self._run.path}: no turn {id!r} in line {line} of {group}")
-        details: Details = {"calls": [], "marks": [], "sources": [], "searches": self._searches(held, id, ())}
+        details: Details = {**NOTHING, "searches": self._searches(held, id, ())}
         notes = [held.differing]
         if turn := held.turns.get(id):
             launched = self._opened.plan.roles.launched
@@ -103,10 +102,9 @@ class Inspector:
     ) -> Iterator[str]:
         """Adds calls, marks, sources and searches to a turn's details. Returns notes on what could not be found."""
         opened, plan = self._opened, self._opened.plan
-        abilities = recorded_abilities(self._run)
-        model = KeptReplies(
-            plan.models.of_role(role.name), abilities.get(role.name, abilities[""]), plan.config, opened.cache
-        )
+        recorded = recorded_abilities(self._run)
+        abilities = recorded.get(role.name, recorded[""])
+        model = KeptReplies(plan.models.of_role(role.name), abilities, plan.config, opened.cache)
         agent = make_agent(role, model, plan.config.agents)
         for id, earlier in held.turns.items():
             if turn.recall and earlier.agent == turn.agent and earlier.round < turn.round:
@@ -118,18 +116,14 @@ class Inspector:
             pass
         finally:
             model.close()
-        evidence = evidence_for(turn.question, role.evidence)
-        numbers = places(turn.question)
-        details |= {
-            "calls": [_call(call) for call in model.calls],
-            "marks": marks(
-                form_of(in_own_form(turn, role)), [call.completion for call in model.calls if call.completion]
-            ),
-            "sources": [
-                _source(each) | {"number": numbers[each.id], "cut": each.id in message.cut} for each in evidence
-            ],
-            "searches": self._searches(held, message.id, [source.id for source in evidence]),
-        }
+        evidence, numbers = evidence_for(turn.question, role.evidence), places(turn.question)
+        completions = [call.completion for call in model.calls if call.completion]
+        details["calls"] = [_call(call) for call in model.calls]
+        details["marks"] = marks(form_of(in_own_form(turn, role)), completions)
+        details["searches"] = self._searches(held, message.id, [source.id for source in evidence])
+        for source in evidence:
+            about = {"number": numbers[source.id], "cut": source.id in message.cut}
+            details["sources"] = [*details["sources"], _source(source) | about]
         return _notes(again, held.memories[message.id], model)
 
     def _searches(self, held: HeldAgain, id: str, read: Sequence[str]) -> list[Details]:

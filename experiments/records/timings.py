@@ -61,7 +61,10 @@ class TimingLog:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._begun: set[Path] = set()
+        (folder.path / TIMINGS).mkdir(parents=True, exist_ok=True)
+        for path in jsonl.files(folder.path / TIMINGS, "*.jsonl"):
+            jsonl.make_plain(path)
+            jsonl.cut(path)
         self._turns: dict[str, dict[str, tuple[float, float, int, int]]] = {}
         # One reading of the wall clock, which may be set while the run goes on.
         self._epoch_s = time.time() - time.monotonic()
@@ -84,17 +87,9 @@ class TimingLog:
             for id, (asked, took, *served) in turns.items()
         }
         started = round(self._epoch_s + first, DIGITS)
-        path = self._path(phase)
-        jsonl.append_to(path, DiscussionTimes(trace.question, trace.sample, started, times).encode())
-
-    def _path(self, phase: str) -> Path:
-        path = _file(self._folder, phase)
-        if path not in self._begun:
-            self._begun.add(path)
-            path.parent.mkdir(exist_ok=True)
-            jsonl.make_plain(path)
-            jsonl.cut(path)
-        return path
+        jsonl.append_to(
+            _file(self._folder, phase), DiscussionTimes(trace.question, trace.sample, started, times).encode()
+        )
 
 
 def times_of_turns(folder: RunFolder, phase: str) -> Times:

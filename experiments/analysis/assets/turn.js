@@ -58,9 +58,8 @@ function marked(reply, marks) {
 }
 
 function searched({ base, query, asked, found }) {
-  const titles = [...new Set(found.map(({ id, title }) => title || id))];
-  return make("li", null, `${asked ? "asked here" : "found what is read here"}: ${base}: “`, make("bdi", null, query), "” ",
-    titles.length ? titles.join("; ") : "found nothing");
+  const titles = [...new Set(found.map(({ id, title }) => title || id))].join("; ");
+  return make("li", null, `${asked ? "asked here" : "found what is read here"}: ${base}: “`, make("bdi", null, query), `” ${titles || "found nothing"}`);
 }
 
 function sourceShown({ number, id, title, kind, text: words, src, cut }) {
