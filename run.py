@@ -1,4 +1,4 @@
-"""Run an experiment: `python run.py experiment=mmqa_prune seed=1`. Without arguments it lists the experiments."""
+"""Run an experiment: `python run.py experiment=mmqa_prune seed=1`. Without arguments, it prints the first page of help."""
 
 from agora_mm import main, script
 

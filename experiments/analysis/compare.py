@@ -15,7 +15,7 @@ from actors.errors import UserError
 from actors.messages import derive_seed
 from experiments.analysis.scores import as_matrix, by_method, seconds_per_question
 from experiments.analysis.statistics import crossed_interval, holm, paired_test
-from experiments.analysis.summary import SIGNIFICANT
+from experiments.analysis.summary import SIGNIFICANT, shown_difference
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import TRIALS, TrialResult
@@ -93,6 +93,11 @@ class Comparison:
     p_holm: float
     questions: int
     seeds: int
+
+    @property
+    def verdict(self) -> str:
+        """Better or worse (`shown_difference`), where the test over questions and the interval over seeds agree."""
+        return shown_difference({"ci95": self.ci95, "p_holm": self.p_holm})
 
 
 def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
@@ -242,13 +247,6 @@ def natural_pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
     return pairs
 
 
-def shows_difference(comparison: Comparison) -> bool:
-    """True where both the adjusted p-value and the interval show a difference."""
-    # The p-value is over questions alone and the interval over questions and seeds, so they can disagree.
-    low, high = comparison.ci95
-    return comparison.p_holm < SIGNIFICANT and not low <= 0 <= high
-
-
 def in_words(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
     """Yields a line for each comparison, and a line on the correction.
 
@@ -256,7 +254,7 @@ def in_words(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
     """
     for comparison in comparisons:
         low, high = comparison.ci95
-        verdict = ("better" if low > 0 else "worse") if shows_difference(comparison) else "no difference shown"
+        verdict = comparison.verdict or "no difference shown"
         yield (
             f"{metric} of {comparison.arm.name} minus {comparison.reference.name}: {comparison.difference:+.3f} "
             f"(95% interval {low:+.3f} to {high:+.3f}, p = {comparison.p_value:.2g}, {comparison.p_holm:.2g} adjusted; "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +17,8 @@ Cell = Callable[[Mapping[str, Any]], str]  # from a row's measures to the text o
 
 WIDTH_PLAIN = 110  # characters of a line in a log or a pipe, where no terminal gives a width
 WIDEST = 400  # characters of a table that is not shown on a terminal
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,44 +55,36 @@ class ResultTable:
         return ResultTable((name, *cells), body, notes, title)
 
     def print(self, console: Console | None = None, further: Iterable[str] = ()) -> None:
-        """Prints title, table, notes (or `brief`) and `further` ones on the console (standard output if None).
+        """Prints title, table, notes and `further` ones on the console (standard output if None).
 
-        A terminal that is too narrow gets no `spare` columns, or the cells of a row below each other. Elsewhere lines
-        of text have up to 110 characters, and the table all its columns.
+        Where there are `brief` lines, notes go to the log. A terminal that is too narrow gets no `spare` columns, or
+        the cells of a row below each other. Elsewhere the table has all columns, and lines of text have 110 characters.
         """
         console = console or Console()
         narrow = console.width if console.is_terminal else WIDTH_PLAIN
-        table, left_out = self._fitting(narrow) if console.is_terminal else (self, ())
+        grid, left_out = self._grid(), 0
         if not console.is_terminal:
             # A new console: the caller's must keep its width. A file can hold a line of any length.
-            console = Console(file=console.file, width=max(narrow, table.width))
-        # As Text: rich would read square brackets as markup, and names between colons as emoji.
-        lines = [Text(visible(note)) for note in (*(self.brief or self.notes), *further)]
-        if left_out:
-            named = ", ".join(" ".join(name.split()) for name in left_out)
-            lines.append(Text(f"No room for {named}: see the report, or use a wider terminal.", "dim"))
+            console = Console(file=console.file, width=max(narrow, _width(grid)))
+        while _width(grid) > console.width and left_out < len(self.spare):
+            left_out += 1
+            grid = self._grid(self.spare[:left_out])
+        if _width(grid) > console.width:
+            grid, left_out = self._stacked(), 0
+        lines = [*self.notes, *further]
+        if self.brief:
+            for line in lines:
+                log.info(line)
+            lines = [*self.brief]
+        if missing := [" ".join(name.split()) for name in self.spare[:left_out] if name in self.columns]:
+            lines.append(f"No room for {', '.join(missing)}: see the report, or use a wider terminal.")
         if self.title:
             console.print(Text(visible(self.title), "bold"), width=narrow)
-        console.print(table._grid() if table.width <= console.width else table._stacked())
+        console.print(grid)
         console.print()
         for line in lines:
-            console.print(line, width=narrow)
-
-    @property
-    def width(self) -> int:
-        """The number of characters of a printed row."""
-        return Console(width=WIDEST).measure(self._grid()).maximum
-
-    def _fitting(self, width: int) -> tuple[ResultTable, tuple[str, ...]]:
-        """Leaves out spare columns until a row has `width` characters; returns the table and what was left out."""
-        for count in range(len(self.spare) + 1):
-            left_out = [name for name in self.spare[:count] if name in self.columns]
-            kept = [i for i, name in enumerate(self.columns) if name not in left_out]
-            rows = [[row[i] for i in kept] for row in self.rows]
-            table = replace(self, columns=[self.columns[i] for i in kept], rows=rows)
-            if table.width <= width:
-                break
-        return table, tuple(left_out)
+            # As Text: rich would read square brackets as markup, and names between colons as emoji.
+            console.print(Text(visible(line)), width=narrow)
 
     def _stacked(self) -> Table:
         """The cells of each row below each other."""
@@ -100,16 +95,21 @@ class ResultTable:
                 grid.add_row(Text(f"  {visible(' '.join(name.split()))}"), Text(visible(cell)))
         return grid
 
-    def _grid(self) -> Table:
+    def _grid(self, left_out: Sequence[str] = ()) -> Table:
         # One blank on each side: two columns are two apart.
         grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-        for i, name in enumerate(self.columns):
-            header = Text("\n".join(map(visible, name.split("\n"))))
+        kept = [i for i, name in enumerate(self.columns) if name not in left_out]
+        for i in kept:
+            header = Text("\n".join(map(visible, self.columns[i].split("\n"))))
             grid.add_column(header, justify="left" if i < self.names else "right", no_wrap=True, vertical="bottom")
-        for i, row in enumerate(self.rows):
-            # As Text: rich would read square brackets as markup.
-            grid.add_row(*(Text(visible(cell)) for cell in row), style="bold" if i == self.total else None)
+        for number, row in enumerate(self.rows):
+            style = "bold" if number == self.total else None
+            grid.add_row(*(Text(visible(row[i])) for i in kept), style=style)
         return grid
+
+
+def _width(grid: Table) -> int:
+    return Console(width=WIDEST).measure(grid).maximum
 
 
 def number(key: str, form: str = ".3f", missing: str = "", scale: float = 1) -> Cell:

@@ -31,14 +31,6 @@ class FailureSettings:
         """Failures among the last turns at which a run stops."""
         return ceil(self.share * self.window)
 
-    @property
-    def line(self) -> str:
-        """The rule in words."""
-        return (
-            f"stops when {self.most:,} of its last {self.window:,} turns, or a method's or an agent's, have failed "
-            "(failures.share, failures.window)"
-        )
-
 
 class Breaker:
     """Counts how turns end, and stops a run whose turns keep failing, whatever the wording of the reasons.

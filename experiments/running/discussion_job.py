@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,8 +17,6 @@ from experiments.running import inputs, launching, model_record, replayed_run, r
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import RunContext
 from experiments.running.left_to_extract import check_extraction
-
-log = logging.getLogger(__name__)
 
 
 class DiscussionJob(Job):
@@ -85,6 +82,4 @@ class DiscussionJob(Job):
         progress.print(resumption_line(plan.config, folder.path))
         for note in inputs.notes_of(context.dataset):
             progress.print(f"note: {note}")
-        if not replayed:
-            log.info("the run %s", plan.config.failures.line)
         await self.discuss(discussions)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from experiments.analysis.run_table import run_table
 from experiments.analysis.tables.formats import print_paths, write_tables
 from experiments.analysis.tables.measured import Evaluated
@@ -15,8 +13,6 @@ from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
-
-log = logging.getLogger(__name__)
 
 
 class Prune(DiscussionJob):
@@ -33,10 +29,7 @@ class Prune(DiscussionJob):
         config = plan.config
         metrics, used, lacking = conclude(plan, folder, dataset, answering, tracker)
         print()
-        table = run_table(metrics, dataset.metric)
-        table.print()
-        for note in (*table.notes, *usage.notes(used)):
-            log.info(note)
+        run_table(metrics, dataset.metric).print(further=usage.notes(used))
         table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
         print_paths(folder.path, table_files)
         return not lacking

@@ -60,9 +60,6 @@ class Training:
             await self._check(other)
         self._check_failures()
         stage, step, finished = await self.own.position()
-        if self.others and not finished:
-            names = ", ".join(other.method for other in self.others)
-            log.info("%s learns from the discussions of %s alone (training.share=true)", names, method)
         while not finished:
             items = training_items(self.context.config, self.context.dataset, stage)
             bar = self.context.progress.phase(f"learning {method}, stage {stage}", total=steps, done=step)

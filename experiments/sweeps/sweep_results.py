@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.analysis.compare import (
-    POSITION,
-    arms_of,
-    compare_pairs,
-    in_words,
-    merge,
-    natural_pairs,
-    read_trials,
-    shows_difference,
-)
+from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_words, merge, natural_pairs, read_trials
 from experiments.analysis.figures.draw import draw_sweep
 from experiments.analysis.run_table import shared_notes
 from experiments.analysis.summary import model_notes
@@ -30,8 +20,6 @@ from experiments.planning.plan import Plan
 from experiments.records.trials import read_results
 from experiments.running.conclude import timed
 from experiments.running.inputs import open_cache, open_dataset
-
-log = logging.getLogger(__name__)
 
 
 def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[str, str]) -> None:
@@ -60,10 +48,7 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     settings = sweep_table(shown, metric, models_named(config), notes)
     write_sweep_report(folder, results, metric, drawn, settings, laid_out)
     print()
-    # The report has each test.
-    differing = sum(map(shows_difference, comparisons))
+    differing = sum(bool(each.verdict) for each in comparisons)
     brief = [f"Shown by {len(comparisons)} paired tests, adjusted: {differing} differences."] if comparisons else []
     replace(settings, brief=[*brief, *model_notes(models_named(config))]).print()
-    for note in settings.notes:
-        log.info(note)
     print_paths(folder, laid_out)

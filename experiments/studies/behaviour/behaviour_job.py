@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 
 from actors.errors import UserError
 from experiments.config.config import Config
@@ -21,8 +20,6 @@ from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_t
 from experiments.studies.behaviour.measure import NOTHING, RELEVANT, Behaviour, conditions
 
 FILE = "behaviour.json"
-
-log = logging.getLogger(__name__)
 
 
 class BehaviourJob(DiscussionJob):
@@ -49,10 +46,7 @@ class BehaviourJob(DiscussionJob):
         found = behaviour(folder, metrics, config.seed)
         write_atomically(folder.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
         print()
-        table = behaviour_table(found, metrics, dataset.metric)
-        table.print()
-        for note in (*table.notes, *usage.notes(spent)):
-            log.info(note)
+        behaviour_table(found, metrics, dataset.metric).print(further=usage.notes(spent))
         return not lacking
 
 

@@ -140,7 +140,10 @@ def test_the_file_is_json_with_six_digits(run: RunFolder, metrics: Metrics) -> N
     assert all(len(number.partition(".")[2]) <= 6 for number in numbers)
 
 
-def test_a_table_in_a_file_is_plain_no_wider_than_110_and_ends_with_further_notes(metrics: Metrics) -> None:
+def test_a_table_in_a_file_is_plain_and_no_wider_than_110_and_the_log_has_all_notes(
+    metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     shown = printed(metrics, ["3 model calls."])
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) <= 110
@@ -148,7 +151,7 @@ def test_a_table_in_a_file_is_plain_no_wider_than_110_and_ends_with_further_note
     row = line_of("full-graph", shown)
     assert row[1] == f"{full['utility']:.3f}"
     assert row[4:] == [f"{full['prompt_tokens']:,.0f}", "540", "19", "17", "6"]
-    assert shown.endswith("3 model calls.\n")
+    assert [record.message for record in caplog.records] == [*run_table(metrics, "EM").notes, "3 model calls."]
     assert EMBEDDED_NOTE in shown
     assert EMBEDDED_NOTE not in printed(metrics | {"model": "another"})
     rows = {method: {"acc_star": 0.125, "failed": 1} for method in METHODS}
