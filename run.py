@@ -1,4 +1,4 @@
-"""Run an experiment: `python run.py experiment=mmqa_prune seed=1`. Without arguments, it prints the first page of help."""
+"""Run an experiment: `python run.py experiment=two_attackers seed=1`. Without arguments, it prints where to begin."""
 
 from agora_mm import main, script
 

@@ -21,7 +21,6 @@ from experiments.config.loading import load
 from experiments.config.saved import save
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
-from experiments.records.progress import Progress
 from experiments.records.recorder import LEARNING, LearningRecorder, RunFolder
 from experiments.records.records import LearningStep
 from experiments.records.tracking import Tracker
@@ -231,13 +230,10 @@ def test_a_trial_counts_each_step_once_also_when_it_is_resumed(output: Path, sto
     assert reports[-1].utility == pytest.approx(sum(utilities) / 4)
 
 
-def test_it_is_said_while_it_learns_and_each_has_its_curve(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+def test_each_has_its_curve(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logged: list[Mapping[str, Any]] = []
-    monkeypatch.setattr(Progress, "print", lambda self, line: said.append(line))
     monkeypatch.setattr(Tracker, "log", lambda self, step: logged.append(step))
     carry_out(BOTH, output)
-    assert "effects learns from the discussions of m3prune and holds none of its own (training.share=true)" in said
     spent, none = ([step[key] for step in logged if key in step] for key in ("m3prune/tokens", "effects/tokens"))
     assert len(spent) == len(none) == 4
     assert min(spent) > 0 == max(none)
