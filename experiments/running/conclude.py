@@ -71,6 +71,7 @@ def conclude(
         drawn = draw_run(folder, metrics, dataset.metric, timed(config))
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
-    listed = plan.methods[-1].name
+    # The last method, before the evaluations without the attack.
+    listed = methods[-1 - len(plan.clean)]
     write_run_report(folder, metrics, dataset.metric, listed, drawn, corpus=dataset.corpus(), seed=config.seed)
     return metrics, used, summary.inconclusive(metrics)

@@ -13,6 +13,7 @@ import pytest
 from actors.errors import UserError
 from actors.runtime.inline import Local
 from experiments.analysis import summary
+from experiments.attacks.attack import choose_attackers
 from experiments.attacks.attack_metrics import (
     Harm,
     attackers_found,
@@ -28,12 +29,12 @@ from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Score
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
+from experiments.planning.topologies import compared_pairs
 from experiments.planning.unused import check_used
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
 from experiments.records.tracking import Tracker, WandbSettings
-from experiments.running.conclude import about_methods
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import RunContext, open_dataset, open_store
 from experiments.running.launching import Launched, MeteredTeam
@@ -77,7 +78,11 @@ def carry_out(
         context = RunContext(plan, dataset, evidence, recorder, tracker, Progress())
         discussions = Discussions(context, agents, learners, side_by_side)
         asyncio.run(discussions.run())
-    about = about_methods(plan, dataset, "reader")
+    about = summary.RunFacts(
+        *("attacked", "reader", "sample", "EM", plan.evaluated, compared_pairs(plan.methods, plan.clean)),
+        clean=plan.clean,
+        attackers=choose_attackers(config.attack, plan.attackable, config.seed),
+    )
     summary.write(folder, summary.summarise(folder, about))
     return folder
 
