@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection
 from itertools import combinations
 from typing import Any
 
@@ -26,22 +26,17 @@ def concluded(run: RunFolder, failures: float) -> Utilities:
     return found
 
 
-def every_two(methods: Iterable[str], tested: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs the methods; pairs that metrics.json tested, as its `a vs b`, keep their order and so their p-values."""
-    known = set(tested)
-    return [(b, a) if f"{b} vs {a}" in known else (a, b) for a, b in combinations(methods, 2)]
+def agreement(utilities: Utilities, seed: int, metric: str, tested: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Compares every two methods that share questions: their names `a` and `b`, counts, and the `test` in words.
 
-
-def agreement(
-    utilities: Mapping[str, Mapping[str, float]], pairs: Sequence[tuple[str, str]], seed: int, metric: str
-) -> list[dict[str, Any]]:
-    """Returns for each pair that shares questions its names `a` and `b`, counts of questions, and the `test` in words.
-
-    The counts are `both`, `only_a`, `only_b` and `neither` right. P-values are adjusted for the number of pairs.
+    The counts are questions of which `both`, `only_a`, `only_b` or `neither` is right. P-values are adjusted for the
+    number of pairs.
 
     Args:
-        utilities: by method and question. metric: the name of the utility.
+        metric: the name of the utility.
+        tested: pairs of metrics.json, as its `a vs b`; they keep their order, and so their p-values.
     """
+    pairs = [(b, a) if f"{b} vs {a}" in tested else (a, b) for a, b in combinations(utilities, 2)]
     tests = paired_tests(utilities, pairs, seed, "paired")
     found = []
     # `verdicts` ends with a line on the correction, where there are several tests.

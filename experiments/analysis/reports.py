@@ -7,7 +7,7 @@ from pathlib import Path
 
 from actors.messages import Source
 from experiments.analysis import agents, turn_counts
-from experiments.analysis.agreement import agreement, concluded, every_two
+from experiments.analysis.agreement import agreement, concluded
 from experiments.analysis.embedded import LIMIT_TURNS, embed, packed
 from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.page import LABELS, SCRIPTS, Section, page, pictures, titled
@@ -41,10 +41,9 @@ def write_run_report(
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
     embedded.name_sources(corpus)
-    utilities = concluded(run, failures=1)
-    compared = [one for one in metrics["methods"] if one in utilities and one not in broken(metrics)]
-    pairs = every_two(compared, metrics["paired"])
-    embedded.pairs = agreement(utilities, pairs, seed, metric)
+    named = [method for method in metrics["methods"] if method not in broken(metrics)]
+    utilities = {method: of for method, of in concluded(run, failures=1).items() if method in named}
+    embedded.pairs = agreement(utilities, seed, metric, metrics["paired"])
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
     graphs = learned_graphs(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import product
+from itertools import combinations
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -23,7 +23,6 @@ from experiments.view.folders import Root
 from experiments.view.live import LiveRun
 
 SIDES = ("A", "B")
-PURPOSE = "paired"
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,8 @@ class Compared:
         return found
 
     def pairs(self) -> list[dict[str, Any]]:
-        """Returns the `agreement` of every method of one run with every one of the other."""
-        utilities = self._utilities()
-        return agreement(utilities, _across(utilities), 0, "utility")
+        """Returns the `agreement` of every two methods, of one run or of both."""
+        return agreement(self._utilities(), 0, "utility")
 
     def _utilities(self) -> Utilities:
         found = {}
@@ -72,8 +70,8 @@ class Compared:
         """The page: a test for each method of both runs, the settings that differ, the discussions."""
         links = [Markup('<a href="run/{}/">{}</a>').format(quote(name), name) for name in self.names]
         utilities = self._utilities()
-        alike = [(a, b) for a, b in _across(utilities) if a[2:] == b[2:]]
-        tests = paired_tests(utilities, alike, 0, PURPOSE)
+        alike = [(a, b) for a, b in combinations(utilities, 2) if a[2:] == b[2:]]
+        tests = paired_tests(utilities, alike, 0, "paired")
         # The methods' names have their run in front.
         methods = replace(
             paired_table(tests, "utility"), title="Methods of both runs, on the questions that both asked"
@@ -85,8 +83,7 @@ class Compared:
             Section("Settings", tables=[self._settings()]),
             Section("Discussions", discussions=Embedded()),
         ]
-        first = [next((one for one in utilities if one.startswith(side)), "") for side in SIDES]
-        listed, versus = next(reversed(alike), first)
+        listed, versus = next(reversed(alike), ("", ""))
         return page("Two runs", sections, SCRIPTS, served=True, listed=listed, versus=versus)
 
     def _settings(self) -> ResultTable:
@@ -94,12 +91,6 @@ class Compared:
         keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
         rows = [(key, shown(a.get(key)), shown(b.get(key))) for key in keys]
         return ResultTable(("setting", *SIDES), rows, [] if rows else ["None differs."], "Settings that differ")
-
-
-def _across(utilities: Utilities) -> list[tuple[str, str]]:
-    """Pairs of a method of the first run and one of the second that share a question."""
-    sides = [[name for name in utilities if name.startswith(f"{side}.")] for side in SIDES]
-    return [(a, b) for a, b in product(*sides) if utilities[a].keys() & utilities[b].keys()]
 
 
 def others(root: Root, name: str) -> ResultTable:

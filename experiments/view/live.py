@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from actors.errors import UserError
-from experiments.analysis.agreement import agreement, concluded, every_two
+from experiments.analysis.agreement import agreement, concluded
 from experiments.analysis.embedded import DiscussionGroup, Entry, scored_entry, timed
 from experiments.config.saved import read
 from experiments.records import jsonl
@@ -61,8 +61,7 @@ class LiveRun:
     def pairs(self) -> list[dict[str, Any]]:
         """Returns the agreement of every two methods, without those about which nothing is concluded."""
         config = read(self.run.config)
-        utilities = concluded(self.run, config.failures.share)
-        return agreement(utilities, every_two(utilities, ()), config.seed, "utility")
+        return agreement(concluded(self.run, config.failures.share), config.seed, "utility")
 
     def texts(self, group: str, words: Sequence[str]) -> list[list[int]]:
         """Returns for each of `words`, in lower case, the lines of a group's discussions whose messages hold it."""

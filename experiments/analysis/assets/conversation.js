@@ -36,10 +36,6 @@ class Conversation {
     return turn.answer == null ? null : this.opinions.get(same(turn.answer));
   }
 
-  tampered(turn) {
-    return new Set(turn.tampered ?? []);
-  }
-
   /** "round 2", or "step 7" in a system that goes step by step. */
   when(turn) {
     return `${this.stepwise ? "step" : "round"} ${turn.round}`;

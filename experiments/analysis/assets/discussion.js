@@ -94,7 +94,7 @@ function outcome(discussions, entry, { trace }, sources) {
   if (tags.length) add("Kind", tags.join(", "));
 
   const further = [["Question", entry.question]];
-  if (trace.evidence?.length) further.push(["Evidence", sources.shown(trace.evidence)]);
+  if (trace.evidence?.length) further.push(["Evidence", make("ol", { class: "sources" }, trace.evidence.map((id) => make("li", { title: id }, sources.name(id))))]);
   const unasked = (trace.lookups ?? []).filter(({ of }) => !of);
   if (unasked.length) further.push(["Searches", sources.searches(unasked)]);
   if (trace.decision?.length) further.push(["Decision read", trace.decision.join(", ")]);
@@ -114,7 +114,7 @@ function answered(answer) {
 function card(conversation, sources, base, turn) {
   const status = turn.status ?? "ok";
   const opinion = conversation.opinion(turn), former = conversation.former.get(turn.id);
-  const tampered = conversation.tampered(turn);
+  const tampered = new Set(turn.tampered);
   const attacked = conversation.attacked.has(turn.agent);
   const searches = (conversation.trace.lookups ?? []).filter(({ of }) => of === turn.id);
   const cites = sources.cites(turn.content ?? "");

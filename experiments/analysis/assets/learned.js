@@ -1,48 +1,30 @@
 "use strict";
 
-/* A graph as it is learned: a slider over the steps of its training. Spatial edges are drawn between agents on a circle,
-   temporal ones from the round before to the next. An edge is as strong as it is likely; a pruned one fades. */
+/* A graph as it is learned: a slider over the steps of its training. Senders are left, receivers right. An edge is as
+   strong as it is likely; a pruned one fades. */
 
-const WIDE = 620, HIGH = 400, RING = 140, NAME = 170, FADING = 10;
-
-/** Where an agent's node is: on a circle, or for a temporal edge in the column of its sender or its receiver. */
-function seat(i, n, kind, receives) {
-  if (kind.startsWith("temporal")) return { x: receives ? WIDE - NAME : NAME, y: 30 + (i * (HIGH - 60)) / Math.max(1, n - 1) };
-  const turn = (2 * Math.PI * i) / n - Math.PI / 2;
-  return { x: WIDE / 2 + RING * Math.cos(turn), y: HIGH / 2 + RING * Math.sin(turn) };
-}
+const ACROSS = { sender: 170, receiver: 430 }, LANE = 38, FADING = 10;
 
 /** Draws a kind of edge of a graph. Returns the figure, and `at(i)`, which shows it as of the step with this place. */
 function learnedFigure(graph, kind) {
   const { agents, steps } = graph;
-  const n = agents.length, temporal = kind.startsWith("temporal");
-  const svg = draw("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img" }, draw("defs", null, tip("-learned", 8)));
-  const edges = [];
-  for (let from = 0; from < n; from++) {
-    for (let to = 0; to < n; to++) {
-      const likely = steps.map(({ probabilities }) => probabilities[kind]?.[from][to] ?? null);
-      if (likely.every((p) => p === null)) continue;
-      const a = seat(from, n, kind, false), b = seat(to, n, kind, true);
-      // The two directions between two agents bow to different sides.
-      const middle = { x: (a.x + b.x) / 2 + (temporal ? 0 : (b.y - a.y) * 0.16), y: (a.y + b.y) / 2 - (temporal ? 0 : (b.x - a.x) * 0.16) };
-      const path = draw("path", { d: `M${a.x} ${a.y}Q${middle.x} ${middle.y} ${b.x} ${b.y}`, class: "likely" });
-      edges.push({ path, likely, name: `${agents[from]} → ${agents[to]}` });
-      svg.append(path);
-    }
-  }
-  const columns = temporal ? [false, true] : [false];
-  for (const receives of columns) {
+  const svg = draw("svg", { viewBox: `0 0 600 ${LANE * (agents.length + 1)}`, role: "img" });
+  const y = (i) => LANE * (i + 1);
+  const edges = agents.flatMap((sender, from) => agents.map((receiver, to) => ({
+    likely: steps.map(({ probabilities }) => probabilities[kind]?.[from][to] ?? null),
+    path: draw("path", { d: `M${ACROSS.sender} ${y(from)}L${ACROSS.receiver} ${y(to)}`, class: "likely" }),
+    name: `${sender} → ${receiver}`,
+  }))).filter(({ likely }) => likely.some((p) => p !== null));
+  svg.append(...edges.map(({ path }) => path));
+  for (const [side, x] of Object.entries(ACROSS)) {
+    const words = { x: x + (side === "sender" ? -12 : 12), "text-anchor": side === "sender" ? "end" : "start" };
+    svg.append(draw("text", { ...words, y: 14 }, side));
     for (const [i, agent] of agents.entries()) {
-      const { x, y } = seat(i, n, kind, receives);
       const attacked = graph.attacked.includes(agent);
-      const right = temporal ? receives : x > WIDE / 2 + 1, centred = !temporal && Math.abs(x - WIDE / 2) < 2;
-      const anchor = centred ? "middle" : right ? "start" : "end";
-      const at = { x: centred ? x : x + (right ? 10 : -10), y: centred ? y + (y < HIGH / 2 ? -11 : 20) : y + 4, "text-anchor": anchor };
+      const diamond = { x: x - 6, y: y(i) - 6, width: 12, height: 12, transform: `rotate(45 ${x} ${y(i)})` };
       svg.append(
-        attacked
-          ? draw("rect", { class: "attacked", x: x - 6, y: y - 6, width: 12, height: 12, transform: `rotate(45 ${x} ${y})` })
-          : draw("circle", { cx: x, cy: y, r: 6 }),
-        draw("text", { ...at, class: attacked ? "attacked" : null }, shortened(attacked ? `⚠ ${agent}` : agent, 25)),
+        attacked ? draw("rect", diamond) : draw("circle", { cx: x, cy: y(i), r: 6 }),
+        draw("text", { ...words, y: y(i) + 4, class: attacked ? "attacked" : null }, shortened(attacked ? `⚠ ${agent}` : agent)),
       );
     }
   }

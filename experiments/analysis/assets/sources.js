@@ -27,15 +27,10 @@ class Sources {
     });
   }
 
-  /** Ids of the sources that a text cites. */
+  /** Ids of the sources with a title that a text cites. */
   cites(text) {
     const numbers = new Set([...text.matchAll(/\[(\d{1,4})\]/g)].map((match) => Number(match[1])));
-    return [...numbers].map((number) => this.order[number - 1]).filter((id) => id !== undefined);
-  }
-
-  /** All sources that were shown, in their order. */
-  shown(evidence) {
-    return make("ol", { class: "sources" }, evidence.map((id) => make("li", { title: id }, this.name(id))));
+    return [...numbers].map((number) => this.order[number - 1]).filter((id) => this.titles.has(id));
   }
 
   searches(lookups) {

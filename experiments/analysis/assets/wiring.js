@@ -15,7 +15,7 @@ function wiring(conversation, open) {
   const edges = connected(conversation, nodes);
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
   const svg = draw("svg", { ...size, role: "group", "aria-label": "Senders and receivers of messages" });
-  svg.append(draw("defs", null, ...["", "-in", "-out", "-tampered"].map((kind) => tip(kind))));
+  svg.append(draw("defs", null, ...["", "-in", "-out", "-tampered"].map(tip)));
   for (const round of rounds) {
     svg.append(draw("text", { x: round.x, y: 16, class: "round" }, round.label));
   }
@@ -156,7 +156,7 @@ function connected(conversation, nodes) {
     }
   };
   for (const turn of turns) {
-    const tampered = conversation.tampered(turn);
+    const tampered = new Set(turn.tampered);
     for (const id of turn.heard ?? []) {
       const sender = byId.get(id);
       if (!sender) continue;
@@ -185,9 +185,9 @@ function curve(from, to) {
   return `M${from.x} ${from.y}Q${from.x + bow} ${(from.y + to.y) / 2} ${to.x} ${to.y}`;
 }
 
-function tip(kind, before = RADIUS) {
+function tip(kind) {
   const shape = draw("path", { d: "M0 0L7 3.5L0 7z" });
-  const size = { markerUnits: "userSpaceOnUse", markerWidth: 7, markerHeight: 7, refX: 7 + before, refY: 3.5 };
+  const size = { markerUnits: "userSpaceOnUse", markerWidth: 7, markerHeight: 7, refX: 7 + RADIUS, refY: 3.5 };
   return draw("marker", { id: `tip${kind}`, class: `tip${kind}`, orient: "auto", ...size }, shape);
 }
 
