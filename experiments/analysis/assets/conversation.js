@@ -41,6 +41,18 @@ class Conversation {
     return `${this.stepwise ? "step" : "round"} ${turn.round}`;
   }
 
+  /** The heading of a round: an agent outside the team that has it alone, as the decision agent, names it. */
+  heading(round) {
+    const apart = this.apart(round);
+    return apart ? apart.agent : this.when({ round });
+  }
+
+  /** The only turn of a round, where its agent is none of the team; else undefined. */
+  apart(round) {
+    const [turn, ...others] = this.turns.filter((turn) => turn.round === round);
+    return turn && !others.length && !this.trace.agents.includes(turn.agent) ? turn : undefined;
+  }
+
   speaker(turn) {
     return `${turn.agent}, ${this.when(turn)}`;
   }
@@ -93,10 +105,7 @@ function answersByRound(conversation, entry) {
   const further = [["no answer", conversation.stepwise ? [] : silent], ["answer changed", turns.filter((turn) => former.has(turn.id))]]
     .filter(([, list]) => list.length)
     .map(([name, list]) => make("tr", null, make("th", { scope: "row" }, make("i", null, name)), counted(list)));
-  const heads = [conversation.stepwise ? "Answers" : "Answers by round", ...rounds.map((round) => {
-    const alone = turns.filter((turn) => turn.round === round);
-    return alone.length === 1 && !trace.agents.includes(alone[0].agent) ? alone[0].agent : `round ${round}`;
-  }), "turns"];
+  const heads = [rounds.length ? "Answers by round" : "Answers", ...rounds.map((round) => conversation.heading(round)), "turns"];
   return framed(heads[0], make("table", { class: "answers" },
     make("thead", null, make("tr", null, heads.map((name) => make("th", { scope: "col" }, name)))),
     make("tbody", null, rows, further)));

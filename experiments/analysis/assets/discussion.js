@@ -38,7 +38,7 @@ function panel(discussions, entry, base, conversation) {
   const turns = conversation.stepwise
     ? conversation.turns.map(carded)
     : conversation.rounds.flatMap((round) => [
-      make("h4", null, `Round ${round}`),
+      make("h4", null, conversation.heading(round)),
       ...conversation.turns.filter((turn) => turn.round === round).map(carded),
     ]);
   const element = make("div", { class: "side" }, outcome(discussions, entry, conversation, sources), make("h4", null, "Who heard whom"), figure,

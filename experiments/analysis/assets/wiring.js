@@ -67,35 +67,20 @@ function summary(conversation, turn) {
 /** A node per turn, and per turn that was wired but skipped, by "round|agent". */
 function placed(conversation) {
   const { trace, turns } = conversation;
-  const rows = [...trace.agents];
-  const members = new Set(rows);
   const wired = [...(trace.spatial ?? []), ...(trace.temporal ?? [])].map(([round]) => round);
-  const numbers = [...new Set([...turns.map((turn) => turn.round), ...wired])].sort((a, b) => a - b);
+  const numbers = [...new Set([...conversation.rounds, ...wired])].sort((a, b) => a - b);
   // An agent outside the team gets a row; one that has a round alone, as the decision agent, is in the middle.
-  const apart = new Set(numbers.filter((number) => {
-    const taken = turns.filter((turn) => turn.round === number);
-    return taken.length === 1 && !members.has(taken[0].agent) && !wired.includes(number);
-  }));
-  for (const turn of turns) {
-    if (!members.has(turn.agent) && !apart.has(turn.round)) {
-      members.add(turn.agent);
-      rows.push(turn.agent);
-    }
-  }
+  const rows = [...new Set([...trace.agents, ...turns.filter((turn) => !conversation.apart(turn.round)).map(({ agent }) => agent)])];
   const left = labelWidth(rows) + MARGIN;
   const apartBy = conversation.stepwise ? STEP : COLUMN;
-  const rounds = numbers.map((number, i) => ({ number, x: left + apartBy * i, label: conversation.when({ round: number }) }));
+  const rounds = numbers.map((number, i) => ({ x: left + apartBy * i, label: shortened(conversation.heading(number)) }));
   const nodes = new Map();
-  for (const round of rounds) {
-    const taken = turns.filter((turn) => turn.round === round.number);
-    if (apart.has(round.number)) {
-      round.label = shortened(taken[0].agent);
-      nodes.set(cell(round.number, taken[0].agent), { turn: taken[0], x: round.x, y: rowY((Math.max(rows.length, 1) - 1) / 2), row: -1 });
-    } else {
-      for (const [row, agent] of rows.entries()) {
-        const turn = taken.find((turn) => turn.agent === agent) ?? null;
-        if (turn || (trace.agents.includes(agent) && !conversation.stepwise)) nodes.set(cell(round.number, agent), { turn, x: round.x, y: rowY(row), row });
-      }
+  for (const [i, number] of numbers.entries()) {
+    const { x } = rounds[i], apart = conversation.apart(number);
+    if (apart) nodes.set(cell(number, apart.agent), { turn: apart, x, y: rowY((Math.max(rows.length, 1) - 1) / 2), row: -1 });
+    for (const [row, agent] of apart ? [] : rows.entries()) {
+      const turn = turns.find((turn) => turn.round === number && turn.agent === agent) ?? null;
+      if (turn || (trace.agents.includes(agent) && !conversation.stepwise)) nodes.set(cell(number, agent), { turn, x, y: rowY(row), row });
     }
   }
   for (const node of nodes.values()) node.shape = shape(conversation, node);
