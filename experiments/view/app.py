@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from threading import Lock
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,11 +30,13 @@ from experiments.inspection.turns import inspect
 from experiments.view.compared import Compared
 from experiments.view.folders import NoSuchRun, Root
 from experiments.view.live import LiveRun
+from experiments.view.overview import Overview, Overviews
 from experiments.view.pages import list_page, run_page
 
 HOSTS = ["127.0.0.1", "localhost"]  # a name that leads here by DNS rebinding is none of them
 MOST_OPEN = 8  # runs whose places of lines are kept
 MOST_WORDS = 20
+EVERY_S = 1.0  # between looks for changes
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -51,6 +55,7 @@ def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
     viewer = Viewer(root, named)
     routes = [
         Route("/", viewer.runs),
+        Route("/events", viewer.events),
         Route("/compare", viewer.compare),
         Route("/compare/index.json", viewer.compared_index),
         Route("/compare/pairs.json", viewer.compared_pairs),
@@ -99,17 +104,30 @@ class Viewer:
     def __init__(self, root: Root, named: Sequence[str] = ()) -> None:
         self._root = root
         self._named = named
+        self._overviews = Overviews(root)
         self._open: OrderedDict[str, LiveRun] = OrderedDict()
         self._lock = Lock()
 
     def runs(self, request: Request) -> Response:
         """The list of runs."""
-        return _html(list_page(self._root))
+        return _html(list_page(self._overviews))
 
     def run(self, request: Request) -> Response:
         """The page of a run, a sweep or a study."""
-        name = request.path_params["run"]
-        return _html(run_page(self._root, name))
+        return _html(run_page(self._overviews, request.path_params["run"], "whole" in request.query_params))
+
+    def events(self, request: Request) -> Response:
+        """Server-sent events: one at once and after every change, of a run or of any in the list."""
+        return StreamingResponse(self._changes(request.query_params.get("run")), media_type="text/event-stream")
+
+    async def _changes(self, run: str | None) -> AsyncIterator[str]:
+        last: list[Overview] | None = None
+        while True:
+            seen = await run_in_threadpool(self._overviews.all, run)
+            if seen != last:
+                yield f"data: {seen[0].steps if seen else 0}\n\n"
+            last = seen
+            await asyncio.sleep(EVERY_S)
 
     def compare(self, request: Request) -> Response:
         """The page that compares two runs."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
+import socket
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+
+import psutil
 
 from actors.errors import UserError
 from actors.messages import Usage
@@ -12,20 +18,25 @@ from experiments.config.config import Config, is_sweep
 from experiments.config.references import resumption
 from experiments.config.saved import read
 from experiments.config.setting_groups import CostSettings
-from experiments.records import usage
+from experiments.records import jsonl, usage
+from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import SCORES, RunFolder
-from experiments.records.start import STARTS
+from experiments.records.start import STARTS, Start
 from experiments.records.trials import RESULTS, TRIALS
 from experiments.view.folders import Root
 from experiments.view.growing import Lines
-from experiments.view.states import State, last_start, process_of, state_of
+
+RUNNING, FINISHED, FAILED, STOPPED = "running", "finished", "failed", "stopped"
+LOG_BYTES = 2**16  # of the log's end, where the last failure is
+# As the program logs what ends a run.
+FAILURE = re.compile(r"^([\d-]{10} [\d:]{8}),\d+ ERROR root (?:the run failed|the disk failed)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
     """What a list shows of a run; only `name` and `problem` where it cannot be read.
 
-    kind: a run, a sweep, or a study by its job. started: local time of the first start.
+    kind: a run, a sweep, or a study by its job. state: a stopped run was interrupted or killed.
     done: evaluated answers, or a sweep's finished trials, of `planned` (0: not known before the end).
     steps: training steps of all learners. price: of the tokens so far, where the run knows prices.
     stop, resume: what to type, where it can be.
@@ -33,9 +44,9 @@ class Overview:
 
     name: str
     problem: str = ""
-    kind: str = "run"
+    kind: str = ""
     experiment: str = ""
-    state: State = State.STOPPED
+    state: str = ""
     started: str = ""
     done: int = 0
     planned: int = 0
@@ -54,40 +65,47 @@ class Overviews:
         self._known: dict[str, tuple[object, Overview]] = {}
         self._counts: dict[Path, tuple[Lines, str, int]] = {}
 
+    def all(self, run: str | None = None) -> list[Overview]:
+        """Overviews of the runs of the folder, or of one run and its trials."""
+        names = self.root.names() if run is None else [run, *self.root.trials(run)]
+        return [self.of(name) for name in names]
+
     def of(self, name: str) -> Overview:
         """Reads a run's overview; a run that cannot be read gets one that names the problem."""
         try:
             run = self.root.run(name)
-            sizes = [(path, path.stat().st_mtime_ns) for path in _files(run) if path.exists()]
-            known, overview = self._known.get(name, (None, None))
+            files = [*run.path.iterdir(), *(learned.path / LEARNING for learned in run.all_learned())]
+            times = sorted((path, path.stat().st_mtime_ns) for path in files)
+            known, overview = self._known.get(name, (None, Overview(name)))
             # A run that is killed changes no file.
-            if overview is None or known != sizes or overview.state is State.RUNNING:
+            if known != times or overview.state == RUNNING:
                 overview = self._read(name, run)
-                self._known[name] = sizes, overview
+                self._known[name] = times, overview
             return overview
         except (UserError, OSError) as error:
             return Overview(name, problem=str(error))
 
     def _read(self, name: str, run: RunFolder) -> Overview:
-        config, start = read(run.config), last_start(run)
-        state, sweep = state_of(run, config, start), is_sweep(config)
-        used = usage.total(run)
-        process = process_of(start) if state is State.RUNNING else None
-        resumable = TRIALS not in name.split("/") and state in (State.STOPPED, State.FAILED)
+        config, used, sweep = read(run.config), usage.total(run), is_sweep(read(run.config))
+        starts = list(jsonl.records(run.path / STARTS, Start.decode, jsonl.DAMAGED))
+        process = process_of(starts[-1]) if starts else None
+        state = state_of(run, config, starts, process)
+        planned = len(config.methods) * (config.data.limit or 0) if config.job == "prune" else 0
+        own = TRIALS not in name.split("/")  # a trial is resumed with its sweep
         return Overview(
             name=name,
             kind="sweep" if sweep else "run" if config.job == "prune" else config.job,
             experiment=config.experiment,
             state=state,
-            started=start.time if start else "",
+            started=starts[0].time if starts else "",
             done=self._count(run.path / (RESULTS if sweep else SCORES)),
-            planned=_planned(run, config, sweep),
+            planned=sum(1 for _ in self.root.trials(name)) if sweep else planned,
             # Step 0 of a stage is its start.
-            steps=sum(self._count(learned.path / "learning.jsonl", but=b'"step":0,') for learned in run.all_learned()),
+            steps=sum(self._count(learned.path / LEARNING, but=b'"step":0,') for learned in run.all_learned()),
             tokens=used.prompt_tokens + used.completion_tokens,
             price=price(config.costs, used),
-            stop=f"kill -INT {process}" if process else "",
-            resume=resumption(config, run.path) if resumable else "",
+            stop=f"kill -INT {process}" if process and state == RUNNING else "",
+            resume=resumption(config, run.path) if own and state in (STOPPED, FAILED) else "",
         )
 
     def _count(self, path: Path, but: bytes = b"no line") -> int:
@@ -109,12 +127,50 @@ def price(costs: CostSettings, used: Usage) -> float | None:
     return (prompt + used.completion_tokens * (costs.completion_price or 0.0)) / 1e6
 
 
-def _planned(run: RunFolder, config: Config, sweep: bool) -> int:
-    if sweep:
-        return len(os.listdir(run.path / TRIALS)) if (run.path / TRIALS).is_dir() else 0
-    return len(config.methods) * (config.data.limit or 0) if config.job == "prune" else 0
+def result_file(run: RunFolder, config: Config) -> Path:
+    """The file that a run, a sweep or a study writes at its end."""
+    return run.path / f"{'sweep' if is_sweep(config) else 'metrics' if config.job == 'prune' else config.job}.json"
 
 
-def _files(run: RunFolder) -> list[Path]:
-    names = ("config.yaml", STARTS, SCORES, RESULTS, usage.USAGE, "run.log", "metrics.json", "sweep.json", TRIALS)
-    return [*(run.path / name for name in names), *(learned.path / "learning.jsonl" for learned in run.all_learned())]
+def state_of(run: RunFolder, config: Config, starts: list[Start], process: int | None) -> str:
+    """Finds a run's state from its lock, its result, the process of its last start and its log."""
+    if _is_locked(run.path / (RESULTS if is_sweep(config) else SCORES)):
+        return RUNNING
+    if result_file(run, config).is_file():
+        return FINISHED
+    # Before its first record and after its last, a run has no lock.
+    if process:
+        return RUNNING
+    return FAILED if starts and _has_failed(run.log, starts[-1]) else STOPPED
+
+
+def process_of(start: Start) -> int | None:
+    """The id of the process that made a start, if it lives on this machine; None otherwise."""
+    try:
+        born = psutil.Process(start.pid).create_time() if start.pid and start.host == socket.gethostname() else None
+    except psutil.Error:
+        return None
+    # The id may be a later process's by now. A start is recorded in whole seconds.
+    return start.pid if born and born <= datetime.fromisoformat(start.time).timestamp() + 1 else None
+
+
+def _is_locked(path: Path) -> bool:
+    """True while a process writes the file and its folder."""
+    if path.exists():
+        with path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    return False
+
+
+def _has_failed(log: Path, start: Start) -> bool:
+    """True where the log has a failure since the last start."""
+    if not log.exists():
+        return False
+    with log.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
+        failures = FAILURE.findall(file.read(LOG_BYTES).decode(errors="replace"))
+    began = datetime.fromisoformat(start.time).astimezone()
+    return bool(failures) and failures[-1] >= began.strftime("%Y-%m-%d %H:%M:%S")

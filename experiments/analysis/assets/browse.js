@@ -90,6 +90,20 @@ class Browser {
     if (path || query || address().params) history.replaceState(null, "", `#${path}${query ? `?${query}` : ""}`);
   }
 
+  /** Takes discussions that have ended since, and leaves the reader where they are. */
+  async grow() {
+    if (!(await this.discussions.grow())) return;
+    const { page, list: { scrollTop } } = this, focused = document.activeElement?.getAttribute("href");
+    const { state } = this.filters;
+    this.filters.offer();
+    this.filters.set(state);
+    await this.select();
+    this.page = page;
+    this.render();
+    this.list.scrollTop = scrollTop;
+    if (focused) [...this.list.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus({ preventScroll: true });
+  }
+
   leaf(by) {
     this.page += by;
     this.list.scrollTop = 0;
@@ -159,7 +173,7 @@ function row(entry, label, current) {
 
 async function start() {
   const source = document.getElementById("index") ? new Packed() : new Served();
-  const browser = new Browser(await Discussions.open(source));
+  const browser = globalThis.browsing = new Browser(await Discussions.open(source));
   await browser.route();
   if (document.getElementById("learner")) showLearned(await source.learned());
   document.documentElement.dataset.ready = "true";

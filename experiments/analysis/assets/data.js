@@ -80,8 +80,8 @@ class Served {
     this.compares = location.pathname.endsWith("/compare");
   }
 
-  index() {
-    return this.all("index.json");
+  index(query) {
+    return this.all("index.json", query);
   }
 
   /** How often two methods are right, for every two of them. */
@@ -103,8 +103,8 @@ class Served {
   }
 
   /** Data of the run, or of the two runs that the address names. */
-  all(name) {
-    return this.compares ? this.get(`compare/${name}`, location.search) : this.get(name);
+  all(name, query) {
+    return this.compares ? this.get(`compare/${name}`, location.search) : this.get(name, query);
   }
 
   /** Data of a discussion, in its own run where two are compared. */
@@ -144,11 +144,22 @@ class Discussions {
     return new Discussions(source, await source.index());
   }
 
-  /** Takes another index, such as that of a run that went on. */
-  renew({ groups, entries, sources = {} }) {
+  /** Takes the discussions that have ended since. False where there are none. */
+  async grow() {
+    const index = await this.source.index({ after: this.entries.length, version: this.version });
+    const goesOn = index.after === this.entries.length;
+    if (goesOn && !index.entries.length) return false;
+    this.renew({ ...index, entries: goesOn ? [...this.entries, ...index.entries] : index.entries });
+    return true;
+  }
+
+  renew({ groups, entries, sources = {}, version = "" }) {
+    this.version = version;
     this.sources = new Map(Object.entries(sources));
     this.groups = new Map(groups.map((group) => [group.name, group]));
-    this.entries = entries;
+    // Methods may be evaluated at the same time.
+    const place = new Map(groups.map(({ name }, i) => [name, i]));
+    this.entries = entries.sort((a, b) => place.get(a.group) - place.get(b.group));
     // The scores of a run that goes on do not count turns, and nearly every turn is one call.
     for (const entry of entries) entry.turns ??= entry.calls ?? 0;
     this.byLink = new Map(entries.map((entry) => [link(entry), entry]));

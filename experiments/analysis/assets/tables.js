@@ -15,20 +15,14 @@ function compared(a, b, sign) {
   return a && b ? sign * a.localeCompare(b, "en", { numeric: true }) : Number(a === "") - Number(b === "");
 }
 
-for (const table of document.querySelectorAll("table.sortable")) {
-  const headers = [...table.tHead.rows[0].cells];
-  headers.forEach((header, column) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = header.textContent;
-    header.replaceChildren(button);
-    button.addEventListener("click", () => {
-      const down = header.getAttribute("aria-sort") === "ascending";
-      for (const other of headers) other.removeAttribute("aria-sort");
-      header.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const rows = [...table.tBodies[0].rows].map((row) => [sortKey(row.cells[column]), row]);
-      rows.sort(([a], [b]) => compared(a, b, down ? -1 : 1));
-      table.tBodies[0].append(...rows.map(([, row]) => row));
-    });
-  });
-}
+addEventListener("click", ({ target }) => {
+  const header = target.closest(".sortable th button")?.parentElement;
+  if (!header) return;
+  const down = header.getAttribute("aria-sort") === "ascending";
+  for (const other of header.parentElement.cells) other.removeAttribute("aria-sort");
+  header.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const body = header.closest("table").tBodies[0];
+  const rows = [...body.rows].map((row) => [sortKey(row.cells[header.cellIndex]), row]);
+  rows.sort(([a], [b]) => compared(a, b, down ? -1 : 1));
+  body.append(...rows.map(([, row]) => row));
+});
