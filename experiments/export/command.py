@@ -7,29 +7,15 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from actors.errors import UserError
 from actors.visible import visible
 
-SAMPLE = "sample"
-MODULES = {"otel": "otel", "parquet": "parquet", "inspect": "inspect_log", "croissant": "croissant"}
 EXPECTED = (
     "expected export=<run folder> export.format=otel|parquet|inspect export.to=<target>, or export=sample "
-    "export.format=croissant export.to=<folder>"
+    "export.format=croissant export.to=<folder> export.seed=<number>; export.replace=true writes over files"
 )
-
-
-class ExportSettings(BaseModel):
-    """Settings of an export; `to` is a new file (otel), a new folder, or an endpoint's address (otel)."""
-
-    model_config = ConfigDict(extra="forbid")
-    format: Literal["otel", "parquet", "inspect", "croissant"]
-    to: str
-    replace: bool = False
-    seed: int = 0
+DEFAULTS = {"format": "", "to": "", "replace": "false", "seed": "0"}
 
 
 def export(source: str, words: Sequence[str]) -> int:
@@ -37,31 +23,30 @@ def export(source: str, words: Sequence[str]) -> int:
 
     Raises UserError for wrong settings, a missing library, a target that exists, or a damaged folder.
     """
+    given = DEFAULTS | dict(word.removeprefix("export.").partition("=")[::2] for word in words)
+    format, to, replace, seed = (given[name] for name in DEFAULTS)
+    formats = ("croissant",) if source == "sample" else ("otel", "parquet", "inspect")
+    fits = format in formats and to and replace in ("true", "false") and seed.isdecimal()
+    if not fits or given.keys() != DEFAULTS.keys():
+        raise UserError(f"{' '.join((f'export={source}', *words))}: {EXPECTED}")
     try:
-        given = dict(word.removeprefix("export.").partition("=")[::2] for word in words)
-        settings = ExportSettings.model_validate(given)
-        module = import_module(f"experiments.export.{MODULES[settings.format]}")
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise UserError(f"export.{'.'.join(map(str, first['loc']))}: {first['msg']}; {EXPECTED}") from error
+        module = import_module(f"experiments.export.{format}")
     except ModuleNotFoundError as error:
         raise UserError(f"export.format needs {error.name}, which is missing: pip install '.[export]'") from error
-    if (settings.format == "croissant") != (source == SAMPLE):
-        raise UserError(f"export={source} has no format {settings.format}; {EXPECTED}")
-    run, target = Path(source).expanduser(), Path(settings.to).expanduser().absolute()
-    if settings.format == "otel" and settings.to.startswith(("http://", "https://")):
-        written = module.send(run, settings.to)
-    elif os.path.lexists(target) and not (settings.replace and target.is_dir() == (settings.format != "otel")):
-        raise UserError(f"export.to={settings.to} exists: name another target, or add export.replace=true")
+    read, target = (int(seed) if source == "sample" else Path(source).expanduser()), Path(to).expanduser().absolute()
+    if format == "otel" and to.startswith(("http://", "https://")):
+        written = module.send(read, to)
+    elif os.path.lexists(target) and (replace == "false" or target.is_dir() == (format == "otel")):
+        raise UserError(f"export.to={to} exists: name another target, or add export.replace=true")
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
         # Nothing is left of an export that fails.
         with TemporaryDirectory(prefix=".export-", dir=target.parent) as part:
             made = Path(part) / target.name
-            written = module.write(settings.seed if source == SAMPLE else run, made)
-            for file in [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]:
+            written = module.write(read, made)
+            for file in (path for path in (made, *made.rglob("*")) if path.is_file()):
                 place = target / file.relative_to(made)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(file, place)
-    print(visible(f"{written} in {settings.to}"))
+    print(visible(f"{written} in {to}"))
     return 0

@@ -17,7 +17,7 @@ import mlcroissant as mlc
 from experiments.datasets.sample.release import PICTURES, write_sample
 from experiments.records.start import project_version
 
-METADATA = "croissant.json"
+JSON_LINES = "application/jsonlines"
 Keys = tuple[str, ...]
 
 
@@ -25,33 +25,30 @@ def write(seed: int, target: Path) -> str:
     """Writes the sample of a seed and its metadata into a new folder; returns what was written."""
     write_sample(target, seed)
     described = metadata(target)
-    (target / METADATA).write_text(json.dumps(described, indent=2) + "\n")
+    (target / "croissant.json").write_text(json.dumps(described, indent=2) + "\n")
     return f"{len(described['recordSet'])} record sets"
 
 
 def metadata(folder: Path) -> dict[str, Any]:
     """Describes the sample in a folder as JSON-LD."""
-    files: list[mlc.FileObject | mlc.FileSet] = []
-    sets = []
+    files: list[Any] = [mlc.FileSet(id="pictures", includes=[f"{PICTURES}/*.png"], encoding_formats=["image/png"])]
+    kinds = {"filename": mlc.DataType.TEXT, "content": mlc.DataType.IMAGE_OBJECT}
+    of_file = {name: mlc.Source(file_set="pictures", extract=mlc.Extract(file_property=name)) for name in kinds}
+    fields = [mlc.Field(id=f"images/{name}", data_types=[kinds[name]], source=of_file[name]) for name in kinds]
+    sets = [mlc.RecordSet(id="images", fields=fields)]
     for path in sorted(folder.glob("*.jsonl")):
         name, digest = path.name, hashlib.sha256(path.read_bytes()).hexdigest()
-        files.append(
-            mlc.FileObject(id=name, content_url=name, sha256=digest, encoding_formats=["application/jsonlines"])
-        )
+        files.append(mlc.FileObject(id=name, content_url=name, sha256=digest, encoding_formats=[JSON_LINES]))
         records = map(json.loads, path.read_text().splitlines())
         found = dict.fromkeys(leaf for record in records for leaf in _leaves(record))
         sets.append(mlc.RecordSet(id=path.stem, fields=[_field(path, keys, many) for keys, many in found]))
-    files.append(mlc.FileSet(id="pictures", includes=[f"{PICTURES}/*.png"], encoding_formats=["image/png"]))
-    kinds = {"filename": mlc.DataType.TEXT, "content": mlc.DataType.IMAGE_OBJECT}
-    extracts = {name: mlc.Source(file_set="pictures", extract=mlc.Extract(file_property=name)) for name in kinds}
-    fields = [mlc.Field(id=f"images/{name}", data_types=[kinds[name]], source=extracts[name]) for name in kinds]
     described = mlc.Metadata(
         name=f"agora-mm {folder.name}",
         description="Generated questions over passages, tables and drawn pictures of an invented world.",
         license=["https://www.apache.org/licenses/LICENSE-2.0"],
         version=project_version(),
         distribution=files,
-        record_sets=[*sets, mlc.RecordSet(id="images", fields=fields)],
+        record_sets=sets,
     )
     return dict(described.to_json())
 

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any, cast
@@ -29,11 +29,19 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from actors.backends.model_settings import model_name
 from actors.errors import UserError
 from actors.messages import Message, Status
+from experiments.config.config import Config
 from experiments.config.layers import model_of_role
-from experiments.export.source import RunSource
+from experiments.config.saved import read
+from experiments.export.source import discussions
+from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 
-EVALUATION = "gen_ai.evaluation"
+# Attributes of a turn's span, and the fields of its message.
+FIELDS = {
+    **{"gen_ai.agent.name": "agent", "gen_ai.request.seed": "seed", "output.value": "content"},
+    **{"gen_ai.usage.input_tokens": "prompt_tokens", "gen_ai.usage.output_tokens": "completion_tokens"},
+    **{f"agora.{name}": name for name in ("id", "round", "calls", "answer", "confidence")},
+}
 IDS = ("traceId", "spanId", "parentSpanId")
 
 
@@ -49,50 +57,49 @@ class _Ids(IdGenerator):
         return self.span
 
 
-def spans(run: RunSource) -> Iterator[list[ReadableSpan]]:
+def spans(run: Path) -> Iterator[list[ReadableSpan]]:
     """Makes the spans of each evaluated discussion, the root first. Raises UserError for damaged records."""
-    ids = _Ids()
-    resource = Resource({"service.name": "agora-mm", "agora.run": run.folder.name})
+    folder, ids = RunFolder.open(run), _Ids()
+    config = read(folder.config)
+    resource = Resource({"service.name": "agora-mm", "agora.run": folder.name})
     tracer = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids).get_tracer("agora-mm")
-    for id, scored, started_s, turns in (one for method in run.scored for one in run.discussions(method)):
+    for id, scored, started_s, turns in discussions(folder):
         ids.trace, ids.span = _digest(16, id), _digest(8, id)
-        started_ns = round(started_s * 1e9)
-        all_have = {"gen_ai.conversation.id": id}
+        started_ns = ends_ns = round(started_s * 1e9)
         root = tracer.start_span(f"invoke_workflow {scored.method}", Context(), start_time=started_ns)
-        root.set_attributes(all_have | _workflow(scored))
-        made, ends_ns = [root], [started_ns]
+        root.set_attributes({"gen_ai.conversation.id": id, **_workflow(scored)})
+        made = [root]
         for turn, time, is_recorded in turns:
             ids.span = _digest(8, id, turn.id)
             links = [otel.Link(otel.SpanContext(ids.trace, _digest(8, id, other), False)) for other in turn.heard]
             begins_ns = started_ns + round(time.start * 1e9)
             own = otel.set_span_in_context(root)
             span = tracer.start_span(f"invoke_agent {turn.agent}", own, links=links, start_time=begins_ns)
-            span.set_attributes(all_have | _turn(run, turn))
+            span.set_attributes({"gen_ai.conversation.id": id, **_turn(config, turn)})
             span.set_attribute("agora.times", "recorded" if is_recorded else "made_up")
             if is_recorded:
                 span.set_attribute("gen_ai.usage.cache_read.input_tokens", time.cached_tokens)
             if turn.status is not Status.OK:
                 span.set_status(otel.StatusCode.ERROR, turn.error)
-            ends_ns.append(begins_ns + round(time.seconds * 1e9))
-            span.end(ends_ns[-1])
+                span.set_attribute("error.type", turn.status)
+            ends_ns = max(ends_ns, end_ns := begins_ns + round(time.seconds * 1e9))
+            span.end(end_ns)
             made.append(span)
         if not scored.failed_calls:
-            score: dict[str, Any] = {f"{EVALUATION}.name": "utility", f"{EVALUATION}.score.value": scored.utility}
-            root.add_event(f"{EVALUATION}.result", score, max(ends_ns))
-        root.end(max(ends_ns))
+            score: Any = {"gen_ai.evaluation.name": "utility", "gen_ai.evaluation.score.value": scored.utility}
+            root.add_event("gen_ai.evaluation.result", score, ends_ns)
+        root.end(ends_ns)
         yield cast(list[ReadableSpan], made)
 
 
-def json_line(made: Sequence[ReadableSpan]) -> str:
-    """Encodes spans as a line of OTLP's JSON, in which ids are hexadecimal."""
-    request = MessageToJson(encode_spans(made), use_integers_for_enums=True)
-    return json.dumps(json.loads(request, object_hook=_hexadecimal), separators=(",", ":"))
-
-
 def write(run: Path, target: Path) -> str:
-    """Writes a run's spans to a file, a discussion a line; returns what was written."""
+    """Writes a run's spans to a file, a discussion a line, as OTLP's JSON; returns what was written."""
+    number = 0
     with target.open("w") as file:
-        number = sum(len(made) for made in spans(RunSource(run)) if file.write(f"{json_line(made)}\n"))
+        for made in spans(run):
+            request = MessageToJson(encode_spans(made), use_integers_for_enums=True)
+            file.write(f"{json.dumps(json.loads(request, object_hook=_hexadecimal))}\n")
+            number += len(made)
     return f"{number:,} spans"
 
 
@@ -102,7 +109,7 @@ def send(run: Path, address: str) -> str:
     log.addHandler(logged)
     log.propagate = False  # its reason is in the error
     exporter, number = OTLPSpanExporter(address), 0
-    for made in spans(RunSource(run)):
+    for made in spans(run):
         if exporter.export(made) is not SpanExportResult.SUCCESS:
             reason = logged.buffer[-1].getMessage() if logged.buffer else "no reason given"
             raise UserError(
@@ -126,23 +133,16 @@ def _workflow(scored: Scored) -> dict[str, Any]:
     }
 
 
-def _turn(run: RunSource, turn: Message) -> dict[str, Any]:
-    model, _ = model_of_role(run.config, turn.agent) or (run.config.model, None)
-    ended = "stop" if turn.status is Status.OK else turn.status.value
-    attributes = {
+def _turn(config: Config, turn: Message) -> dict[str, Any]:
+    model, _ = model_of_role(config, turn.agent) or (config.model, None)
+    ended = "stop" if turn.status is Status.OK else "error"
+    return {
         "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": turn.agent,
         "gen_ai.provider.name": model.kind,
         "gen_ai.request.model": model_name(model),
-        "gen_ai.request.seed": turn.seed,
-        "gen_ai.usage.input_tokens": turn.prompt_tokens,
-        "gen_ai.usage.output_tokens": turn.completion_tokens,
         "gen_ai.output.messages": _messages("assistant", turn.content, name=turn.agent, finish_reason=ended),
-        "error.type": None if turn.status is Status.OK else ended,
-        "output.value": turn.content,
-        **{f"agora.{name}": getattr(turn, name) for name in ("id", "round", "calls", "answer", "confidence")},
+        **{name: value for name, field in FIELDS.items() if (value := getattr(turn, field)) is not None},
     }
-    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _messages(role: str, text: str, **more: str) -> str:
@@ -150,6 +150,7 @@ def _messages(role: str, text: str, **more: str) -> str:
 
 
 def _hexadecimal(fields: dict[str, Any]) -> dict[str, Any]:
+    # OTLP's JSON differs in ids from JSON of other protocol buffers.
     return {name: base64.b64decode(value).hex() if name in IDS else value for name, value in fields.items()}
 
 

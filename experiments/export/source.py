@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 from typing import NamedTuple
 
 from actors.errors import UserError
 from actors.messages import Message
-from experiments.config.saved import read
-from experiments.planning.models import models_named
-from experiments.records import jsonl
-from experiments.records.recorder import TIMINGS, RunFolder
+from experiments.records.jsonl import DAMAGED
+from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
-from experiments.records.timings import DiscussionTimes, TurnTime
-from experiments.records.trials import TRIALS
+from experiments.records.timings import DiscussionTimes, TurnTime, times_of_turns
 
 MADE_UP_S = 0.001  # of a turn whose time was not recorded
 
@@ -34,36 +31,22 @@ class Discussion(NamedTuple):
     turns: list[tuple[Message, TurnTime, bool]]
 
 
-class RunSource:
-    """A run with evaluated discussions. Raises UserError for a damaged folder, and for that of a sweep."""
-
-    def __init__(self, path: Path) -> None:
-        self.folder = RunFolder.open(path)
-        self.scored: dict[str, list[Scored]] = {}
-        for scored in sorted(self.folder.scores(), key=attrgetter("method")):
-            self.scored.setdefault(scored.method, []).append(scored)
-        if not self.scored:
-            of_trials = f" in {path / TRIALS}" if (path / TRIALS).is_dir() else ""
-            raise UserError(f"{path} has no evaluated discussions: export another run{of_trials}")
-        self.config = read(self.folder.config)
-        self.model = models_named(self.config)
-        named = self.folder.name.encode() + self.folder.config.read_bytes()
-        self.id = hashlib.blake2b(named, digest_size=8).hexdigest()
-
-    def discussions(self, method: str) -> Iterator[Discussion]:
-        """Reads a method's discussions in the order in which they were recorded."""
-        traces = self.folder.traces(f"evaluate-{method}")
-        timings = self.folder.path / TIMINGS / f"evaluate-{method}.jsonl"
-        # Of a discussion that was held again the last line counts.
-        times = {one.question: one for one in jsonl.records(timings, DiscussionTimes.decode, "delete the file")}
-        made_up = DiscussionTimes("", 0, self.folder.config.stat().st_mtime)
-        for scored in self.scored[method]:
+def discussions(run: RunFolder) -> Iterator[Discussion]:
+    """Reads a run's discussions, method by method. Raises UserError where there are none or they are damaged."""
+    run_id = hashlib.blake2b(run.name.encode() + run.config.read_bytes(), digest_size=8).hexdigest()
+    scores = sorted(run.scores(), key=attrgetter("method"))
+    if not scores:
+        raise UserError(f"{run.path} has no evaluated discussions; export another run, or a trial of a sweep")
+    made_up = DiscussionTimes("", 0, run.config.stat().st_mtime)
+    for method, of_method in groupby(scores, key=attrgetter("method")):
+        traces, times = run.traces(f"evaluate-{method}"), times_of_turns(run, f"evaluate-{method}")
+        for scored in of_method:
             trace = next(traces, None)
             if trace is None or trace.question != scored.question:
-                raise UserError(f"{self.folder.path}: scores and traces of {method} differ; {jsonl.DAMAGED}")
-            own = times.get(scored.question, made_up)
+                raise UserError(f"{run.path}: scores and traces of {method} differ; {DAMAGED}")
+            own = times.get((trace.question, trace.sample), made_up)
             turns = [
                 (turn, own.turns.get(turn.id, TurnTime(n * MADE_UP_S, MADE_UP_S)), turn.id in own.turns)
                 for n, turn in enumerate(trace.turns)
             ]
-            yield Discussion(f"{self.id}/{method}/{scored.question}", scored, own.started, turns)
+            yield Discussion(f"{run_id}/{method}/{scored.question}", scored, own.started, turns)

@@ -152,7 +152,7 @@ def test_a_missing_library_is_one_line_with_the_command_that_installs_it(
     folder: RunFolder, target: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
-    monkeypatch.delitem(sys.modules, "experiments.export.inspect_log", raising=False)
+    monkeypatch.delitem(sys.modules, "experiments.export.inspect", raising=False)
     assert main([f"export={folder.path}", "export.format=inspect", f"export.to={target}"]) == 2
     said = capsys.readouterr().err
     assert (said.count("\n"), "pip install '.[export]'" in said) == (1, True)
