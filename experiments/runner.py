@@ -16,6 +16,7 @@ from experiments.planning.unused import check_used
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import discard, is_recorded
 from experiments.records.start import write_start
+from topologies.graph_file import absolute
 
 # They end a run, which can be resumed.
 LOST = (ModelGone, ClusterError, StoreError, AgentLost, TooManyFailures)
@@ -60,6 +61,7 @@ def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
     config.output = str(Path(config.output).absolute())
     # By default all runs of one output folder share indexes and completions.
     config.cache = str(Path(config.cache or Path(config.output) / "cache").absolute())
+    config.methods = list(map(absolute, config.methods))
     config.data.root = config.data.root and str(Path(config.data.root).absolute())
     config.retrieval.web_file = config.retrieval.web_file and str(Path(config.retrieval.web_file).absolute())
     config.replay.run = config.replay.run and str(Path(config.replay.run).absolute())

@@ -11,6 +11,7 @@ from actors.errors import UserError
 from actors.lookup import find
 from topologies import baselines
 from topologies.defences import majority, resilience, suspicion
+from topologies.graph_file import graph_method, is_graph_file
 from topologies.learning import variants
 from topologies.method import Method, MethodContext
 from topologies.systems import (
@@ -64,7 +65,10 @@ _ATTRIBUTES = ("name", "roles", "asks_team", "needs_graph", "needs_calibration",
 
 def find_methods(names: Sequence[str]) -> tuple[Method, ...]:
     """Finds methods by name, in the order given. Raises UserError for none, an unknown one, or one named twice."""
-    methods = tuple(_as_method(find(name, OURS, "methods", "methods"), name) for name in names)
+    methods = tuple(
+        graph_method(name) if is_graph_file(name) else _as_method(find(name, OURS, "methods", "methods"), name)
+        for name in names
+    )
     found = [method.name for method in methods]
     if not found or len(set(found)) < len(found):
         raise UserError(f"methods={found}: name at least one, and each once")

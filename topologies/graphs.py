@@ -151,12 +151,14 @@ def to_networkx(
     names: Sequence[str],
     probabilities: Edges[Floats | None] | None = None,
     speaks: Bools | None = None,
+    decision: Bools | None = None,
 ) -> nx.MultiDiGraph:
     """Converts a graph for GraphML: a node per agent, edges with `kind` and, if known, `probability`.
 
     edges: pairs (sender, receiver), or (round, sender, receiver), which get the `round` they lead into, from 1.
     probabilities: float [edges] of each kind.
     speaks: bool [rounds, agents]; a node then has the `rounds` that its agent takes part in, such as "1,2".
+    decision: bool [agents]; a node then has `read`, true for an agent that the decision agent reads.
     """
     # A multigraph: one pair may have a spatial and a temporal edge.
     graph = nx.MultiDiGraph()
@@ -164,6 +166,8 @@ def to_networkx(
     if speaks is not None:
         for name, takes_part in zip(names, speaks.T, strict=True):
             graph.nodes[name]["rounds"] = ",".join(str(t + 1) for t in np.flatnonzero(takes_part))
+    for name, read in zip(names, [] if decision is None else decision.tolist(), strict=False):
+        graph.nodes[name]["read"] = read
     for kind, rows, p in zip(Edges._fields, edges, probabilities or (None, None), strict=True):
         for number, (*earlier, sender, receiver) in enumerate(rows.tolist()):
             attributes: dict[str, str | float | int] = {"kind": kind}

@@ -24,6 +24,7 @@ from experiments.datasets.kind import DataSettings
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.records.failures import FailureSettings
 from experiments.records.tracking import WandbSettings
+from topologies.graph_file import is_graph_file
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.method import DefenceSettings, SystemSettings
 
@@ -64,9 +65,10 @@ class Config:
     methods: list[str] = setting(
         factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"],
         when="job!=planted",
-        outside=names_code("methods"),
+        outside=lambda value: is_graph_file(value) or names_code("methods")(value),
     )
-    """Methods to evaluate: names of ours or of installed packages, or `package.module:Name` for your own."""
+    """Methods to evaluate: names of ours or of installed packages, `package.module:Name` for your own, or
+    `graph:<file>` for a graph as a run writes it (`learned/<method>/topology.graphml`)."""
     ablation: Literal["none", "no_alignment", "no_inter", "dummy_text", "dummy_visual"] = setting("none", when=TEAM)
     """Part of M3Prune to leave out (its Table 3)."""
     data: DataSettings = setting(factory=DataSettings, when="job!=planted")

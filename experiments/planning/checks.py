@@ -23,6 +23,8 @@ def check_plan(plan: Plan) -> None:
         raise UserError(
             f"ablation={config.ablation} leaves out a part of a learner, and none of the methods learns a graph"
         )
+    for method in plan.methods:
+        method.check(plan.roles.agents, config.topology.rounds)
     plan.models.check()
     check_web(config.retrieval, replayed=config.model.kind == "replay")
     # Read for its errors; the method reads it again when it is made.

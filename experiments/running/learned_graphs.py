@@ -112,6 +112,6 @@ def export_topology(folder: Path, topology: LearnedTopology) -> None:
         last = [kind[:, 0] == wiring.rounds - 1 for kind in edges]
         edges = Edges(*(kind[of_last, 1:] for kind, of_last in zip(edges, last, strict=True)))
         p = Edges(*(each if each is None else each[of_last] for each, of_last in zip(p, last, strict=True)))
-    graph = to_networkx(edges, topology.agents, p, wiring.speaks)
+    graph = to_networkx(edges, topology.agents, p, wiring.speaks, wiring.decision)
     nx.write_graphml(graph, folder / "topology.graphml")
     (folder / "topology.json").write_text(json.dumps(nx.node_link_data(graph), indent=1) + "\n")

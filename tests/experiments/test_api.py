@@ -196,6 +196,20 @@ async def test_an_interrupted_run_is_resumed(tmp_path: Path) -> None:
     assert resume(folder).scores.to_arrow().num_rows == 60
 
 
+@pytest.mark.slow
+def test_a_learned_graph_is_evaluated_again_from_its_file(tmp_path: Path) -> None:
+    settings = {**SMALL, "output": str(tmp_path), "attack": {"kind": "collude", "number": 2}, "attack.clean": False}
+    learning = {"pruning.steps": 2, "pruning.interim": 0, "training.questions_per_step": 4}
+    learned = run_experiment("mmqa_prune", settings, methods=["effects"], **learning)
+    method = f"graph:{learned.path / 'learned' / 'effects' / 'topology.graphml'}"
+    again = run_experiment("mmqa_prune", settings, methods=[method])
+    first, second = (run.scores.to_pandas().drop(columns="method") for run in (learned, again))
+    assert first.sort_values("question").values.tolist() == second.sort_values("question").values.tolist()
+    with pytest.raises(UserError):
+        resume(again.path)
+    assert resume(again.path, methods=[method]).scores.to_arrow() == again.scores.to_arrow()
+
+
 def test_packages_of_other_projects_are_named(tmp_path: Path) -> None:
     (tmp_path / "actors").mkdir()
     (tmp_path / "actors" / "__init__.py").touch()
