@@ -202,8 +202,10 @@ def _words(*settings: Mapping[str, Any] | None) -> Iterator[str]:
 def _run(words: Sequence[str]) -> Run:
     read_end, write_end = os.pipe()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    # A notebook's output is no file that a process could write to.
-    piped = None if sys.stdout is sys.__stdout__ else subprocess.PIPE
+    piped = None
+    if sys.stdout is not sys.__stdout__:
+        # A notebook's output is no file that a process could write to; its kernel claims to be a terminal.
+        piped, environment["TTY_COMPATIBLE"] = subprocess.PIPE, "0"
     with open(read_end) as report:
         with open(write_end, "w"):
             process = subprocess.Popen(
