@@ -8,7 +8,7 @@ from pathlib import Path
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, TooManyFailures, UserError, first_of
 from experiments.config.config import Config, is_sweep
 from experiments.config.loading import Overrides
-from experiments.config.references import check_exported, resumption
+from experiments.config.references import check_exported, make_absolute, resumption
 from experiments.config.saved import save
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
@@ -16,7 +16,6 @@ from experiments.planning.unused import check_used
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import discard, is_recorded
 from experiments.records.start import write_start
-from topologies.graph_file import absolute
 
 # They end a run, which can be resumed.
 LOST = (ModelGone, ClusterError, StoreError, AgentLost, TooManyFailures)
@@ -57,15 +56,7 @@ def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
         return folder
     # Before anything is written down.
     check_exported(config)
-    # Absolute, so that the run can be resumed from another working directory.
-    config.output = str(Path(config.output).absolute())
-    # By default all runs of one output folder share indexes and completions.
-    config.cache = str(Path(config.cache or Path(config.output) / "cache").absolute())
-    config.methods = list(map(absolute, config.methods))
-    config.data.root = config.data.root and str(Path(config.data.root).absolute())
-    config.retrieval.web_file = config.retrieval.web_file and str(Path(config.retrieval.web_file).absolute())
-    config.replay.run = config.replay.run and str(Path(config.replay.run).absolute())
-    config.systems.blueprints = config.systems.blueprints and str(Path(config.systems.blueprints).absolute())
+    make_absolute(config)
     folder = RunFolder.create(Path(config.output), config.experiment)
     # Before anything runs: a run that dies at once can be resumed all the same.
     try:

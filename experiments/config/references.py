@@ -25,6 +25,7 @@ from experiments.config.config import Config, Leaf, flat
 from experiments.config.values import check_key, declared
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
+from topologies.graph_file import absolute
 
 _AXES, _POINTS = "sweep.axes.", "sweep.points"
 
@@ -55,6 +56,18 @@ def at_home(config: Config, folder: Path) -> None:
     if config.cache in (None, str(Path(config.output) / "cache")):
         config.cache = str(home / "cache")
     config.output = str(home)
+
+
+def make_absolute(config: Config) -> None:
+    """Makes the paths of a configuration absolute, so that its run can be resumed from another working directory."""
+    config.output = str(Path(config.output).absolute())
+    # By default all runs of one output folder share indexes and completions.
+    config.cache = str(Path(config.cache or Path(config.output) / "cache").absolute())
+    config.methods = list(map(absolute, config.methods))
+    config.data.root = config.data.root and str(Path(config.data.root).absolute())
+    config.retrieval.web_file = config.retrieval.web_file and str(Path(config.retrieval.web_file).absolute())
+    config.replay.run = config.replay.run and str(Path(config.replay.run).absolute())
+    config.systems.blueprints = config.systems.blueprints and str(Path(config.systems.blueprints).absolute())
 
 
 def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] = lambda key: True) -> None:
