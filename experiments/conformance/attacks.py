@@ -26,10 +26,7 @@ ROUNDS = 2
 
 
 def check_attack(name: str) -> None:
-    """Compares discussions under an attack, by name or reference, with the same ones without it.
-
-    Raises UserError for an attack that does not work with two agents, and NotConforming with the first broken rule.
-    """
+    """Compares discussions with and without an attack. Raises UserError, and NotConforming with the first fault."""
     kind = attack_kind(name)
     settings = AttackSettings(kind=name, number=2)
     with TemporaryDirectory() as folder:

@@ -67,14 +67,10 @@ SUFFIX = re.compile(r"(/cut-\d+)?(/repair)?$")
 
 
 class ScriptedTeam:
-    """Agents by role in this process, over one model or with a function's reply to each turn.
+    """Agents by role in this process, over a model (by default the embedded reader) or a function's reply to each turn.
 
-    `turns` and `requests` are in the order of calls, `messages` in the order of answers.
-
-    model: the model of all agents, or their replies; by default the embedded reader.
-    failing: agents whose model cannot be reached.
-    babbling: agents whose replies have no form.
-    delays: draws the duration of each turn.
+    failing: agents whose model cannot be reached. babbling: agents whose replies have no form.
+    delays: draws the duration of each turn. turns, requests: in the order of calls; messages: of answers.
     """
 
     recorded: ClassVar[bool] = False

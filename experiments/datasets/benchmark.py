@@ -117,10 +117,7 @@ class Benchmark(ABC):
         return choice_score(item, answer) if item.question.choices else text_score(item, answer)
 
     def limited(self, items: Iterable[T], id_of: Callable[[T], str], count: int | None) -> Iterator[T]:
-        """`count` of the items by seed, or all, in their own order; memory for items is proportional to `count`.
-
-        Raises UserError for an id that is there twice, when `count` leaves some out.
-        """
+        """Chooses `count` of the items by seed, or all, in their order. Raises UserError for ids that recur."""
         if count is None:
             return iter(items)
         seen: set[str] = set()

@@ -71,8 +71,7 @@ def choice_score(item: Item, answer: str | None) -> Score:
 class Dataset(Protocol):
     """A benchmark on disk. Iterators read lazily, in a fixed order; the two splits never share a question.
 
-    It may have `check_files()`, which raises UserError that names all missing files, before any is read, and `notes`,
-    what its user should know of this copy.
+    It may have `check_files()`, which raises UserError for missing files, and `notes` for the user on this copy.
     """
 
     name: str

@@ -111,11 +111,8 @@ class DatasetKind:
 def check_questions(dataset: Dataset, name: str, *, trains: bool) -> None:
     """Reads the evaluated questions, and with `trains` the training questions, once.
 
-    Everything is recorded and compared by id, and training questions must not be evaluated. Raises UserError for
-
-    - no evaluated question,
-    - two questions with one id, or a question in both splits,
-    - a question without text or without a gold answer.
+    Raises UserError where there is none, for one that is there twice or in both splits, and for one without text or
+    gold.
     """
     evaluated = _checked_ids(dataset.evaluate(), name, "evaluated")
     if not evaluated:

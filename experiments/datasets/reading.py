@@ -80,10 +80,9 @@ def once(id: str, seen: set[str], noun: str = "id") -> None:
 
 
 class _Members:
-    """The bytes of a gzip file, without endless zeros after a member.
+    """The bytes of a gzip file. Raises gzip.BadGzipFile for more than `PADDING` zeros after a member.
 
-    `gzip` skips such zeros one at a time: gigabytes of them, which need no room on a disk, would take hours. Raises
-    gzip.BadGzipFile for more than `PADDING`.
+    `gzip` skips such zeros one at a time: gigabytes of them, which need no room on a disk, would take hours.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -143,8 +142,7 @@ def read_json(path: Path, schema: TypeAdapter[T]) -> T:
 def read_members(path: Path, schema: TypeAdapter[T], noun: str, inside: str = "") -> Iterator[tuple[str, str, T]]:
     """Yields place, name and value of every member of a file's JSON object, or of the object `inside`.
 
-    noun: what errors call a member.
-    Raises UserError also for an object without members and for a name that is there twice.
+    `noun` is a member in errors. Raises UserError also for none, and for a name that is there twice.
     """
     seen: set[str] = set()
     for name, value in _streamed(path, noun, inside, names=True):
@@ -157,10 +155,9 @@ def read_members(path: Path, schema: TypeAdapter[T], noun: str, inside: str = ""
 
 
 def read_elements(path: Path, schema: TypeAdapter[T], noun: str, inside: str = "") -> Iterator[tuple[str, T]]:
-    """Yields place and value of every element of a file's JSON list, or of the list `inside`; places count from 0.
+    """Yields place (from 0) and value of every element of a file's JSON list, or of the list `inside`.
 
-    noun: what errors call an element.
-    Raises UserError also for a list without elements.
+    `noun` is an element in errors. Raises UserError also for a list without elements.
     """
     for number, (_, value) in enumerate(_streamed(path, noun, inside, names=False)):
         where = f"{path}, {noun} {number}"

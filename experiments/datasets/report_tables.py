@@ -46,14 +46,10 @@ def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
 
 
 def header_rows(rows: Sequence[Sequence[str]]) -> int:
-    """The number of rows at the top that name columns: all before the first row of data.
+    """Counts the rows at the top that name columns: all before the first row of data, with a label and a value.
 
-    A row of data has a label and a value. The first row names columns in any case, and so does a later row with a label
-    and without an amount, if it
-
-    - has a unit ("($ in millions)", "£m", "% Change"),
-    - has a value in a column that is not named yet, or
-    - has the table's first years or other periods.
+    The first row names columns in any case; so does a later row with a label and without an amount that has a unit ("($
+    in millions)", "£m"), a value in a column without a name, or the table's first years or other periods.
     """
     for number, row in enumerate(rows):
         if number and row[0] and any(row[1:]) and not _names_columns(row, rows[:number]):

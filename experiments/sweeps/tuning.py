@@ -92,10 +92,7 @@ class TrialProcess(tune.Trainable):
 
 
 class Ends(tune.Callback):
-    """Reports every trial that has ended: finished, stopped early, failed, or lost with its process.
-
-    A trial is lost after `ATTEMPTS` losses of its process in a row, between which it recorded nothing.
-    """
+    """Reports every trial that has finished, stopped early, failed, or lost its process `ATTEMPTS` times in a row."""
 
     def __init__(self, trials: Path, ended: Ended, notify: OnEvent) -> None:
         self._trials = trials
@@ -159,10 +156,8 @@ def run_trials(
 ) -> None:
     """Runs the trials of these names below `<folder>/trials`, `settings.parallel` at a time.
 
-    steps: of training, in the longest trial.
-    hung_s: after so many seconds without a sign of life a trial's process is ended.
-    ended: called for each trial as soon as it has ended, with its progress.
-    notify: gets a line when a trial's process has died.
+    steps: of training, in the longest trial. hung_s: seconds without a sign of life that end a trial's process.
+    ended: gets each trial's progress when it has ended. notify: gets a line when a trial's process has died.
     """
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # failures are reported here, in one line
     storage = folder / FOLDER

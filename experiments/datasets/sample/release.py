@@ -46,9 +46,9 @@ class Release:
 
 
 def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) -> None:
-    """Write the data set of `train` and `dev` questions to `folder`, or leave it as it is when it holds just that.
+    """Writes `train` and `dev` questions to `folder`, whole or not at all, unless it holds just these.
 
-    The folder appears whole or not at all. Raises UserError when it holds something else or a number is negative.
+    Raises UserError when it holds something else or a number is negative.
     """
     if train < 0 or dev < 0:
         raise UserError(f"train={train}, dev={dev}: expected numbers of questions, zero or more")

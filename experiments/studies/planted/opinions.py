@@ -123,10 +123,8 @@ class OpinionTeam:
     ) -> tuple[Tensor, Tensor]:
         """Returns scores of every turn [k, rounds, agents] and of the final answers [k], 0 or 1.
 
-        As in the runtime, an agent answers after the senders of its round.
-
-        index: int [k], the question of each wiring.
-        probabilities: edge probabilities for reading weights (equal weights if None).
+        As in the runtime, an agent answers after the senders of its round. `index` int [k] is the question of each
+        wiring; `probabilities` of edges are for reading weights (equal weights if None).
         """
         m, k = self.model, len(index)
         if m.influence == Influence.CHANCE:

@@ -81,10 +81,10 @@ def random_wirings(team: OpinionTeam, k: int, draw: int, chance: float = 0.5) ->
 
 
 def best_reachable(team: OpinionTeam, truth: Truth, evaluated: int) -> tuple[Wirings, float]:
-    """Finds the best graph by greedy removal of edges in the order of their true effects.
+    """Finds the best graph by greedy removal of edges in the order of true effects, and its utility for learners'
+    questions.
 
-    Candidates use either effect and every number of agents that the decision agent reads, best first, and are compared
-    on other questions. Returns the wiring and its utility on the questions that learners are evaluated on.
+    Candidates use either effect and every number of readers, and are compared on other questions.
     """
     # Stable, so that ties give the same readers everywhere.
     readers = np.argsort(-truth.readers, kind="stable")

@@ -21,7 +21,7 @@ from experiments.planning.models import models_named
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 from experiments.running.inputs import RunContext
-from experiments.studies.redundancy.removal import FULL, ROUNDING, WITHOUT, Edge, Findings, by_kind, redundant
+from experiments.studies.redundancy.removal import FULL, ROUNDING, WITHOUT, Edge, Redundancy, by_kind, redundant
 from topologies.wiring import Bools, Floats
 
 FILE = "redundancy.json"
@@ -29,13 +29,13 @@ SPLITS = 400  # random halvings of the questions
 LEVEL = 0.05  # of tests, after correction
 
 
-def write(context: RunContext, findings: Findings) -> None:
+def write(context: RunContext, findings: Redundancy) -> None:
     """Writes redundancy.json into the run folder."""
     content = json.dumps(summarise(context, findings), indent=1) + "\n"
     write_atomically(context.recorder.run.path / FILE, content.encode())
 
 
-def summarise(context: RunContext, findings: Findings) -> Metrics:
+def summarise(context: RunContext, findings: Redundancy) -> Metrics:
     """Returns redundancy.json as a dict, without times: one seed gives one file."""
     config, dataset, agents, edges = context.config, context.dataset, context.agents, findings.edges
     seed = config.seed
@@ -81,7 +81,7 @@ def summarise(context: RunContext, findings: Findings) -> Metrics:
     }
 
 
-def receiver_effects(run: RunFolder, dataset: Dataset, findings: Findings, agents: Sequence[str]) -> Floats:
+def receiver_effects(run: RunFolder, dataset: Dataset, findings: Redundancy, agents: Sequence[str]) -> Floats:
     """Returns the gain of the receiver's own answers by the edge, float [edges, questions].
 
     A mean over the rounds that the edge leads into; of an edge to the decision agent, of the final answer.
@@ -185,10 +185,9 @@ def _mean(values: Sequence[float] | Bools) -> float | None:
 def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) -> Metrics:
     """Compares the cut edges with the redundant ones, among the edges [n] that could be cut.
 
-    - edges, cut, redundant: numbers of edges.
-    - precision: the share of the cut edges that are redundant, None if none was cut.
-    - recall: the share of the redundant edges that were cut, None if none is redundant.
-    - chance, chance95: the precision of as many random cuts of each kind, and the range of 95% of them.
+    precision: the share of the cut edges that are redundant, None if none was cut.
+    recall: the share of the redundant edges that were cut, None if none is redundant.
+    chance, chance95: the precision of as many random cuts of each kind, and the range of 95% of them.
     """
     total, hits = int(cut.sum()), int((cut & is_redundant).sum())
     chance, chance95 = None, None
@@ -235,7 +234,7 @@ def _counts(
     }
 
 
-def _learners(findings: Findings, effects: Floats, own: Floats, can_go: Bools, seed: int) -> Metrics:
+def _learners(findings: Redundancy, effects: Floats, own: Floats, can_go: Bools, seed: int) -> Metrics:
     """Compares cuts with Definition 1, with greedy removal (`greedy_...`) and in ranks, by learner and kind."""
     by_learner = {}
     # The stricter comparison: edges that can all go together, not each one alone.
@@ -264,7 +263,7 @@ def _learners(findings: Findings, effects: Floats, own: Floats, can_go: Bools, s
     return by_learner
 
 
-def _graph(findings: Findings, method: str, seed: int) -> Metrics:
+def _graph(findings: Redundancy, method: str, seed: int) -> Metrics:
     """Measures one graph on the held-out questions, and its utility on the questions that chose edges."""
     scored = [findings.scores[method][question] for question in findings.held_out]
     utility = [record.utility for record in scored]
@@ -281,7 +280,7 @@ def _graph(findings: Findings, method: str, seed: int) -> Metrics:
     return dict(rounded(row))
 
 
-def _paired(findings: Findings, seed: int) -> dict[str, Metrics]:
+def _paired(findings: Redundancy, seed: int) -> dict[str, Metrics]:
     """Tests every graph against the full one on the held-out questions, with its share of saved tokens."""
     graphs = [method for method in findings.readers if method != FULL]
     utilities = {m: {q: findings.scores[m][q].utility for q in findings.held_out} for m in findings.readers}
@@ -293,7 +292,7 @@ def _paired(findings: Findings, seed: int) -> dict[str, Metrics]:
     }
 
 
-def _tokens(findings: Findings, method: str) -> list[int]:
+def _tokens(findings: Redundancy, method: str) -> list[int]:
     """Tokens of each held-out question."""
     scored = (findings.scores[method][question] for question in findings.held_out)
     return [record.prompt_tokens + record.completion_tokens for record in scored]

@@ -99,26 +99,6 @@ class Pruned:
     scores: Floats
 
 
-@dataclass(frozen=True)
-class Findings:
-    """Measurements of the job.
-
-    utility, tokens: [1 + edges, questions], FULL's row first and then one per missing edge.
-    removed: the edges that greedy removal removed, in its order.
-    readers: the number of agents that the decision agent reads, by graph that answered the held-out questions too.
-    """
-
-    edges: tuple[Edge, ...]
-    questions: tuple[str, ...]
-    held_out: tuple[str, ...]
-    utility: Floats
-    tokens: Floats
-    removed: tuple[Edge, ...]
-    pruned: Mapping[str, Pruned]
-    readers: Mapping[str, int]
-    scores: Mapping[str, Mapping[str, Scored]]
-
-
 def redundant(effects: Floats) -> Bools:
     """Tests for Definition 1 (Eq. 2), [edges, questions] to bool [edges]: without the edge the score is no less."""
     no_less: Bools = effects.mean(1) <= ROUNDING
@@ -126,7 +106,12 @@ def redundant(effects: Floats) -> Bools:
 
 
 class Redundancy:
-    """The job, on launched agents and learners."""
+    """The job, on launched agents and learners, and what `run` has measured.
+
+    utility, tokens: [1 + edges, questions], FULL's row first and then one per missing edge.
+    removed: the edges that greedy removal removed, in its order.
+    readers: the number of agents that the decision agent reads, by graph that answered the held-out questions too.
+    """
 
     def __init__(self, discussions: Discussions, questions: int) -> None:
         """Raises UserError when no question is left to check the measurements on."""
@@ -141,47 +126,37 @@ class Redundancy:
                 "ones (data.limit), for graphs are checked on the others"
             )
         self._items, self._measured = items, items[:questions]
+        ids = tuple(item.question.id for item in items)
+        self.questions, self.held_out = ids[:questions], ids[questions:]
         self._graph = complete_wiring(len(self._agents), context.config.topology.rounds)
-        self._edges = edges_of(self._graph)
+        self.edges = edges_of(self._graph)
         # The methods of the records that are the graphs without one edge each.
-        self._without = [f"{WITHOUT}.{edge.name(self._agents)}" for edge in self._edges]
-        self._scores: dict[str, dict[str, Scored]] = {}
+        self._without = [f"{WITHOUT}.{edge.name(self._agents)}" for edge in self.edges]
+        self.scores: dict[str, dict[str, Scored]] = {}
 
-    async def run(self) -> Findings:
+    async def run(self) -> Redundancy:
         """Learns, removes each edge, removes greedily and checks on held-out questions; keeps recorded answers."""
         # Answers of an earlier start of this run; `_answer` skips them.
         for scored in self._context.recorder.run.scores():
-            self._scores.setdefault(scored.method, {})[scored.question] = scored
+            self.scores.setdefault(scored.method, {})[scored.question] = scored
         await self._discussions.learn()
-        pruned = {method: await self._pruned(method) for method in self._discussions.learning.learners}
-        singles = {
-            method: without(self._graph, [edge]) for method, edge in zip(self._without, self._edges, strict=True)
-        }
+        self.pruned = {method: await self._pruned(method) for method in self._discussions.learning.learners}
+        singles = {method: without(self._graph, [edge]) for method, edge in zip(self._without, self.edges, strict=True)}
         await self._phase("taking edges away", {FULL: self._graph, **singles}, self._measured)
         measured = [FULL, *self._without]
         of_all = [self._measures(method) for method in measured]
-        utility, tokens = (np.array(rows) for rows in zip(*of_all, strict=True))
-        removed = await self._remove_greedily(utility[1:], tokens[1:])
-        can_go = redundant(utility[:1] - utility[1:])
+        self.utility, self.tokens = (np.array(rows) for rows in zip(*of_all, strict=True))
+        self.removed = await self._remove_greedily(self.utility[1:], self.tokens[1:])
+        can_go = redundant(self.utility[:1] - self.utility[1:])
         graphs = {
             FULL: self._graph,
-            AT_ONCE: without(self._graph, [edge for edge, gone in zip(self._edges, can_go, strict=True) if gone]),
-            GREEDY: without(self._graph, removed),
-            **{method: learned.wiring for method, learned in pruned.items()},
+            AT_ONCE: without(self._graph, [edge for edge, gone in zip(self.edges, can_go, strict=True) if gone]),
+            GREEDY: without(self._graph, self.removed),
+            **{method: learned.wiring for method, learned in self.pruned.items()},
         }
         await self._phase("evaluating what is left", graphs, self._items)
-        ids = [item.question.id for item in self._items]
-        return Findings(
-            edges=self._edges,
-            questions=tuple(ids[: len(self._measured)]),
-            held_out=tuple(ids[len(self._measured) :]),
-            utility=utility,
-            tokens=tokens,
-            removed=tuple(removed),
-            pruned=pruned,
-            readers={method: int(graph.decision.sum()) for method, graph in graphs.items()},
-            scores=self._scores,
-        )
+        self.readers = {method: int(graph.decision.sum()) for method, graph in graphs.items()}
+        return self
 
     async def _pruned(self, method: str) -> Pruned:
         """Reads a learner's verdict on every edge of the full graph."""
@@ -193,11 +168,11 @@ class Redundancy:
         if self._context.plan.learners[method].reads_everyone:
             decision = np.full(len(self._agents), np.nan)
         ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
-        scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self._edges])
+        scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self.edges])
         # Minus infinity marks pairs that the learner has no edge for.
         scores[np.isneginf(scores)] = np.nan
         # A pruned edge ranks below zero; the decision agent reads one that was pruned with probability zero.
-        cut = np.where([edge.kind == "decision" for edge in self._edges], scores <= 0, scores < 0)
+        cut = np.where([edge.kind == "decision" for edge in self.edges], scores <= 0, scores < 0)
         return Pruned(learning.graphs[method].wiring, ~np.isnan(scores), cut, scores)
 
     async def _remove_greedily(self, utility: Floats, tokens: Floats) -> list[Edge]:
@@ -212,7 +187,7 @@ class Redundancy:
         bar = self._bar("removing greedily", [f"{GREEDY}.{n}" for n in range(len(order))], self._measured)
         with self._discussions.usage.phase("removing greedily"):
             for n, index in enumerate(order):
-                method, edge = f"{GREEDY}.{n}", self._edges[index]
+                method, edge = f"{GREEDY}.{n}", self.edges[index]
                 if not matters(without(self._graph, removed), edge):
                     removed.append(edge)  # no path leads from it to the answer any more, so no question needs asking
                     bar.advance(len(self._measured))
@@ -244,26 +219,26 @@ class Redundancy:
                 wired[method], item, question, team, seed, phase="evaluate", number=number
             )
 
-        # A generator: requests are made as discussions finish, and `_scores` is read at that time.
+        # A generator: requests are made as discussions finish, and `scores` is read at that time.
         missing = (
             (method, number, item)
             for method in graphs
             for number, item in enumerate(items)
-            if item.question.id not in self._scores.get(method, {})
+            if item.question.id not in self.scores.get(method, {})
         )
         async for (method, _, item), trace in in_order(missing, answer, context.config.concurrency):
             # An edge's effect is a difference: a turn that failed on one side alone would be taken for one.
             context.breaker.check(f"{method}, question {item.question.id}", [trace])
             scored = context.recorder.evaluated(trace, item, context.dataset.score(item, trace.answer))
-            self._scores.setdefault(method, {})[item.question.id] = scored
+            self.scores.setdefault(method, {})[item.question.id] = scored
             bar.advance()
 
     def _bar(self, name: str, methods: Sequence[str], items: Sequence[Item]) -> Bar:
-        done = sum(item.question.id in self._scores.get(method, {}) for method in methods for item in items)
+        done = sum(item.question.id in self.scores.get(method, {}) for method in methods for item in items)
         return self._context.progress.phase(name, total=len(methods) * len(items), done=done)
 
     def _measures(self, method: str) -> tuple[Floats, Floats]:
         """Returns utility and tokens of a graph, [questions] each."""
-        scored = [self._scores[method][item.question.id] for item in self._measured]
+        scored = [self.scores[method][item.question.id] for item in self._measured]
         tokens = np.array([float(record.prompt_tokens + record.completion_tokens) for record in scored])
         return np.array([record.utility for record in scored]), tokens
