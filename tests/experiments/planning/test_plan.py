@@ -200,7 +200,7 @@ def test_a_role_s_model_has_one_replica_unless_it_says_how_many() -> None:
     words = [*OPENAI[:1], "model.replicas=4", "roles.text_critic.reader.trust=0.3", "roles.single.reader.trust=0.4"]
     found = find_models(load([*words, "roles.single.model.replicas=3", "judge=reader"]), ROLES)
     assert {role: backend.replicas for role, backend in found.of_roles.items()} == {"text_critic": 1, "single": 3}
-    assert found.replicas == 4 + 1 + 3 + 1
+    assert (found.main.replicas, found.judge and found.judge.replicas) == (4, 1)
 
 
 def test_models_of_other_settings_have_caches_of_their_own() -> None:

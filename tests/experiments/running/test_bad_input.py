@@ -45,10 +45,14 @@ def recall(release: Path, tmp_path: Path) -> list[str]:
     return ["experiment=recall", "data=mmqa", f"data.root={release}", f"output={tmp_path / 'runs'}"]
 
 
-def test_without_words_the_experiments_are_listed_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_words_some_experiments_are_named_and_help_lists_all_one_a_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main([]) == 0
+    assert "experiment=two_attackers" in capsys.readouterr().out
+    assert main(["help=experiments"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert sum(bool(re.match(r"  mmqa_prune +M3Prune on MultimodalQA", line)) for line in lines) == 1
+    assert sum(bool(re.match(r"mmqa_prune +M3Prune on MultimodalQA", line)) for line in lines) == 1
 
 
 @pytest.mark.parametrize(
