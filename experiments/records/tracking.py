@@ -125,12 +125,7 @@ class Tracker:
         self._call("log", send)
 
     def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = (), used: Usage | None = None) -> None:
-        """Logs metrics.json, figures, discussions and learned graphs.
-
-        Metrics become the table `methods`, and summary values `<method>/<column>`; the run's usage becomes
-        `usage/<field>`. Discussions become the table `discussions`; `discussions/left_out` counts those that it lacks.
-        Each learned graph becomes an artifact of type `graph`.
-        """
+        """Logs metrics.json, figures, discussions, usage and learned graphs."""
         self._call("summarise", lambda run: summarise(run, self._path, metrics, figures, used))
 
     def finish(self, exit_code: int = 0) -> None:

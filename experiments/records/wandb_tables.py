@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.messages import Usage, derive_seed
+from actors.messages import Usage
 from experiments.records.recorder import RunFolder
-from experiments.records.records import Scored
 
 if TYPE_CHECKING:
     import wandb
@@ -23,7 +23,11 @@ GRAPHS = ("topology.graphml", "topology.json")
 def summarise(
     run: wandb.Run, path: Path, metrics: Mapping[str, Any], figures: Sequence[Path], used: Usage | None
 ) -> None:
-    """Logs metrics.json, figures, discussions, usage and learned graphs of the run folder `path`."""
+    """Logs metrics.json, figures, discussions, usage and learned graphs of the run folder `path`.
+
+    Metrics become the table `methods`, and summary values `<method>/<column>`; the run's usage becomes `usage/<field>`.
+    Discussions become the table `discussions`, whose rest is counted in `discussions/left_out`.
+    """
     import wandb
 
     methods: Mapping[str, Mapping[str, Any]] = metrics["methods"]
@@ -31,16 +35,17 @@ def summarise(
     columns = list(dict.fromkeys(column for row in methods.values() for column in row))
     rows = [[method, *(_cell(row.get(column)) for column in columns)] for method, row in methods.items()]
     images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in figures}
-    discussions, left_out = discussion_rows(list(RunFolder(path).scores()))
+    scores = sorted(RunFolder(path).scores(), key=attrgetter("question", "method"))
+    shown = [[_cell(getattr(scored, name)) for name in COLUMNS] for scored in scores[:MOST_ROWS]]
     run.log(
         {
             "methods": wandb.Table(columns=["method", *columns], data=rows),
-            "discussions": wandb.Table(columns=list(COLUMNS), data=discussions),
+            "discussions": wandb.Table(columns=list(COLUMNS), data=shown),
             **images,
         }
     )
     groups: dict[str, Mapping[str, Any]] = {**methods, **metrics["paired"], "usage": asdict(used) if used else {}}
-    groups["discussions"] = {"shown": len(discussions), "left_out": left_out}
+    groups["discussions"] = {"shown": len(shown), "left_out": len(scores) - len(shown)}
     for method, row in metrics.get("judged", {"methods": {}})["methods"].items():
         groups[f"judged/{method}"] = row
     run.summary.update({f"{group}/{name}": value for group, row in groups.items() for name, value in row.items()})
@@ -51,18 +56,6 @@ def summarise(
                 # Immutable: W&B reads the file in the run folder, and leaves no copy in the home folder.
                 artifact.add_file(str(file), policy="immutable")
         run.log_artifact(artifact)
-
-
-def discussion_rows(scores: Sequence[Scored], most: int = MOST_ROWS) -> tuple[list[list[Any]], int]:
-    """Returns a row of `COLUMNS` for each discussion, in the ids' order, and how many discussions are left out.
-
-    Where there are more than `most`, the same questions of every method are drawn, by their ids alone.
-    """
-    questions = sorted({scored.question for scored in scores}, key=lambda one: (derive_seed("table", one), one))
-    methods = max(1, len({scored.method for scored in scores}))
-    chosen = set(questions[: max(1, most // methods)])
-    shown = sorted((one for one in scores if one.question in chosen), key=lambda one: (one.question, one.method))
-    return [[_cell(getattr(scored, name)) for name in COLUMNS] for scored in shown], len(scores) - len(shown)
 
 
 def _cell(value: Any) -> Any:
