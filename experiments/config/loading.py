@@ -139,11 +139,7 @@ def _resumed(folder: Path, given: Sequence[tuple[str, str]]) -> Config:
 
 
 def named_again(arguments: Sequence[str], job: str = "prune") -> Config:
-    """The overrides of a command line that names parts of a saved configuration of a job again, over the defaults.
-
-    Raises:
-        UserError: an unknown key, or a value that is not allowed.
-    """
+    """Loads the overrides of a command line that names parts of a saved configuration again. Raises UserError."""
     given = map(_key_and_value, arguments)
     return typed([{"job": job}, *(_with_roles(_tree(key, text)) for key, text in given)])
 

@@ -71,10 +71,9 @@ def make_absolute(config: Config) -> None:
 
 
 def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] = lambda key: True) -> None:
-    """Raises UserError where the command line lacks overrides for what a saved configuration names outside of its
-    folder, in settings that are `used`, by their own keys.
+    """Raises UserError where overrides over the defaults (`named`) lack what `saved` names outside of its folder.
 
-    `named` has the overrides of the command line over the defaults.
+    Only settings that are `used` count, by their own keys.
     """
     allowed = {(key, _hashable(value)) for _, key, value in leaves(named)}
     if any((key, _hashable(value)) not in allowed for _, key, value in _outside(saved) if used(key)):

@@ -6,7 +6,6 @@ They become the settings `roles.<role>` of the run, so its config.yaml holds the
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -65,7 +64,13 @@ def read_roles(name: str) -> dict[str, Any]:
         tree = read_yaml(path)
         check_literal(tree)
         for number, role in enumerate(typed_value(tree, Declared(list[RoleOfFile], {}), "roles")):
-            full, settings = _named(role, f"roles[{number}]")
+            key, name, modality = f"roles[{number}]", role.get("name", ""), role.get("modality")
+            if not name.isidentifier():
+                raise UserError(f"{key}.name={shown(name)}: expected a name of letters, digits and _")
+            settings = {part: role[part] for part in ("instruction", "form") if role.get(part)}
+            if not settings:
+                raise UserError(f"{key}: {name} has neither an instruction nor a form")
+            full = name if modality is None else f"{modality}_{name}"
             if full in by_name:
                 raise UserError(f"two roles are called {full}")
             by_name[full] = settings
@@ -74,17 +79,6 @@ def read_roles(name: str) -> dict[str, Any]:
     except UserError as error:
         raise UserError(f"{where} cannot be read: {error}") from error
     return by_name
-
-
-def _named(role: Mapping[str, Any], key: str) -> tuple[str, dict[str, Any]]:
-    """The role's name in traces and its settings."""
-    name, modality = role.get("name", ""), role.get("modality")
-    if not name.isidentifier():
-        raise UserError(f"{key}.name={shown(name)}: expected a name of letters, digits and _")
-    settings = {part: role[part] for part in ("instruction", "form") if role.get(part)}
-    if not settings:
-        raise UserError(f"{key}: {name} has neither an instruction nor a form")
-    return name if modality is None else f"{modality}_{name}", settings
 
 
 def field_of(part: RoleField) -> Field:

@@ -47,7 +47,17 @@ def read(path: Path) -> Config:
         version = written if written != UNNAMED else version
         # A study has settings that no other job has.
         kind = OF_JOBS.get(str(tree.get("job")), Config)
-        _drop_removed(tree)
+        # Keys that no longer exist are dropped where they had their default.
+        chosen = []
+        for key, (until, default) in REMOVED.items():
+            *groups, name = key.split(".")
+            group: Any = tree
+            for part in groups:
+                group = group.get(part, {}) if isinstance(group, dict) else {}
+            if isinstance(group, dict) and name in group and untyped(group.pop(name)) != default:
+                chosen.append(f"{key} (until {until})")
+        if chosen:
+            raise UserError(f"it chose settings that no longer exist: {', '.join(chosen)}")
         if missing := list(_missing(tree, kind, _number(written))):
             raise UserError(f"it lacks {missing[0]}: it was cut short")
         return typed([tree])
@@ -56,20 +66,6 @@ def read(path: Path) -> Config:
             f"{path} is not a saved configuration of this version ({error}); agora-mm {version[:20]}, which wrote it, "
             "reads it"
         ) from error
-
-
-def _drop_removed(tree: dict[str, Any]) -> None:
-    """Drops keys that no longer exist where they had their default. Raises UserError with the names of all others."""
-    chosen = []
-    for key, (version, default) in REMOVED.items():
-        *groups, name = key.split(".")
-        group: Any = tree
-        for part in groups:
-            group = group.get(part, {}) if isinstance(group, dict) else {}
-        if isinstance(group, dict) and name in group and untyped(group.pop(name)) != default:
-            chosen.append(f"{key} (until {version})")
-    if chosen:
-        raise UserError(f"it chose settings that no longer exist: {', '.join(chosen)}")
 
 
 def _missing(tree: Any, kind: Any, written: tuple[int, ...], prefix: str = "") -> Iterator[str]:

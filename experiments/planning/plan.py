@@ -49,10 +49,7 @@ class Job:
         """Checks a plan for this job, before anything is opened or started. Raises UserError."""
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
-        """Does the job in its folder, from where it was left. Returns False where too much failed for a conclusion.
-
-        Raises UserError for anything that the user can put right; records stay, and the run can be resumed.
-        """
+        """Does the job from where it was left; returns False without a conclusion. Raises UserError; records stay."""
         raise NotImplementedError
 
 

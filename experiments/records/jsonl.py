@@ -49,10 +49,7 @@ def files(folder: Path, pattern: str) -> list[Path]:
 
 @contextmanager
 def content(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file in either form for reading; without a file the content is empty.
-
-    Raises UserError, also while it is read, where the file is damaged or a folder.
-    """
+    """Opens a file in either form, empty where there is none. Raises UserError, also while it is read, for damage."""
     with ExitStack() as stack:
         file: BinaryIO = BytesIO()
         # The plain one twice: its writer may be replacing one form by the other.

@@ -150,10 +150,7 @@ def _scores(path: Path) -> Iterator[tuple[bytes, Scored]]:
 
 
 class _Writer:
-    """Appends to files of a folder, each opened once. One process at a time may hold the folder's lock.
-
-    Raises UserError when another process has it.
-    """
+    """Appends to files of a folder, each opened once. Raises UserError when another process has the folder's lock."""
 
     def __init__(self, run: RunFolder, lock: str) -> None:
         self.run = run

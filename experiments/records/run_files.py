@@ -45,10 +45,7 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
 
 
 def check_plain(folder: Path) -> None:
-    """Refuses a run folder with links, pipes or devices: a link in a received folder could lead writes anywhere.
-
-    The folder itself may be a link, because the user has named it. Raises UserError.
-    """
+    """Raises UserError for a run folder with links, pipes or devices, which could lead writes anywhere."""
     # A stack of folders and their depths: recursion would end in a RecursionError.
     left = [(str(folder), 0)]
     while left:

@@ -108,9 +108,8 @@ class Tracker:
         self.finish(exit_code=1 if kind else 0)
 
     def log(self, step: Mapping[str, Any]) -> None:
-        """Logs one training step: numbers by `<method>/<name>`, over the method's `total_steps` where it has them.
-
-        Several learners take turns in one run, so that W&B's own count of steps would be none of theirs.
+        """Logs a training step's numbers as `<method>/<name>` over the method's `total_steps`: learners take turns in
+        one run.
         """
         # Here and not in the thread: a sweep counts on it, and its errors are the sweep's.
         self._on_step(step)

@@ -40,8 +40,7 @@ class CountedTeam:
 class Slots:
     """Limits discussions to a number at once, and gives those of learners precedence.
 
-    Every step of a learner waits for the last discussion of the step before, so a run ends no sooner than its learners.
-    Slots that they need at once are reserved for them; other discussions share the rest, which may be none.
+    A run ends no sooner than its learners: slots that they need at once are reserved, others share the rest, if any.
     """
 
     def __init__(self, most: int) -> None:

@@ -26,8 +26,8 @@ from topologies.topology import Renamed, Topology
 class Discussions:
     """The work of a run; agents and learners are launched by the caller.
 
-    Graphs are learned side by side, and methods that need none of them are evaluated at the same time: a step of a
-    learner waits for its last discussion, and leaves most of what a model can do unused. Not so without `side_by_side`.
+    Graphs are learned side by side, while methods that need none of them are evaluated: a step of a learner waits for
+    its last discussion, and leaves most of what a model can do unused. Not so without `side_by_side`.
     """
 
     def __init__(

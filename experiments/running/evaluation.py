@@ -31,10 +31,9 @@ def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
 
 
 async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence[tuple[Question, Trace]]:
-    """Holds the discussions of a run's calibration, attacked as in training, and records all of them at once.
+    """Holds the discussions of a run's calibration, attacked as in training; records and returns all at once.
 
-    Returns each question with its discussion. A run that was killed in between repeats them, from the completion cache.
-    Raises TooManyFailures.
+    A run that was killed in between repeats them, from the completion cache. Raises TooManyFailures.
     """
     config, recorder = context.config, context.recorder
     items = watched_items(context.dataset, context.plan.watched_questions)

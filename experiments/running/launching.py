@@ -96,10 +96,9 @@ def processes(plan: Plan) -> int:
 
 
 def _launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> dict[str, Reuse | None]:
-    """Launches the pools of the judge and (with `agents`) of all models that roles ask.
+    """Launches the pools of the judge and (with `agents`) of models that roles ask; returns their caches, by key.
 
-    Returns by key where their completions are kept. Raises UserError where the pools do not fit together, before any
-    model is loaded.
+    Raises UserError where the pools do not fit together, before any model is loaded.
     """
     models, config = plan.models, plan.config
     backends = [models.judge] if models.judge else []

@@ -47,9 +47,8 @@ class GraphLearning:
         self.graphs = learned_topologies(context.config.topology.inference, context.agents, learners)
 
     async def begin(self, group: asyncio.TaskGroup, side_by_side: bool = True) -> dict[str, asyncio.Task[None]]:
-        """Starts a task for each method; methods that learn from the same discussions have one task.
-
-        Without `side_by_side`, all tasks are over when it returns.
+        """Starts a task for each method, or for several that learn from the same discussions; ends it unless
+        `side_by_side`.
         """
         tasks: dict[str, asyncio.Task[None]] = {}
         shared_from, training = self.context.plan.shared_from, self.context.config.training

@@ -54,9 +54,8 @@ async def extract(
 ) -> dict[str, Extracted]:
     """Extracts from all sources of which nothing is kept yet; returns what is kept of all.
 
-    Processes that need the same at once wait for one of them. A source whose turn failed states nothing in this run,
-    and is asked about again by the next. Raises UserError where a replay has nothing to ask, and TooManyFailures where
-    most of the sources would state nothing.
+    Processes that need the same wait for one of them. Sources whose turn failed are asked about again by the next run.
+    Raises UserError where a replay has nothing to ask, and TooManyFailures where most sources would state nothing.
     """
     path = extracted_file(context.evidence.store.folder.parent, step, identity(context.config, step))
     # Not bound to a thread: it is taken in one, so as not to hold up the event loop, and given back in another.

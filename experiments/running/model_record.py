@@ -129,10 +129,7 @@ def _check_as_it_was(folder: RunFolder, name: str, then: Mapping[str, Any], now:
 
 
 def _comparable(abilities: Mapping[str, Any]) -> dict[str, Any]:
-    """The model alone, as a provider's build changes by the week; what was adapted, without the endpoint's words.
-
-    A record of version 0.2.0 has neither.
-    """
+    """The model without a provider's build, what was adapted without an endpoint's words; 0.2.0 recorded neither."""
     served = {"served": abilities["served"][:1]} if "served" in abilities else {}
     adapted = {"adapted": sorted(setting for setting, _ in abilities["adapted"])} if "adapted" in abilities else {}
     return {**served, **adapted}

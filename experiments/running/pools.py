@@ -43,10 +43,9 @@ def plan_pools(backends: Sequence[Backend], gpus: float) -> list[Pool]:
 
 
 def check_gpus(pools: Sequence[Pool], gpus: int) -> None:
-    """Raises UserError where the pools do not fit on so many GPUs together, or engines set aside more than one has.
+    """Raises UserError where pools do not fit on the GPUs together, or engines set aside more than one has.
 
-    Replicas that reserve parts of a GPU share it; how Ray places them is not known beforehand, so they are put where
-    there is room, the largest first.
+    How Ray places parts of a GPU is not known, so they are put where there is room, the largest first.
     """
     asking = [pool for pool in pools if pool.gpus]
     needed = sum(pool.replicas * pool.gpus for pool in asking)

@@ -107,8 +107,8 @@ class Training:
     async def _learn(self, stage: int, first: int, items: Sequence[Sequence[Item]], bar: Bar) -> None:
         """Discusses the steps of a stage from `first` on and learns from them in order, until the stage may stop.
 
-        Where the learner can sample ahead, discussions of later steps use the concurrency that is left. While
-        discussions go on, the step before is recorded and the evidence of the next one retrieved.
+        Later steps use the concurrency that is left, where the learner can sample ahead; meanwhile the step before is
+        recorded and the evidence of the next one retrieved.
         """
         config = self.context.config
         team = CountedTeam(self.team, bar, self.context.breaker)

@@ -168,7 +168,12 @@ class Names:
     def _part(self, kind: str) -> str:
         rng = self._rng
         if kind == "person":
-            return f"{self._part('given')} {self._family()}"
+            given = self._part("given")
+            # A surname, one in five drawn before: people with one surname are easily confused.
+            if self._families and rng.random() < 0.2:
+                return f"{given} {rng.choice(self._families)}"
+            self._families.append(self._part("surname"))
+            return f"{given} {self._families[-1]}"
         if kind == "town":
             return self._part("stem") + rng.choice(templates().places)
         if kind == "n":
@@ -176,13 +181,6 @@ class Names:
         if kind == "c":
             return "".join(rng.sample("BCDFGHKLMNPRSTVWZ", 3))
         return "".join(rng.choice(choices) for choices in templates().parts[kind])
-
-    def _family(self) -> str:
-        """A surname, one in five drawn before: people with one surname are easily confused."""
-        if self._families and self._rng.random() < 0.2:
-            return self._rng.choice(self._families)
-        self._families.append(self._part("surname"))
-        return self._families[-1]
 
 
 def identity(*parts: str | int) -> str:
