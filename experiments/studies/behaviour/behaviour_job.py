@@ -17,7 +17,7 @@ from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_table
-from experiments.studies.behaviour.measure import NOTHING, RELEVANT, Behaviour, conditions
+from experiments.studies.behaviour.measure import NOTHING, RELEVANT, ask_every_question, conditions
 
 FILE = "behaviour.json"
 
@@ -36,7 +36,7 @@ class BehaviourJob(DiscussionJob):
 
     async def discuss(self, discussions: Discussions) -> None:
         await discussions.prepare()
-        await Behaviour(discussions, _settings(discussions.context.config)).run()
+        await ask_every_question(discussions, _settings(discussions.context.config))
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         config = plan.config

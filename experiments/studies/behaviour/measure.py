@@ -123,51 +123,40 @@ def colleague_names(count: int) -> tuple[str, ...]:
     return tuple(f"{roles[n % len(roles)]}{'' if n < len(roles) else n // len(roles) + 1}" for n in range(count))
 
 
-class Behaviour:
-    """The job, with one agent that is already launched."""
+async def ask_every_question(discussions: Discussions, settings: BehaviourSettings) -> None:
+    """Asks all questions that have no answer yet, one condition after another.
 
-    def __init__(self, discussions: Discussions, settings: BehaviourSettings) -> None:
-        """Raises UserError for a data set that does not name the documents with the answers."""
-        self._discussions, self._settings = discussions, settings
-        self._context = context = discussions.context
-        self._conditions = conditions(settings)
-        self._asked = answerable(context.dataset, context.config.seed)
-        # Searched once: every condition shows some of the same sources.
-        self._found: dict[str, StudyEvidence] = {}
-        if not self._asked:
-            evaluated = sum(1 for _ in context.dataset.evaluate())
-            raise UserError(
-                f"data={context.config.data.kind}: none of {evaluated} questions names the documents that hold "
-                "its answer and has a wrong answer to be told; choose sample, mmqa or tatqa, or raise data.limit"
-            )
+    Raises UserError for a data set that does not name the documents with the answers.
+    """
+    context, config, dataset = discussions.context, discussions.context.config, discussions.context.dataset
+    asked = answerable(dataset, config.seed)
+    if not asked:
+        evaluated = sum(1 for _ in dataset.evaluate())
+        raise UserError(
+            f"data={config.data.kind}: none of {evaluated} questions names the documents that hold its answer and has "
+            "a wrong answer to be told; choose sample, mmqa or tatqa, or raise data.limit"
+        )
+    # Searched once: every condition shows some of the same sources.
+    found: dict[str, StudyEvidence] = {}
+    most = max(settings.irrelevant, default=0)
 
-    async def run(self) -> None:
-        """Asks all questions that have no answer yet, one condition after another."""
-        for condition in self._conditions:
-            with self._discussions.usage.phase(condition.name):
-                await self._ask(condition)
+    async def answer(one: tuple[Condition, Team, Item, str]) -> Trace:
+        condition, team, item, target = one
+        if item.question.id not in found:
+            found[item.question.id] = await asyncio.to_thread(find_evidence, item, context.evidence.store, most)
+        shown = found[item.question.id].shown(condition, config.seed)
+        question = replace(item.question, evidence=shown, own=item.own)
+        topology = MisledAgent(condition.name, condition.colleagues, target)
+        return await run_discussion(topology, question, team, config.seed)
 
-    async def _ask(self, condition: Condition) -> None:
-        context, config = self._context, self._context.config
+    for condition in conditions(settings):
         done = context.recorder.done(condition.name)
-        bar = context.progress.phase(f"asking, {condition.name}", total=len(self._asked), done=len(done))
-        team: Team = CountedTeam(self._discussions.agents.team, bar, context.breaker)
-
-        async def answer(one: tuple[Item, str]) -> Trace:
-            item, target = one
-            if item.question.id not in self._found:
-                most = max(self._settings.irrelevant, default=0)
-                found = await asyncio.to_thread(find_evidence, item, context.evidence.store, most)
-                self._found[item.question.id] = found
-            shown = self._found[item.question.id].shown(condition, config.seed)
-            question = replace(item.question, evidence=shown, own=item.own)
-            topology = MisledAgent(condition.name, condition.colleagues, target)
-            return await run_discussion(topology, question, team, config.seed)
-
-        dataset = context.dataset
-        missing = ((item, target) for item, target in self._asked if item.question.id not in done)
-        async for (item, target), trace in in_order(missing, answer, config.concurrency):
-            # Also where no colleague gave the wrong answer: an agent may reach it alone.
-            harm = Harm(float(won(trace.answer, item, [aimed_at(item, target)], dataset)))
-            context.recorder.evaluated(trace, item, dataset.score(item, trace.answer), harm)
-            bar.advance()
+        bar = context.progress.phase(f"asking, {condition.name}", total=len(asked), done=len(done))
+        team = CountedTeam(discussions.agents.team, bar, context.breaker)
+        missing = [(condition, team, item, target) for item, target in asked if item.question.id not in done]
+        with discussions.usage.phase(condition.name):
+            async for (_, _, item, target), trace in in_order(missing, answer, config.concurrency):
+                # Also where no colleague gave the wrong answer: an agent may reach it alone.
+                harm = Harm(float(won(trace.answer, item, [aimed_at(item, target)], dataset)))
+                context.recorder.evaluated(trace, item, dataset.score(item, trace.answer), harm)
+                bar.advance()

@@ -28,10 +28,10 @@ from experiments.studies.behaviour.measure import (
     CERTAIN,
     NOTHING,
     RELEVANT,
-    Behaviour,
     Condition,
     MisledAgent,
     StudyEvidence,
+    ask_every_question,
     colleague_names,
     conditions,
     find_evidence,
@@ -133,4 +133,4 @@ def test_a_data_set_that_does_not_say_where_answers_stand_is_refused(config: Con
     silent = SimpleNamespace(evaluate=lambda: iter(unsupported), train=dataset.train, score=dataset.score)
     job = SimpleNamespace(context=SimpleNamespace(config=config, dataset=silent))
     with pytest.raises(UserError, match="data="):
-        Behaviour(cast(Discussions, job), config.behaviour)
+        asyncio.run(ask_every_question(cast(Discussions, job), config.behaviour))
