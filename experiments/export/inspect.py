@@ -43,8 +43,9 @@ def logs(run: RunFolder) -> Iterator[il.EvalLog]:
     model = models_named(config)
     for method, of_method in groupby(discussions(run), key=lambda one: one.scored.method):
         held = list(of_method)
-        created = _time(min(one.started_s for one in held))
         samples = [_sample(model, one) for one in held]
+        created = _time(min(one.started_s for one in held))
+        completed = _time(max(one.started_s + s.total_time for one, s in zip(held, samples, strict=True)))
         utilities = [one.utility for one in by_question(each.scored for each in held) if not one.failed_calls]
         mean = {"mean": il.EvalMetric(name="mean", value=fmean(utilities))} if utilities else {}
         used = sum((sample.model_usage[model] for sample in samples), im.ModelUsage())
@@ -65,7 +66,7 @@ def logs(run: RunFolder) -> Iterator[il.EvalLog]:
                 completed_samples=sum(sample.error is None for sample in samples),
                 scores=[il.EvalScore(name="utility", scorer="utility", scored_samples=len(utilities), metrics=mean)],
             ),
-            stats=il.EvalStats(started_at=created, model_usage={model: used}),
+            stats=il.EvalStats(started_at=created, completed_at=completed, model_usage={model: used}),
             samples=samples,
         )
 
@@ -77,12 +78,13 @@ def _sample(model: str, discussion: Discussion) -> il.EvalSample:
     said: dict[str, im.ChatMessageAssistant] = {}
     events: list[ie.Event] = []
     for turn, time, _ in turns:
+        answer = "" if turn.answer is None else f"\n\nAnswer: {turn.answer}"
         said[turn.id] = im.ChatMessageAssistant(
             id=f"{id}/{turn.id}",
-            content=f"**{turn.agent}, round {turn.round}**\n\n{turn.content}\n\nAnswer: {turn.answer}",
+            content=f"**{turn.agent}, round {turn.round}**\n\n{turn.content}{answer}",
             model=model,
             source="generate",
-            metadata={name: value for name in TURN if (value := getattr(turn, name))},
+            metadata={name: value for name in TURN if (value := getattr(turn, name)) not in ("", None, ())},
         )
         begun = {"timestamp": _time(started_s + time.start), "working_start": time.start, "span_id": turn.id}
         ended = {**begun, "timestamp": _time(started_s + time.start + time.seconds)}
@@ -105,6 +107,7 @@ def _sample(model: str, discussion: Discussion) -> il.EvalSample:
     scores = {name: getattr(scored, name) for name in ("utility", "f1", "strict_em") if not scored.failed_calls}
     return il.EvalSample(
         id=scored.question,
+        uuid=id,
         epoch=1,
         input=scored.text,
         target=list(scored.gold),
@@ -115,6 +118,7 @@ def _sample(model: str, discussion: Discussion) -> il.EvalSample:
         metadata={**scored.tags, **{name: getattr(scored, name) for name in FACTS}},
         model_usage={model: _usage(scored.prompt_tokens, scored.completion_tokens)},
         events=events,
+        total_time=max((time.start + time.seconds for _, time, _ in turns), default=0.0),
     )
 
 
