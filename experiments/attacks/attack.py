@@ -121,7 +121,9 @@ class Attack:
             return await run_discussion(topology, question, team, seed, sample)
         # Recorded messages already include the attack.
         attacked_team = team if team.recorded else _AttackedTeam(team, self.change(item, number))
-        trace = await run_discussion(topology, self.evidence(item, question, number), attacked_team, seed, sample)
+        context = self._context(item, number)
+        asked = self._kind.evidence(question, context) if context else question
+        trace = await run_discussion(topology, asked, attacked_team, seed, sample)
         # A system may ask only some of the agents; the others cannot have done any harm.
         attacked = tuple(name for name in self.attackers if name in trace.agents)
         return replace(trace, attack=self.settings.kind, attacked=attacked, target=self.target(item))
@@ -129,11 +131,6 @@ class Attack:
     def target(self, item: Item) -> str | None:
         """Returns the wrong answer that the attack argues for, or None."""
         return self._targets.of(item) if self._kind.aimed else None
-
-    def evidence(self, item: Item, question: Question, number: int) -> Question:
-        """Returns the question with its evidence under this attack."""
-        context = self._context(item, number)
-        return self._kind.evidence(question, context) if context else question
 
     def change(self, item: Item, number: int) -> Change:
         """Returns the change of every turn of a discussion."""

@@ -83,7 +83,7 @@ def lines(path: Path) -> Iterator[bytes]:
 
 
 def placed(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yields each line with the place of its first byte. Raises UserError as `content`, and for endless lines."""
+    """Yields each complete line with the place of its first byte. Raises UserError for damage and endless lines."""
     with content(path) as file:
         offset = 0
         while line := file.readline(LINE_BYTES):  # bytes: a half-written last line may end inside a character

@@ -29,7 +29,7 @@ class DiscussionJob(Job):
         raise NotImplementedError
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
-        """Sums up the records of what `answering` answered. Returns False where too much failed for a conclusion."""
+        """Sums up the records; `answering` is the model's name. Returns False where too much has failed for that."""
         raise NotImplementedError
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:

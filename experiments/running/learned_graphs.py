@@ -47,9 +47,7 @@ class GraphLearning:
         self.graphs = learned_topologies(context.config.topology.inference, context.agents, learners)
 
     async def begin(self, group: asyncio.TaskGroup, side_by_side: bool = True) -> dict[str, asyncio.Task[None]]:
-        """Starts a task for each method, or for several that learn from the same discussions; ends it unless
-        `side_by_side`.
-        """
+        """Starts a task for each method, or for several with the same discussions; awaits it unless `side_by_side`."""
         tasks: dict[str, asyncio.Task[None]] = {}
         shared_from, training = self.context.plan.shared_from, self.context.config.training
         for method in self.learners:

@@ -48,7 +48,7 @@ class AbleModel:
 
 
 async def check_models(plan: Plan, runtime: Runtime, folders: Iterable[RunFolder], progress: Progress) -> None:
-    """Checks models that are up like `check_abilities`, records what they can do, and prints a line for each."""
+    """Records the abilities of models that are up, and prints a line for each. Raises as `check_abilities`."""
     # The run's own model comes first.
     models = [AbleModel(plan.models.main, (), await runtime.abilities())]
     for key, backend in plan.models.of_roles_by_key.items():
