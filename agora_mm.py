@@ -7,12 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PACKAGES = ("actors", "experiments", "retrieval", "topologies")
 
 
 def hidden() -> str:
     """Names the package of another project that Python finds in place of this project's, in a line; empty for none."""
-    for name in PACKAGES:
+    for name in ("actors", "experiments", "retrieval", "topologies"):
         spec = find_spec(name)
         found = Path(next(iter((spec and spec.submodule_search_locations) or ()), (spec and spec.origin) or "nothing"))
         if found.resolve() != HERE / name:
@@ -23,20 +22,11 @@ def hidden() -> str:
     return ""
 
 
-def main(arguments: list[str]) -> int:
-    """Runs a command line and returns its exit code (`experiments.command_line.main`)."""
-    if line := hidden():
-        print(f"error: {line}", file=sys.stderr)
-        return 2
-    from experiments.command_line import main as run
-
-    return run(arguments)
-
-
 def script() -> None:
     """Runs the command line of this process, and ends the process."""
-    if hidden():
-        sys.exit(main([]))
+    if line := hidden():
+        print(f"error: {line}", file=sys.stderr)
+        sys.exit(2)
     from experiments.command_line import script as run
 
     run()

@@ -1,6 +1,6 @@
-"""Run an experiment: `python run.py experiment=two_attackers seed=1`. Without arguments, it prints where to begin."""
+"""Run an experiment: `python run.py experiment=mmqa_prune seed=1`. Without arguments it lists the experiments."""
 
-from agora_mm import main, script
+from experiments.command_line import main, script
 
 __all__ = ["main"]
 

@@ -17,11 +17,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.errors import RunFailed, UserError
 from actors.lookup import near_miss
@@ -32,9 +31,6 @@ from experiments.config.saved import read
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS
-
-if TYPE_CHECKING:
-    from experiments.dry_run.counts import RunCounts
 
 __all__ = ["RecordTable", "Run", "RunFailed", "UserError", "dry_run", "load_run", "resume", "run"]
 
@@ -49,32 +45,20 @@ class Run:
     """
 
     settings: RecordTable
-    """Every setting with its value as JSON."""
     metrics: RecordTable
-    """The result table, a row per method; empty before the run's end."""
     tests: RecordTable
-    """Paired tests, a row per pair of methods; empty before the run's end."""
     scores: RecordTable
-    """Evaluated questions, a row per method and question, with the gold answer."""
     discussions: RecordTable
-    """Evaluated discussions, a row each."""
     turns: RecordTable
-    """Turns of evaluated discussions."""
     edges: RecordTable
-    """Edges that evaluated discussions used."""
     searches: RecordTable
-    """Searches that systems made in evaluated discussions."""
     training_discussions: RecordTable
-    """Discussions that graphs were learned from, and those of a calibration."""
     training_turns: RecordTable
     training_edges: RecordTable
     training_searches: RecordTable
     learning: RecordTable
-    """Training steps with the terms of the objective and the edges that are left."""
     weights: RecordTable
-    """Probability of each candidate edge after each training step."""
     usage: RecordTable
-    """Calls and tokens computed, by phase and agent."""
 
     def __init__(self, folder: RunFolder, varied: Mapping[str, Any] | None = None) -> None:
         self._folder = folder
@@ -83,12 +67,10 @@ class Run:
         """For a trial: its name, seed and varied settings."""
         self.tables: Mapping[str, RecordTable] = run_tables(folder)
         """All tables by name."""
-        if self.runs:
+        if runs := self.runs:
             names = [name for name in self.tables if name != "settings"]
-            self.tables = {
-                **self.tables,
-                **{name: together([(run.varied, run.tables[name]) for run in self.runs]) for name in names},
-            }
+            own = {name: together([(run.varied, run.tables[name]) for run in runs]) for name in names}
+            self.tables = {**self.tables, **own}
         vars(self).update(self.tables)
 
     def __repr__(self) -> str:
@@ -104,10 +86,14 @@ class Run:
         """The trials of a sweep, by name; none of any other run."""
         if not is_sweep(self.config):
             return ()
-        sweep = self.config.sweep
+        sweep, runs = self.config.sweep, []
         keys = dict.fromkeys(key for group in (sweep.axes, *sweep.points) for key, _ in flat(group))
-        folders = [RunFolder(path.parent) for path in sorted((self.path / TRIALS).glob("*/config.yaml"))]
-        return tuple(Run(folder, _varied(folder, keys)) for folder in folders)
+        for path in sorted((self.path / TRIALS).glob("*/config.yaml")):
+            own = dict(flat(asdict(read(path))))
+            # The name of a group is short for its kind.
+            values = {key: own.get(key, own.get(f"{key}.kind")) for key in keys}
+            runs.append(Run(RunFolder(path.parent), {"run": path.parent.name, "seed": own["seed"], **values}))
+        return tuple(runs)
 
     @property
     def results(self) -> dict[str, Any]:
@@ -115,23 +101,16 @@ class Run:
         name = "sweep" if self.runs else "metrics" if self.config.job == "prune" else self.config.job
         return results(self.path / f"{name}.json")
 
-    def traces(self, method: str) -> Iterator[Trace]:
-        """Yields the evaluated discussions of a method, in the order in which they were recorded.
+    def traces(self, method: str, question: str | None = None) -> Iterator[Trace]:
+        """Yields the evaluated discussions of a method in the order of their records, or the one of a question's id.
 
-        Raises UserError where the run has none.
+        Raises UserError where the run has none of the method.
         """
-        file = f"evaluate-{method}"
-        if file not in (known := [path.stem for path in jsonl.files(self.path / "traces", "evaluate-*.jsonl")]):
-            names = [name.removeprefix("evaluate-") for name in known]
-            raise UserError(f"{self.path}: no discussions of {method!r}.{near_miss(method, names)} There are {names}")
-        return self._folder.traces(file)
-
-    def trace(self, method: str, question: str) -> Trace:
-        """Returns the discussion of a question by its id. Raises UserError where the run has none."""
-        for trace in self.traces(method):
-            if trace.question == question:
-                return trace
-        raise UserError(f"{self.path}: {method} has no discussion of question {question!r}; `run.scores` lists all")
+        known = [path.stem.removeprefix("evaluate-") for path in jsonl.files(self.path / "traces", "evaluate-*.jsonl")]
+        if method not in known:
+            raise UserError(f"{self.path}: no discussions of {method!r}.{near_miss(method, known)} There are {known}")
+        traces = self._folder.traces(f"evaluate-{method}")
+        return (trace for trace in traces if question in (None, trace.question))
 
 
 def load_run(folder: str | os.PathLike[str]) -> Run:
@@ -157,49 +136,34 @@ def run(experiment: str | os.PathLike[str], settings: Mapping[str, Any] | None =
         RunFailed: the run, some of its trials, or too many turns of a method have failed.
         KeyboardInterrupt: it was interrupted.
     """
-    return _run([f"experiment={os.fspath(experiment)}", *_words(settings, more)])
+    return load_run(_ended(_words("experiment", experiment, settings, more))["folder"])
 
 
 def resume(folder: str | os.PathLike[str], settings: Mapping[str, Any] | None = None, **more: Any) -> Run:
     """Goes on with an interrupted run; arguments and errors are those of `run`."""
-    return _run([f"resume={os.fspath(folder)}", *_words(settings, more)])
+    return load_run(_ended(_words("resume", folder, settings, more))["folder"])
 
 
-def dry_run(experiment: str | os.PathLike[str], settings: Mapping[str, Any] | None = None, **more: Any) -> RunCounts:
-    """Counts a run's turns, calls, tokens and price, without a model; prints and returns them.
-
-    Raises UserError for bad input, and for a sweep, of which the command line prints a table.
-    """
-
-    def count() -> RunCounts:
-        from experiments.config.loading import load
-        from experiments.dry_run.dry_run import dry_run as counted
-        from experiments.jobs import plan_of
-
-        config = load([f"experiment={os.fspath(experiment)}", *_words(settings, more)])
-        if is_sweep(config):
-            raise UserError("dry_run() counts one run: leave out the sweep, or use dry_run=true on the command line")
-        return counted(plan_of(config))
-
-    # In a thread, as a notebook's own has an event loop that runs.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(count).result()
+def dry_run(experiment: str | os.PathLike[str], settings: Mapping[str, Any] | None = None, **more: Any) -> None:
+    """Prints the turns, calls, tokens and price of a run or a sweep, without a model. Raises UserError as `run`."""
+    _ended([*_words("experiment", experiment, settings, more), "dry_run=true"])
 
 
-def _words(*settings: Mapping[str, Any] | None) -> Iterator[str]:
-    """The words of a command line for settings."""
+def _words(key: str, value: str | os.PathLike[str], *settings: Mapping[str, Any] | None) -> list[str]:
+    """The words of a command line for an experiment or a folder, and its settings."""
 
-    def plain(value: Any) -> Any:
-        return value.item() if hasattr(value, "item") else os.fspath(value)  # a number of numpy, or a path
+    def plain(part: Any) -> Any:
+        return part.item() if hasattr(part, "item") else os.fspath(part)  # a number of numpy, or a path
 
-    for key, value in (setting for group in settings for setting in flat(group or {})):
-        try:
-            yield f"{key}={json.dumps(value, default=plain)}"
-        except TypeError as error:
-            raise UserError(f"{key}: expected text, numbers, truth values, lists and mappings ({error})") from error
+    leaves = [leaf for group in settings for leaf in flat(group or {})]
+    try:
+        return [f"{key}={os.fspath(value)}", *(f"{name}={json.dumps(part, default=plain)}" for name, part in leaves)]
+    except TypeError as error:
+        raise UserError(f"settings: expected text, numbers, truth values, lists and mappings ({error})") from error
 
 
-def _run(words: Sequence[str]) -> Run:
+def _ended(words: Sequence[str]) -> dict[str, str]:
+    """Runs a command line in a process of its own; returns its `outcome`, and raises as `run`."""
     read_end, write_end = os.pipe()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     piped = None
@@ -218,29 +182,23 @@ def _run(words: Sequence[str]) -> Run:
                 pass_fds=[write_end],
                 start_new_session=True,  # where Ctrl-C comes from `_ended` alone
             )
-        code = _ended(process)
-        outcome = json.loads(report.read() or "{}")
-    error = outcome.get("error", f"the run ended with code {code}; its folder is {outcome.get('folder')}")
+        with process:
+            code = _wait(process)
+        outcome: dict[str, str] = json.loads(report.read() or "{}")
     if code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if code:
+        error = outcome.get("error", f"the run ended with code {code}; its folder is {outcome.get('folder')}")
         raise UserError(error) if code == 2 else RunFailed(error)
-    return load_run(outcome["folder"])
+    return outcome
 
 
-def _ended(process: subprocess.Popen[str]) -> int:
+def _wait(process: subprocess.Popen[str]) -> int:
     """Prints what a process writes until it has ended, and passes Ctrl-C on; returns its exit code."""
-    with process:
-        while True:
-            try:
-                for line in process.stdout or ():
-                    print(line, end="")
-                return process.wait()
-            except KeyboardInterrupt:
-                process.send_signal(signal.SIGINT)
-
-
-def _varied(folder: RunFolder, keys: Mapping[str, Any]) -> dict[str, Any]:
-    own = dict(flat(asdict(read(folder.config))))
-    # The name of a group is short for its kind.
-    return {"run": folder.name, "seed": own["seed"], **{key: own.get(key, own.get(f"{key}.kind")) for key in keys}}
+    while True:
+        try:
+            for line in process.stdout or ():
+                print(line, end="")
+            return process.wait()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)

@@ -7,7 +7,6 @@ for an agent that the decision agent does not read, and the `rounds` that its ag
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,19 +36,14 @@ def absolute(name: str) -> str:
 def graph_method(name: str) -> Method:
     """The method of `graph:<file>`, called `graph_` and the file, or the folder of a run's `topology.graphml`.
 
-    Raises UserError where the file, GraphML or networkx's node-link JSON, cannot be read. The method's `check` does
-    where the graph is of another team.
+    Raises UserError where the file cannot be read. The method's `check` does where the graph is of another team.
     """
     path = Path(name.removeprefix(PREFIX)).expanduser()
     try:
-        as_json = path.suffix == ".json"
-        graph = nx.node_link_graph(json.loads(path.read_bytes())) if as_json else nx.read_graphml(path)
-        graph = nx.MultiDiGraph(graph)
+        graph = nx.MultiDiGraph(nx.read_graphml(path))
     except Exception as error:  # networkx raises what it happens to meet
-        raise UserError(
-            f"methods: {name}: cannot be read ({type(error).__name__}: {' '.join(str(error).split())}); name a file "
-            "such as learned/m3prune/topology.graphml of a run folder"
-        ) from error
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise UserError(f"methods: {name}: no GraphML as in learned/<method>/ of a run folder ({reason})") from error
     called = path.absolute().parent.name if path.stem == "topology" else path.stem
 
     def wiring(agents: Sequence[str], rounds: int) -> Wiring:

@@ -1,7 +1,6 @@
-"""Records of a run as Arrow tables that are read in batches: scores, discussions, turns, edges, learning, usage.
+"""Records of a run as Arrow tables that are read in batches. docs/python.md describes their columns.
 
-Columns are described in docs/python.md; those of a table of records are the record's fields. A discussion is identified
-by `phase`, `method` and `line`, the number of its line in the file of traces, from 1.
+Columns are fields of records. `phase`, `method` and `line`, the number of its line of traces, identify a discussion.
 """
 
 from __future__ import annotations
@@ -31,16 +30,31 @@ from experiments.records.usage import by_phase
 if TYPE_CHECKING:
     import pandas as pd
 
-Row = tuple[Any, ...]
-Rows = Iterator[Row]
+Rows = Iterator[tuple[Any, ...]]
+RowsOf = Callable[[Any], Iterable[Any]]
 
 BATCH_ROWS = 4_096
-SUMS = ("calls", "prompt_tokens", "completion_tokens")
-METRICS = (
-    "utility strict_em f1 acc_star attack_success calls prompt_tokens completion_tokens edges turns failed_turns "
-    "training_tokens"
-).split()
-TESTS = "n difference p_value p_holm wins losses".split()
+
+
+def _fields(kind: type, names: str = "") -> dict[str, Any]:
+    """Types of a record's fields by name; of all of them without `names`."""
+    known = fields_of(kind)
+    return {name: known[name].kind for name in names.split() or known}
+
+
+_SUMS = {"calls": int, "prompt_tokens": int, "completion_tokens": int}
+_RANGE = {"low": float, "high": float}
+_COSTS = dict.fromkeys(("utility", "strict_em", "f1", "acc_star", "attack_success", *_SUMS, "edges"), float)
+_METRICS = {**_COSTS, **dict.fromkeys(("turns", "failed_turns", "training_tokens"), int)}
+_TESTS = {"n": int, **dict.fromkeys(("difference", "p_value", "p_holm"), float), "wins": int, "losses": int}
+_SCORE, _TURN, _SEARCH = _fields(Scored), _fields(Message), _fields(Lookup, "of base query found")
+_TRACE = _fields(Trace, "answer status agents decision evidence attack attacked target")
+_STEP = _fields(LearningStep, "stage step source terms edges")
+_WEIGHT = {"method": str, "stage": int, "step": int, "kind": str, "sender": str, "receiver": str, "probability": float}
+_USAGE = _fields(Usage, "calls prompt_tokens cached_tokens completion_tokens reused reused_tokens")
+_of_score, _of_turn, _of_search, _of_trace, _of_step, _of_usage = (
+    attrgetter(*columns) for columns in (_SCORE, _TURN, _SEARCH, _TRACE, _STEP, _USAGE)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +65,7 @@ class RecordTable:
     """
 
     schema: pa.Schema
-    rows: Callable[[], Iterable[Row]]
+    rows: Callable[[], Iterable[tuple[Any, ...]]]
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yields the rows in batches of at most `rows`. Raises UserError where a record is damaged."""
@@ -83,27 +97,30 @@ class RecordTable:
 
 def run_tables(run: RunFolder) -> dict[str, RecordTable]:
     """The tables of a run folder by name; nothing is read before a table is asked for."""
-
-    def table(rows: Callable[[RunFolder], Iterable[Row]], columns: Mapping[str, Any]) -> RecordTable:
-        return RecordTable(pa.schema([(name, _arrow(hint)) for name, hint in columns.items()]), partial(rows, run))
-
-    weight = {"method": str, "stage": int, "step": int, "kind": str, "sender": str, "receiver": str}
-    interval = {"low": float, "high": float}
-    counts = dict.fromkeys(("turns", "failed_turns", "training_tokens", "n", "wins", "losses"), int)
-    measures, tested = ({name: counts.get(name, float) for name in names} for names in (METRICS, TESTS))
-    return {
-        "settings": table(_settings, {"key": str, "value": str}),
-        "metrics": table(_metrics, {"method": str, **interval, **measures}),
-        "tests": table(_tests, {"first": str, "second": str, **interval, **tested}),
-        "scores": table(lambda run: map(_of_score, run.scores()), _fields(Scored)),
+    discussed: dict[str, tuple[RowsOf, Mapping[str, Any]]] = {
+        "discussions": (_discussion, {**_TRACE, "turns": int, **_SUMS}),
+        "turns": (lambda trace: map(_of_turn, trace.turns), _TURN),
+        "edges": (_edges, {"kind": str, "round": int, "sender": str, "receiver": str}),
+        "searches": (lambda trace: map(_of_search, trace.lookups), _SEARCH),
+    }
+    key = {"phase": str, "method": str, "line": int, "question": str, "sample": int}
+    tables: dict[str, tuple[RowsOf, Mapping[str, Any]]] = {
+        "settings": (_settings, {"key": str, "value": str}),
+        "metrics": (_metrics, {"method": str, **_RANGE, **_METRICS}),
+        "tests": (_tests, {"first": str, "second": str, **_RANGE, **_TESTS}),
+        "scores": (lambda run: map(_of_score, run.scores()), _SCORE),
         **{
-            f"{prefix}{name}": table(partial(_of_traces, traces, of), columns)
-            for prefix, traces in (("", _evaluated), ("training_", _training))
-            for name, (of, columns) in _DISCUSSED.items()
+            f"{prefix}{name}": (partial(_of_traces, of, sources), {**key, **own})
+            for prefix, sources in (("", _evaluated), ("training_", _training))
+            for name, (of, own) in discussed.items()
         },
-        "learning": table(_learning, {"method": str, **_fields(LearningStep, _STEP)}),
-        "weights": table(_weights, {**weight, "probability": float}),
-        "usage": table(_usage, {"phase": str, "phase_seconds": float, "agent": str, **_fields(Usage, _USED)}),
+        "learning": (_learning, {"method": str, **_STEP}),
+        "weights": (_weights, _WEIGHT),
+        "usage": (_usage, {"phase": str, "phase_seconds": float, "agent": str, **_USAGE}),
+    }
+    return {
+        name: RecordTable(pa.schema([(column, _arrow(kind)) for column, kind in columns.items()]), partial(rows, run))
+        for name, (rows, columns) in tables.items()
     }
 
 
@@ -129,53 +146,45 @@ def together(parts: Sequence[tuple[Mapping[str, Any], RecordTable]]) -> RecordTa
 
 
 def results(path: Path) -> dict[str, Any]:
-    """The content of metrics.json or a study's file like it; empty before the run's end.
-
-    Raises UserError where it is damaged.
-    """
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    """The content of metrics.json or a file like it, empty before the run's end. Raises UserError for a damaged one."""
+    if not path.exists():
         return {}
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON ({error}); {jsonl.DAMAGED}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: expected keys and values; {jsonl.DAMAGED}")
-    return content
+    return jsonl.decoded(path, 1, path.read_bytes(), lambda text: {**json.loads(text)}, jsonl.DAMAGED)
 
 
-def _arrow(hint: Any) -> pa.DataType:
+def _arrow(kind: Any) -> pa.DataType:
     """The Arrow type of a field's type."""
-    parts = get_args(hint)
-    if get_origin(hint) in (Union, types.UnionType):
+    parts = get_args(kind)
+    if get_origin(kind) in (Union, types.UnionType):
         return _arrow(parts[0])  # or None
-    if get_origin(hint) is tuple:
+    if get_origin(kind) is tuple:
         # Pairs are a map, in which a name may occur several times.
         return pa.map_(*map(_arrow, get_args(parts[0]))) if get_args(parts[0]) else pa.list_(_arrow(parts[0]))
     if parts:
         return pa.map_(*map(_arrow, parts))
-    return pa.float64() if hint is float else pa.int64() if hint is int else pa.string()
+    return pa.float64() if kind is float else pa.int64() if kind is int else pa.string()
 
 
-def _fields(kind: type, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Types of a record's fields by name; of all of them without `names`."""
-    known = fields_of(kind)
-    return {name: known[name].kind for name in names or known}
+def _of_traces(of: RowsOf, sources: RowsOf, run: RunFolder) -> Rows:
+    for folder, file, phase, method in sources(run):
+        for line, trace in enumerate(folder.traces(file), start=1):
+            yield from ((phase, method, line, trace.question, trace.sample, *row) for row in of(trace))
 
 
-_STEP = ("stage", "step", "source", "terms", "edges")
-_TRACE = ("answer", "status", "agents", "decision", "evidence", "attack", "attacked", "target")
-_FOUND = ("of", "base", "query", "found")
+def _evaluated(run: RunFolder) -> Rows:
+    for path in jsonl.files(run.path / "traces", "evaluate-*.jsonl"):
+        yield run, path.stem, "evaluate", path.stem.removeprefix("evaluate-")
 
 
-_USED = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens", "reused", "reused_tokens")
-_of_score, _of_turn = (attrgetter(*_fields(kind)) for kind in (Scored, Message))
-_of_step, _of_trace, _of_search, _of_usage = (attrgetter(*names) for names in (_STEP, _TRACE, _FOUND, _USED))
+def _training(run: RunFolder) -> Rows:
+    yield run, "calibrate", "calibrate", "full"
+    for graph in run.all_learned():
+        for path in graph.training_traces():
+            yield graph, path.stem, path.stem, graph.name
 
 
 def _discussion(trace: Trace) -> Rows:
-    sums = (sum(getattr(turn, name) for turn in trace.turns) for name in SUMS)
-    yield (*_of_trace(trace), len(trace.turns), *sums)
+    yield (*_of_trace(trace), len(trace.turns), *(sum(getattr(turn, name) for turn in trace.turns) for name in _SUMS))
 
 
 def _edges(trace: Trace) -> Rows:
@@ -184,53 +193,21 @@ def _edges(trace: Trace) -> Rows:
             yield kind, number, trace.agents[sender], trace.agents[receiver]
 
 
-_KEY = {"phase": str, "method": str, "line": int, "question": str, "sample": int}
-_DISCUSSED: dict[str, tuple[Callable[[Trace], Iterable[Row]], dict[str, Any]]] = {
-    "discussions": (_discussion, {**_KEY, **_fields(Trace, _TRACE), **dict.fromkeys(("turns", *SUMS), int)}),
-    "turns": (lambda trace: map(_of_turn, trace.turns), {**_KEY, **_fields(Message)}),
-    "edges": (_edges, {**_KEY, "kind": str, "round": int, "sender": str, "receiver": str}),
-    "searches": (lambda trace: map(_of_search, trace.lookups), {**_KEY, **_fields(Lookup, _FOUND)}),
-}
-
-
-def _of_traces(
-    traces: Callable[[RunFolder], Iterable[tuple[RunFolder, str, str, str]]],
-    of: Callable[[Trace], Iterable[Row]],
-    run: RunFolder,
-) -> Rows:
-    for folder, file, phase, method in traces(run):
-        for line, trace in enumerate(folder.traces(file), start=1):
-            key = (phase, method, line, trace.question, trace.sample)
-            yield from (key + row for row in of(trace))
-
-
-def _evaluated(run: RunFolder) -> Iterator[tuple[RunFolder, str, str, str]]:
-    for path in jsonl.files(run.path / "traces", "evaluate-*.jsonl"):
-        yield run, path.stem, "evaluate", path.stem.removeprefix("evaluate-")
-
-
-def _training(run: RunFolder) -> Iterator[tuple[RunFolder, str, str, str]]:
-    yield run, "calibrate", "calibrate", "full"
-    for graph in run.all_learned():
-        for path in graph.training_traces():
-            yield graph, path.stem, path.stem, graph.name
-
-
 def _settings(run: RunFolder) -> Rows:
     return ((key, json.dumps(value)) for key, value in flat(asdict(read(run.config))))
 
 
 def _metrics(run: RunFolder) -> Rows:
     found = results(run.metrics)
-    judged = found.get("judged", {}).get("methods", {})
     for method, row in found.get("methods", {}).items():
-        values = {**row, **judged.get(method, {}), "utility": row["utility"]}
-        yield (method, *(row["ci95"] or (None, None)), *(values.get(name) for name in METRICS))
+        judged = found.get("judged", {}).get("methods", {}).get(method, {})
+        values = {"acc_star": judged.get("acc_star"), **row}
+        yield (method, *(row["ci95"] or (None, None)), *map(values.get, _METRICS))
 
 
 def _tests(run: RunFolder) -> Rows:
     for pair, test in results(run.metrics).get("paired", {}).items():
-        yield (*pair.split(" vs "), *test["ci95"], *(test[name] for name in TESTS))
+        yield (*pair.split(" vs "), *test["ci95"], *(test[name] for name in _TESTS))
 
 
 def _learning(run: RunFolder) -> Rows:
@@ -242,9 +219,8 @@ def _weights(run: RunFolder) -> Rows:
         for step in graph.learning():
             for kind, matrix in step.probabilities.items():
                 for sender, row in zip(step.agents, matrix, strict=True):
-                    for receiver, p in zip(step.agents, row, strict=True):
-                        if p is not None:
-                            yield graph.name, step.stage, step.step, kind, sender, receiver, p
+                    edges = ((receiver, p) for receiver, p in zip(step.agents, row, strict=True) if p is not None)
+                    yield from ((graph.name, step.stage, step.step, kind, sender, *edge) for edge in edges)
 
 
 def _usage(run: RunFolder) -> Rows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -55,15 +54,15 @@ def project_version() -> str:
 
 def program() -> str:
     """The beginning of the command line that started this process, such as `python run.py`, ready for a shell."""
+    if Path(sys.argv[0]).stem == COMMAND:
+        return shlex.quote(sys.argv[0])
+    if not (ROOT / "run.py").is_file():  # installed, and called from Python
+        return COMMAND
     own, arguments = sys.orig_argv, sys.argv[1:]
-    called = Path(sys.argv[0])
-    if called.stem == COMMAND:
-        return COMMAND if shutil.which(COMMAND) == str(called) else shlex.quote(str(called))
-    words = own[: len(own) - len(arguments)] if own[len(own) - len(arguments) :] == arguments else []
-    # A script of the user's own takes no arguments of ours; an installed package has no run.py.
-    here = ["python", "run.py" if Path.cwd() == ROOT else str(ROOT / "run.py")]
-    installed = not (ROOT / "run.py").is_file()
-    return shlex.join((called.stem == "run" and words) or ([COMMAND] if installed else here))
+    is_run = Path(sys.argv[0]).stem == "run" and own[len(own) - len(arguments) :] == arguments
+    words = own[: len(own) - len(arguments)] if is_run else []
+    # A script of the user's own takes no arguments of ours.
+    return shlex.join(words or ["python", "run.py" if Path.cwd() == ROOT else str(ROOT / "run.py")])
 
 
 def write_start(folder: Path, arguments: Sequence[str]) -> None:
