@@ -292,8 +292,9 @@ def test_two_methods_are_set_side_by_side_and_their_first_difference_is_marked(
     path.write_text("".join(f"{encode_trace(one)}\n" for one in changed))
     page = browser.open(write_run_report(run, summarise(run, FACTS), "EM", "m3prune", []), "#m3prune/q002")
     assert count(page, "#agreement table") == 0
-    page.click("#same summary")
-    page.click("#same [data-versus=full-graph]")
+    for control in ("#same summary", "#same [data-versus=full-graph]"):
+        page.focus(control)
+        page.keyboard.press("Enter")
     expect(page.locator(".side")).to_have_count(2)
     assert count(page, ".badge.differs") == 2
     assert page.text_content(".turn:has(.badge.differs) h5 a") == "planner"
