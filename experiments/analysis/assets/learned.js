@@ -50,11 +50,10 @@ function learnedFigure(graph, kind) {
   return { figure: make("figure", null, svg, caption), at };
 }
 
-/** Fills the section of learned graphs, and fills it again while a run learns: a slider that was moved back stays there. */
+/** Fills the section of learned graphs. */
 function showLearned(graphs) {
   const section = document.getElementById("graph");
   const choose = document.getElementById("learner"), slider = document.getElementById("step"), says = document.getElementById("at");
-  const chosen = choose.value, kept = section.childElementCount && slider.value !== slider.max ? slider.value : null;
   choose.replaceChildren(...graphs.map(({ name }, i) => make("option", { value: i }, name)));
   let shown = [];
   function step() {
@@ -76,10 +75,5 @@ function showLearned(graphs) {
   }
   choose.onchange = learner;
   slider.oninput = step;
-  if (graphs[chosen]) choose.value = chosen;
   learner();
-  if (kept !== null) {
-    slider.value = kept;
-    step();
-  }
 }
