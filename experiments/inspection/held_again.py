@@ -33,7 +33,7 @@ Recorded = tuple[Topology, Item, int, int]
 class HeldAgain:
     """A recorded discussion, and the turns and own memories of its agents by the turn's id.
 
-    folder, phase: those of its traces. differing: what could not be held as it was recorded; empty for nothing.
+    folder, phase: those of its traces. note: what could not be held as it was recorded; empty for nothing.
     """
 
     folder: RunFolder
@@ -41,7 +41,7 @@ class HeldAgain:
     trace: Trace
     turns: Mapping[str, Turn]
     memories: Mapping[str, Message]
-    differing: str
+    note: str
 
 
 class Discussions:
@@ -83,11 +83,10 @@ class Discussions:
             again = await attack.run_discussion(
                 topology, item, question, team, seed, phase=cast(Phase, during), number=number, sample=sample
             )
-            names = [each.name for each in fields(Trace) if getattr(again, each.name) != getattr(trace, each.name)]
-            differing = f"the discussion differs from the recorded one in {', '.join(names)}" if names else ""
+            note = differing("the discussion", again, trace)
         except* UserError as errors:
-            differing = str(first_of(UserError, errors))
-        return HeldAgain(folder, phase, trace, team.turns, team.memories, differing)
+            note = str(first_of(UserError, errors))
+        return HeldAgain(folder, phase, trace, team.turns, team.memories, note)
 
     async def _method(self, name: str) -> Topology:
         if name not in self._evaluated:
@@ -135,6 +134,12 @@ class Discussions:
     def _learner(self, name: str) -> tuple[LearnedTopology, Any]:
         learner, plan = make_learner(self._plan.learners[name]), self._plan
         return LearnedTopology(name, plan.roles.agents, Local(learner), plan.config.topology.inference), learner
+
+
+def differing(what: str, again: Any, recorded: Any) -> str:
+    """Names the fields in which a value made again differs from the recorded one; empty for none."""
+    names = [each.name for each in fields(recorded) if getattr(again, each.name) != getattr(recorded, each.name)]
+    return f"{what} made again differs from the recorded one in {', '.join(names)}" if names else ""
 
 
 class _Answering:

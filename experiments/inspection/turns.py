@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -21,7 +20,7 @@ from actors.pictures import data_url
 from actors.prompting.form import form_of, places
 from actors.prompting.prompt import evidence_for, in_own_form
 from actors.runtime.team import make_agent, roles_held
-from experiments.inspection.held_again import Discussions, HeldAgain
+from experiments.inspection.held_again import Discussions, HeldAgain, differing
 from experiments.inspection.kept_replies import Call, KeptReplies, NotKept
 from experiments.inspection.marks import marks
 from experiments.inspection.opened_run import OpenedRun
@@ -84,11 +83,11 @@ class Inspector:
         if message is None:
             raise UserError(f"{self._run.path}: no turn {id!r} in line {line} of {group}")
         details: Details = {**NOTHING, "searches": self._searches(held, id, ())}
-        notes = [held.differing]
+        notes = [held.note]
         if turn := held.turns.get(id):
             launched = self._opened.plan.roles.launched
             role = roles_held(launched)[next(each.played for each in launched if each.name == turn.agent)]
-            notes += await self._rebuild(details, held, turn, role, message)
+            notes.append(await self._rebuild(details, held, turn, role, message))
         times = of_trace(held.folder, held.phase, held.trace)
         if times and (time := times.turns.get(id)):
             details |= {"started": times.started + time.start, **time._asdict()}
@@ -97,10 +96,8 @@ class Inspector:
             details["note"] = note
         return details
 
-    async def _rebuild(
-        self, details: Details, held: HeldAgain, turn: Turn, role: Role, message: Message
-    ) -> Iterator[str]:
-        """Adds calls, marks, sources and searches to a turn's details. Returns notes on what could not be found."""
+    async def _rebuild(self, details: Details, held: HeldAgain, turn: Turn, role: Role, message: Message) -> str:
+        """Adds calls, marks, sources and searches to a turn's details. Returns a note on what is missing or differs."""
         opened, plan = self._opened, self._opened.plan
         recorded = recorded_abilities(self._run)
         abilities = recorded.get(role.name, recorded[""])
@@ -124,7 +121,9 @@ class Inspector:
         for source in evidence:
             about = {"number": numbers[source.id], "cut": source.id in message.cut}
             details["sources"] = [*details["sources"], _source(source) | about]
-        return _notes(again, held.memories[message.id], model)
+        if again is None:
+            return f"no reply: {message.error or model.missing or 'the completion cache does not hold it'}"
+        return differing("the message", again, held.memories[message.id])
 
     def _searches(self, held: HeldAgain, id: str, read: Sequence[str]) -> list[Details]:
         """Searches that the turn asked for, and those that found what it read."""
@@ -138,13 +137,6 @@ class Inspector:
             | {"found": [{"id": found, "title": titles.get(sources[found], "")} for found in each.found]}
             for each in of_turn
         ]
-
-
-def _notes(again: Message | None, recorded: Message, model: KeptReplies) -> Iterator[str]:
-    if again is None:
-        yield f"no reply: {recorded.error or model.missing or 'the completion cache does not hold it'}"
-    elif names := [each.name for each in fields(Message) if getattr(again, each.name) != getattr(recorded, each.name)]:
-        yield f"the message made again differs from the recorded one in {', '.join(names)}"
 
 
 def _call(call: Call) -> Details:

@@ -1,8 +1,7 @@
 """timings/<phase>.jsonl: when each turn was asked, how long it took, and which replica answered it.
 
-A line is one discussion. Times depend on machines, caches and load, so no trace holds them, and no other record depends
-on them. Lines are only appended: of a discussion that was held again, by a resumed run, the last one counts. Turns of a
-replay have no times.
+A line is one discussion; of one that was held again, the last line counts. No other record depends on times. Turns of a
+replay have none.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ DIGITS = 5  # after the point: the embedded reader answers in less than a millis
 class TurnTime(NamedTuple):
     """Times of one turn.
 
-    start: seconds after the first turn of its discussion was asked. seconds: until its message was there, with all
-    waiting. cached_tokens: of its prompts, from a replica's prefix cache. replica: number of the one that answered
-    last, from 1; 0 where none did (a completion from the cache, an inline run).
+    start: seconds after the first turn of its discussion was asked. seconds: until its message was there.
+    cached_tokens: of its prompts, from a replica's prefix cache. replica: number of the one that answered last, from 1;
+    0 where none did.
     """
 
     start: Seconds

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import Route
 from starlette.testclient import TestClient
 
 from experiments.records.recorder import RunFolder
@@ -66,6 +67,9 @@ def test_a_turn_opens_its_prompt_its_marked_reply_and_its_sources(run: RunFolder
         assert opened.complaints == []
 
 
-def _answer(route: object, served: TestClient) -> None:
-    response = served.get(route.request.url)  # type: ignore[attr-defined]
-    route.fulfill(status=response.status_code, headers=dict(response.headers), body=response.content)  # type: ignore[attr-defined]
+def _answer(route: Route, served: TestClient) -> None:
+    if "/events" in route.request.url:
+        route.fulfill(status=204)  # a stream, which would never end here
+        return
+    response = served.get(route.request.url)
+    route.fulfill(status=response.status_code, headers=dict(response.headers), body=response.content)

@@ -136,3 +136,17 @@ def test_a_damaged_trace_is_an_error_of_one_line(run: RunFolder, tmp_path: Path)
     with pytest.raises(UserError, match=r"evaluate-full\.jsonl, line 1") as error:
         inspect(damaged, "full", 1, "1/text_critic")
     assert "\n" not in str(error.value)
+
+
+def test_a_record_that_was_changed_is_noted_with_the_field(run: RunFolder, tmp_path: Path) -> None:
+    changed = RunFolder(Path(shutil.copytree(run.path, tmp_path / run.name)))
+    path = changed.path / "traces" / "evaluate-full.jsonl"
+    first, *others = path.read_text().splitlines(keepends=True)
+    trace = json.loads(first)
+    trace["turns"][0]["answer"] = "somewhere else"
+    path.write_text("".join([json.dumps(trace) + "\n", *others]))
+    inspector = Inspector(changed)
+    assert "answer" in inspector.turn("full", 1, "1/text_critic")["note"]
+    # Its listener was shown the changed message, and so the model got another prompt.
+    assert "note" in inspector.turn("full", 1, "1/text_data_analyst")
+    assert "note" not in inspector.turn("full", 2, "1/text_data_analyst")
