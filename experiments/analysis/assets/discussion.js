@@ -123,7 +123,7 @@ function card(conversation, sources, base, turn) {
     searches.length ? ["Searches", sources.searches(searches)] : null,
     ["Heard", voices((turn.heard ?? []).map((id) => conversation.byId.get(id) ?? id), conversation, base, tampered)],
     ["Heard by", voices(conversation.heardBy.get(turn.id), conversation, base, new Set())],
-    turn.cut?.length ? ["Left out", sources.names(turn.cut)] : null,
+    turn.cut?.length ? ["Left out", sources.counted(turn.cut, "source")] : null,
     ["Cost", `${(turn.prompt_tokens ?? 0).toLocaleString("en")} + ${count(turn.completion_tokens ?? 0, "token")}, ${count(turn.calls ?? 0, "call")}`
       + (turn.seconds === undefined ? "" : `, ${lasted(turn.seconds)}`)],
   ];

@@ -11,12 +11,18 @@ class Sources {
   }
 
   /** The title of a source; of a triple of the knowledge graph, its source's. */
-  name(id) {
-    return this.titles.get(id) ?? this.titles.get(id.replace(/#\d+$/, "")) ?? id;
+  title(id) {
+    return this.titles.get(id) ?? this.titles.get(id.replace(/#\d+$/, ""));
   }
 
-  names(ids) {
-    return [...new Set(ids.map((id) => this.name(id)))].join("; ");
+  name(id) {
+    return this.title(id) || id;
+  }
+
+  /** How many sources, and the titles that are known. */
+  counted(ids, noun) {
+    const titles = [...new Set(ids.map((id) => this.title(id)))].filter(Boolean);
+    return count(ids.length, noun) + (titles.length ? `: ${titles.join("; ")}` : "");
   }
 
   /** The parts of a text; a number in brackets has its source's title. */
@@ -33,9 +39,10 @@ class Sources {
     return [...numbers].map((number) => this.order[number - 1]).filter((id) => this.titles.has(id));
   }
 
+  /** A picture as query is recorded as `source <id>`. */
   searches(lookups) {
     return make("ul", { class: "sources" }, lookups.map(({ base, query, found }) => make("li", null,
-      `${base}: “`, make("bdi", null, this.name(query.replace(/^source /, ""))), "” ",
-      found?.length ? `found ${count(found.length, "result")}: ${this.names(found)}` : "found nothing")));
+      `${base}: “`, make("bdi", null, (query.startsWith("source ") && this.title(query.slice(7))) || query), "” ",
+      found?.length ? `found ${this.counted(found, "result")}` : "found nothing")));
   }
 }
