@@ -27,11 +27,11 @@ def learned_graphs(run: RunFolder) -> list[dict[str, Any]]:
         last = {one.stage: one for one in steps}
         kept = [_step(one) for one in steps if one.step % every == 0 or one is last[one.stage]]
         name, agents = folder.path.name, steps[0].agents
-        graphs.append({"name": name, "agents": agents, "attacked": _attacked(run, name), "steps": kept})
+        graphs.append({"name": name, "agents": agents, "attacked": attacked_agents(run, name), "steps": kept})
     return graphs
 
 
-def _attacked(run: RunFolder, method: str) -> tuple[str, ...]:
+def attacked_agents(run: RunFolder, method: str) -> tuple[str, ...]:
     """The compromised agents of the first attacked discussion in training, which learners may share, or evaluation."""
     phases = [(folder, path.stem) for folder in run.all_learned() for path in folder.training_traces()]
     first = (next(folder.traces(phase, only={0}), None) for folder, phase in [*phases, (run, f"evaluate-{method}")])

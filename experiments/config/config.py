@@ -14,6 +14,7 @@ from actors.settings import AgentSettings, CompletionSettings, RaySettings, sett
 from experiments.attacks.kind import AttackSettings
 from experiments.config.setting_groups import (
     CostSettings,
+    FigureSettings,
     ReplaySettings,
     RoleSettings,
     SweepSettings,
@@ -60,8 +61,7 @@ class Config:
     for each of its `parallel` trials). Records are the same."""
     concurrency: int = setting(64, at_least=1, at_most=100_000, when=DISCUSSES)
     """Discussions at once; answers do not depend on it."""
-    figures: bool | None = setting(None, when="job=prune|behaviour")
-    """Draw the run's figures at its end (null: yes, but not for the trials of a sweep)."""
+    figures: FigureSettings = setting(factory=FigureSettings, when="job=prune|behaviour")
     methods: list[str] = setting(
         factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"],
         when="job!=planted",

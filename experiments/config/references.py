@@ -22,6 +22,7 @@ from actors.errors import UserError
 from actors.settings import OUTSIDE, OVER
 from actors.visible import visible
 from experiments.config.config import Config, Leaf, flat
+from experiments.config.setting_groups import is_style_file
 from experiments.config.values import check_key, declared
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
@@ -68,6 +69,8 @@ def make_absolute(config: Config) -> None:
     config.retrieval.web_file = config.retrieval.web_file and str(Path(config.retrieval.web_file).absolute())
     config.replay.run = config.replay.run and str(Path(config.replay.run).absolute())
     config.systems.blueprints = config.systems.blueprints and str(Path(config.systems.blueprints).absolute())
+    if is_style_file(config.figures.style):
+        config.figures.style = str(Path(config.figures.style).absolute())
 
 
 def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] = lambda key: True) -> None:

@@ -16,6 +16,23 @@ from topologies.learning.learner_settings import Graph, Inference
 MOST_TRIALS = 10_000  # of a sweep: it checks them all before it starts
 
 
+def is_style_file(name: str) -> bool:
+    """True for a path; names of matplotlib's own styles have letters, digits, - and _ alone."""
+    return not re.fullmatch(r"[\w-]*", name)
+
+
+@dataclass
+class FigureSettings:
+    """Figures of a run."""
+
+    kind: bool | None = None
+    """Draw the run's figures at its end (null: yes, but not for the trials of a sweep). `figures=true` is short for
+    it."""
+    style: str = setting("", outside=is_style_file, since="0.4.0")
+    """Style over the project's own: the name of one of matplotlib's, such as `ggplot`, or the path of a file of
+    matplotlib settings (`mine.mplstyle`)."""
+
+
 @dataclass
 class RoleField:
     """One field of a role's own form."""

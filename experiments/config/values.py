@@ -105,8 +105,10 @@ def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
     if is_dataclass(kind):
         settings = fields_of(cast(type, kind))
         # `model=vllm` is short for `model.kind=vllm`.
-        short = "kind" in settings and isinstance(value, str) and not is_null
-        value = {"kind": value} if short else value
+        if "kind" in settings and (
+            _plain_kind(settings["kind"].kind)[1] if is_null else isinstance(value, (str, bool))
+        ):
+            value = {"kind": value}
         _expect(isinstance(value, Mapping), key, "keys and values, such as {a: 1}", value)
         typed = {}
         for name, part in nested(value.items(), key).items():

@@ -29,6 +29,10 @@ def check_plan(plan: Plan) -> None:
     check_web(config.retrieval, replayed=config.model.kind == "replay")
     # Read for its errors; the method reads it again when it is made.
     read_blueprints(config.systems.blueprints)
+    if config.figures.style:
+        from experiments.analysis.figures.style import own_style  # imports matplotlib
+
+        own_style(config.figures.style)
     if len(set(plan.evaluated)) < len(plan.evaluated):
         raise UserError(
             f"attack.clean=true: two evaluations would have one name of {', '.join(plan.evaluated)}; rename your method"

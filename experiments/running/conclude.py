@@ -65,10 +65,10 @@ def conclude(
     summary.write(folder, metrics)
     agents.write(folder, methods, dataset)
     drawn = []
-    if config.figures or (config.figures is None and not trial):
+    if config.figures.kind or (config.figures.kind is None and not trial):
         from experiments.analysis.figures.draw import draw_run  # imports matplotlib
 
-        drawn = draw_run(folder, metrics, dataset.metric, timed(config))
+        drawn = draw_run(folder, metrics, dataset.metric, timed(config), config.figures.style)
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
     # The last method, before the evaluations without the attack.

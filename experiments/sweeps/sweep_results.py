@@ -34,7 +34,7 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     rows = sweep_rows(folder, results, config.seed)
     write(folder, rows, failed, config.experiment)
     alone = config.sweep.parallel == 1 and timed(first.config)
-    drawn = draw_sweep(folder, finished, read_once, metric, alone)
+    drawn = draw_sweep(folder, finished, read_once, metric, alone, config.figures.style)
     # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
     arms = merge(arms_of(read_once, results), over=[POSITION])
     comparisons = compare_pairs(natural_pairs(arms), config.seed)

@@ -8,8 +8,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, arms_of, arms_of_runs, merge, varied
-from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
-from experiments.analysis.figures.style import save_all
+from experiments.analysis.figures.learned import edge_heatmaps, learned_graph, learning_curves
+from experiments.analysis.figures.style import drawing, save_all
 from experiments.analysis.figures.sweeps import (
     by_kind,
     by_position,
@@ -18,20 +18,30 @@ from experiments.analysis.figures.sweeps import (
     utility_and_seconds,
 )
 from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_arms
+from experiments.analysis.learned_steps import attacked_agents
 from experiments.analysis.scores import by_method
 from experiments.analysis.summary import CLEAN, Metrics
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
 
 
-def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False) -> list[Path]:
+def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False, own: str = "") -> list[Path]:
     """Draws every figure that a run has records for, as PDF, SVG and PNG in its folder. Returns the PNGs' paths.
 
-    timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
+    timed: the run had one discussion at a time and used no completion cache, so seconds can be compared. own: the
+    user's style (`style.drawing`).
     """
+    with drawing(own):
+        return save_all(run_figures(run, metrics, metric, timed), run.figures)
+
+
+def run_figures(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False) -> dict[str, Figure]:
+    """Draws what `draw_run` saves, by the names of its files."""
     figures: dict[str, Figure] = {}
     for graph in run.all_learned():
         figures |= {f"{graph.name}-{name}": figure for name, figure in edge_heatmaps(graph).items()}
+        if drawn := learned_graph(graph, attacked_agents(run, graph.name)):
+            figures[f"{graph.name}-learned-graph"] = drawn
         if curves := learning_curves(graph):
             figures[f"{graph.name}-learning-curves"] = curves
     if DEBATE in metrics["methods"] and (blueprints := condensation(run)):
@@ -47,21 +57,34 @@ def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False)
         figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
         if timed:
             figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
-    return save_all(figures, run.figures)
+    return figures
 
 
 def draw_sweep(
-    folder: Path, results: Sequence[TrialResult], trials: Sequence[Arm], metric: str, timed: bool = False
+    folder: Path,
+    results: Sequence[TrialResult],
+    trials: Sequence[Arm],
+    metric: str,
+    timed: bool = False,
+    own: str = "",
 ) -> list[Path]:
     """Draws every figure that a sweep has results for, below `figures/`. Returns the PNGs' paths.
 
     Intervals are over questions and trials; each trial is a faint point. Trials without an evaluation are left out.
 
-    trials: what they recorded (`read_trials`). Raises UserError when the records of a trial are missing.
+    trials: what they recorded (`read_trials`). own: the user's style. Raises UserError when the records of a trial are
+    missing.
     """
+    with drawing(own):
+        return save_all(_sweep_figures(folder, results, trials, metric, timed), folder / "figures")
+
+
+def _sweep_figures(
+    folder: Path, results: Sequence[TrialResult], trials: Sequence[Arm], metric: str, timed: bool
+) -> dict[str, Figure]:
     arms = arms_of(trials, results)
     if not arms:
-        return []
+        return {}
     keys = varied(results)
     figures: dict[str, Figure] = {}
     if KIND in keys:
@@ -82,4 +105,4 @@ def draw_sweep(
     figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
     if timed:
         figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
-    return save_all(figures, folder / "figures")
+    return figures

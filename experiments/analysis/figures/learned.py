@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+import math
+from collections.abc import Collection, Sequence
+from itertools import pairwise, product
 from typing import Any
 
+import networkx as nx
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
@@ -24,10 +26,12 @@ MOMENTS = 4  # snapshots per stage: its start, two between, and its end
 NAMED_AGENTS = 16  # more names than this along one panel cannot be read
 LEFT = "edges left"
 
+# A step has few questions, so that utility jumps between 0 and 1: its mean over the last WINDOW steps is drawn.
+AVERAGED, WINDOW = ("utility", "objective"), 10
+
 _Curve = dict[int, list[tuple[int, float]]]  # by stage: (training step, value)
 
 
-@style.styled
 def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
     """Draws a grid of snapshots for each kind of edge, a row per stage.
 
@@ -113,7 +117,6 @@ def _panel(panel: Axes, step: LearningStep, kind: str, existed: Bools, names: Se
     return image
 
 
-@style.styled
 def learning_curves(run: RunFolder) -> Figure | None:
     """Draws a panel per term of the objective and one for the edges left; None where nothing was learned."""
     panels: dict[str, dict[str, _Curve]] = {}
@@ -133,16 +136,18 @@ def learning_curves(run: RunFolder) -> Figure | None:
     grid[-1].set_axis_off()
     for axes, (title, curves) in zip(grid, panels.items(), strict=False):
         for i, (name, curve) in enumerate(curves.items()):
-            look: Any = {"color": style.nth(style.COLOURS, i), "linestyle": style.nth(style.LINES, i), "label": name}
+            look: Any = {"color": style.colour(i), "linestyle": style.nth(style.LINES, i), "label": name}
             # One line per stage: a new stage starts from other edges, and a joined line would show that as progress.
             for points in curve.values():
-                axes.plot(*zip(*points, strict=True), linewidth=1, **look)
+                means = running_mean([value for _, value in points], WINDOW if title in AVERAGED else 1)
+                axes.plot([x for x, _ in points], means, linewidth=1, **look)
                 # The legend names a curve once, not once per stage.
                 look.pop("label", None)
         for start in list(starts.values())[1:]:
             # Between the last step of one stage and the first of the next.
             axes.axvline(start - 0.5, color="#888888", linewidth=0.8, linestyle=":")
-        axes.set_title(title.replace("_", " "), loc="left")
+        named = f"{title}, mean of {WINDOW} steps" if title in AVERAGED else title
+        axes.set_title(named.replace("_", " "), loc="left")
         # Shared axes label the lowest row only, and that row may end before this column.
         axes.tick_params(labelbottom=True)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
@@ -151,3 +156,59 @@ def learning_curves(run: RunFolder) -> Figure | None:
             grid[-1].legend(*axes.get_legend_handles_labels(), loc="upper left", title=LEFT, alignment="left")
     figure.supxlabel("training step (dotted line: the next stage begins)")
     return figure
+
+
+def running_mean(values: Sequence[float], window: int = WINDOW) -> list[float]:
+    """Averages each value with those before it, `window` at most; the first ones have fewer."""
+    return [float(np.mean(values[max(0, i + 1 - window) : i + 1])) for i in range(len(values))]
+
+
+def learned_graph(run: RunFolder, attacked: Collection[str] = ()) -> Figure | None:
+    """Draws the graph at the start, after each stage but the last, and at the end; None where nothing was learned.
+
+    A row per kind of edge. attacked: compromised agents, which are squares.
+    """
+    steps = list(run.learning())
+    if not steps:
+        return None
+    kinds = list(steps[0].probabilities)
+    ends = [one for one, after in pairwise(steps) if one.stage != after.stage]
+    moments = {"start": steps[0], **{f"after stage {one.stage}": one for one in ends}, "end": steps[-1]}
+    figure, grid = style.panels(len(kinds) * len(moments), len(moments), 2.2)
+    for axes, (kind, (moment, step)) in zip(grid, product(kinds, moments.items()), strict=True):
+        draw_graph(axes, step, kind, attacked)
+        axes.set_title(f"{kind}, {moment}: {axes.get_title()}", fontsize=style.SMALL)
+    if len(agents := steps[0].agents) <= NAMED_AGENTS:
+        names = [f"{name} (attacked)" if name in attacked else name for name in agents]
+        labels = [f"{i} {name.replace('_', ' ')}" for i, name in enumerate(names, 1)]
+        handles = [Line2D([], [], linestyle="", label=label) for label in labels]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=0)
+    return figure
+
+
+def draw_graph(ax: Axes, step: LearningStep, kind: str = "spatial", attacked: Collection[str] = ()) -> None:
+    """Draws a graph as of one training step: agents on a circle, and edges as strong as they are likely.
+
+    Agents have their numbers in `step.agents`, from 1; an agent's edge to itself is not drawn. The title counts edges.
+    attacked: compromised agents, which are orange squares.
+    """
+    values = _matrix(step, kind)
+    np.fill_diagonal(values, np.nan)
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(values)))
+    graph.add_edges_from((int(i), int(j)) for i, j in np.argwhere(np.isfinite(values)))
+    # From the top on, clockwise.
+    places = {i: (math.sin(turn), math.cos(turn)) for i in graph for turn in [2 * math.pi * i / len(values)]}
+    marked = [i for i, name in enumerate(step.agents) if name in attacked]
+    size = min(90, 1500 / len(values))
+    for nodes, colour, shape in (([i for i in graph if i not in marked], "#DDDDDD", "o"), (marked, "#E69F00", "s")):
+        nx.draw_networkx_nodes(graph, places, nodes, size, colour, shape, ax=ax, edgecolors="black", linewidths=0.5)
+    strength = [float(values[edge]) for edge in graph.edges]
+    look: Any = {"arrowsize": 5, "width": 0.7, "connectionstyle": "arc3,rad=0.12", "node_size": size}
+    nx.draw_networkx_edges(graph, places, ax=ax, alpha=strength, **look)
+    if len(values) <= NAMED_AGENTS:
+        nx.draw_networkx_labels(graph, places, {i: str(i + 1) for i in graph}, style.SMALL, ax=ax)
+    ax.set_title(f"{graph.number_of_edges()} edges")
+    ax.set_aspect("equal")
+    ax.margins(0.15)
+    ax.set_axis_off()

@@ -6,17 +6,24 @@ two-column paper, no text is smaller than 7 points at that size, and colour is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib import colormaps, rc_context
+from cycler import cycler
+from matplotlib import colormaps, rc_context, rc_params_from_file, rcParams
+from matplotlib import style as styles
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
+
+from actors.errors import UserError
+from experiments.config.setting_groups import is_style_file
 
 # Figures are drawn at their printed size, so that text is not scaled.
 COLUMN, PAGE = 3.3, 6.9  # widths in inches
@@ -30,7 +37,7 @@ HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
 GREY = "#808080"
 FAINT = 0.35  # opacity of single trials behind their mean
 ABSENT: dict[str, Any] = {"facecolor": "white", "edgecolor": "#C8C8C8", "hatch": "//////"}  # a cell without a value
-# Applied around drawing and saving alike: some settings are read only when a file is written.
+# Some settings are read only when a file is written.
 STYLE: dict[Any, Any] = {
     "font.size": NORMAL,
     "axes.titlesize": NORMAL,
@@ -39,9 +46,11 @@ STYLE: dict[Any, Any] = {
     "ytick.labelsize": SMALL,
     "legend.fontsize": SMALL,
     "figure.labelsize": NORMAL,
+    "axes.prop_cycle": cycler(color=COLOURS),
     "axes.linewidth": 0.6,
     "hatch.linewidth": 0.6,
     "legend.frameon": False,
+    "savefig.dpi": DPI,
     "pdf.fonttype": 42,  # whole outlines: journals refuse the default, Type 3
     "svg.fonttype": "path",  # looks the same where the font is missing
     "svg.hashsalt": "agora",  # ids in an SVG are random without it
@@ -51,19 +60,47 @@ UNDATED: dict[str, dict[str, Any]] = {
     "svg": dict.fromkeys(("Date", "Creator")),
     "png": {"Software": None},
 }
-styled = rc_context(STYLE)  # decorates functions that draw
+
+
+@contextmanager
+def drawing(own: str = "") -> Iterator[None]:
+    """Applies the project's style, and then the user's `own`, to all that is drawn and saved inside."""
+    with rc_context(STYLE):
+        styles.use(own_style(own))
+        yield
+
+
+def own_style(name: str) -> dict[Any, Any]:
+    """Reads a style of matplotlib by its name, or a style file by its path; empty for no name.
+
+    Raises UserError where there is none, or its settings are wrong.
+    """
+    if not name or name in styles.library:
+        return dict(styles.library[name]) if name else {}
+    error: Exception | str = "there is no such style or file"
+    # Anything else than a file would be an address to matplotlib.
+    if is_style_file(name) and os.path.isfile(path := Path(name).expanduser()):
+        try:
+            if settings := rc_params_from_file(path, fail_on_error=True, use_default_template=False):
+                return dict(settings)
+            error = "it has no settings"
+        except (OSError, ValueError) as failure:
+            error = failure
+    raise UserError(
+        f"figures.style={name} cannot be read ({' '.join(str(error).split())}); name a file such as mine.mplstyle, or "
+        "a style of matplotlib such as ggplot"
+    )
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
     """Saves `name`.pdf, .svg and .png without dates, so that equal data give equal files. Returns the PNG's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    with rc_context(STYLE):
-        # Once for all formats.
-        if (layout := figure.get_layout_engine()) is not None:
-            layout.execute(figure)
-            figure.set_layout_engine("none")
-        for suffix, metadata in UNDATED.items():
-            figure.savefig(path := folder / f"{name}.{suffix}", dpi=DPI, metadata=metadata)
+    # Once for all formats.
+    if (layout := figure.get_layout_engine()) is not None:
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+    for suffix, metadata in UNDATED.items():
+        figure.savefig(path := folder / f"{name}.{suffix}", metadata=metadata)
     return path
 
 
@@ -114,8 +151,13 @@ def legend_above(figure: Figure, axes: Axes, columns: int = 6) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=columns)
 
 
+def colour(i: int) -> str:
+    """The i-th colour of the style's cycle, which begins again after its end."""
+    return nth(rcParams["axes.prop_cycle"].by_key().get("color", COLOURS), i)
+
+
 def nth(palette: Sequence[str], i: int) -> str:
-    """A line's colour, marker or dashes; the palette begins again after its end."""
+    """A line's marker or dashes; the palette begins again after its end."""
     return palette[i % len(palette)]
 
 
@@ -133,7 +175,7 @@ def offset(i: int, count: int, width: float) -> float:
 
 def bars(axes: Axes, i: int, xs: npt.ArrayLike, heights: npt.ArrayLike, width: float, label: str = "") -> None:
     """Draws the i-th method's bars in its colour and hatching."""
-    look: Any = {"color": "white", "edgecolor": nth(COLOURS, i), "hatch": nth(HATCHES, i)}
+    look: Any = {"color": "white", "edgecolor": colour(i), "hatch": nth(HATCHES, i)}
     axes.bar(np.atleast_1d(xs), np.atleast_1d(heights), width, label=_once(axes, label), **look)
 
 
@@ -148,9 +190,9 @@ def points(
     faint: float = 1.0,
 ) -> None:
     """Draws the i-th method's means with their intervals (vertical bars of opacity `faint`), joined by `line`."""
-    colour, ends = nth(COLOURS, i), np.array(intervals)
-    axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour, linewidth=0.8, alpha=faint)
-    look: Any = {"color": colour, "marker": nth(MARKERS, i), "markersize": 4.5, "markeredgewidth": 0}
+    ends = np.array(intervals)
+    axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour(i), linewidth=0.8, alpha=faint)
+    look: Any = {"color": colour(i), "marker": nth(MARKERS, i), "markersize": 4.5, "markeredgewidth": 0}
     axes.plot(np.atleast_1d(xs), np.atleast_1d(means), linestyle=line, linewidth=0.9, label=_once(axes, label), **look)
 
 
@@ -159,8 +201,8 @@ def _once(axes: Axes, label: str) -> str:
     return "" if label in axes.get_legend_handles_labels()[1] else label
 
 
-def trials(axes: Axes, xs: npt.ArrayLike, values: Sequence[float], colour: str = "black") -> None:
+def trials(axes: Axes, xs: npt.ArrayLike, values: Sequence[float], ink: str = "black") -> None:
     """Draws a faint point for each trial; none for a single one, whose point is its mean."""
     if len(values) > 1:
-        look: Any = {"color": colour, "markersize": 2.5, "markeredgewidth": 0, "alpha": FAINT}
+        look: Any = {"color": ink, "markersize": 2.5, "markeredgewidth": 0, "alpha": FAINT}
         axes.plot(np.broadcast_to(xs, len(values)), values, "o", **look)

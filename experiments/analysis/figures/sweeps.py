@@ -46,7 +46,6 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
     return heat_map(panels, rows, columns, (down, across), metric)
 
 
-@style.styled
 def over_keys(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
     """Draws utility over the values of each key, a panel per key."""
     figure, grid = style.panels(len(keys), 3, 2.2, sharey=True)
@@ -74,7 +73,7 @@ def over(axes: Axes, arms: Sequence[Arm], key: str, values: Sequence[Any], joine
         )
         xs = [places[values.index(arm.values[key])] + style.offset(i, len(methods), 0.5 * step) for arm in group]
         for x, arm in zip(xs, group, strict=True):
-            style.trials(axes, x + 0.03 * step, arm.trial_means, style.nth(style.COLOURS, i))
+            style.trials(axes, x + 0.03 * step, arm.trial_means, style.colour(i))
         line = style.nth(style.LINES, i) if numeric and joined else ""
         style.points(axes, i, xs, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, line=line)
     # With many numbers matplotlib chooses the ticks.
@@ -86,7 +85,6 @@ def over(axes: Axes, arms: Sequence[Arm], key: str, values: Sequence[Any], joine
     style.plain(axes, grid="y")
 
 
-@style.styled
 def heat_map(
     panels: Mapping[str, Mapping[tuple[str, str], Arm]],
     down: Sequence[str],
@@ -121,29 +119,32 @@ def heat_map(
     return figure
 
 
-@style.styled
 def utility_against_tokens(arms: Sequence[Arm], metric: str) -> Figure:
-    """Draws utility against tokens: a marker per method and setting, a faint one per trial."""
+    """Draws utility against tokens, with a legend."""
     figure, [axes] = style.panels(1, 1, 2.7)
-    for i, method in enumerate(methods_in(arms)):
-        group = [arm for arm in arms if arm.method == method]
-        for arm in group:
-            style.trials(axes, arm.tokens, arm.trial_means, style.nth(style.COLOURS, i))
-        tokens = [float(np.mean(arm.tokens)) for arm in group]
-        # Pale intervals: one per setting soon covers the points.
-        style.points(axes, i, tokens, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, faint=0.6)
-    every = [tokens for arm in arms for tokens in arm.tokens]
-    # A method without model calls costs nothing, and a logarithm has no zero.
-    if min(every) > 0 and max(every) > 20 * min(every):
-        axes.set_xscale("log")
-    axes.set_xlabel("prompt and completion tokens per question")
-    axes.set_ylabel(f"{metric} (bars: 95% interval)")
-    style.plain(axes)
+    draw_against_tokens(axes, arms, metric)
     figure.legend(loc="outside right upper")
     return figure
 
 
-@style.styled
+def draw_against_tokens(ax: Axes, arms: Sequence[Arm], metric: str) -> None:
+    """Draws utility against tokens: a marker per method and setting, a faint one per trial."""
+    for i, method in enumerate(methods_in(arms)):
+        group = [arm for arm in arms if arm.method == method]
+        for arm in group:
+            style.trials(ax, arm.tokens, arm.trial_means, style.colour(i))
+        tokens = [float(np.mean(arm.tokens)) for arm in group]
+        # Pale intervals: one per setting soon covers the points.
+        style.points(ax, i, tokens, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, faint=0.6)
+    every = [tokens for arm in arms for tokens in arm.tokens]
+    # A method without model calls costs nothing, and a logarithm has no zero.
+    if min(every) > 0 and max(every) > 20 * min(every):
+        ax.set_xscale("log")
+    ax.set_xlabel("prompt and completion tokens per question")
+    ax.set_ylabel(f"{metric} (bars: 95% interval)")
+    style.plain(ax)
+
+
 def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
     """Draws seconds and utility as bars, grouped by setting, with a faint point per trial."""
     figure, (time, utility) = style.panels(2, 2, 2.1)
@@ -168,7 +169,6 @@ def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
     return figure
 
 
-@style.styled
 def by_kind(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
     """Draws each method over the kinds of attack, the clean one first; a panel per setting of whatever else was varied.
 
@@ -189,7 +189,6 @@ def by_kind(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
     return figure
 
 
-@style.styled
 def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
     """Draws each method's utility by the compromised agent, with 95% intervals; a panel per kind of attack.
 
@@ -205,7 +204,7 @@ def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: 
             # Without an attack there is no position: one line for all clean arms.
             clean = [arm.mean for arm in arms if arm.method == method and arm.values[KIND] in UNATTACKED]
             if clean:
-                axes.axhline(float(np.mean(clean)), color=style.nth(style.COLOURS, i), linewidth=0.7, linestyle=":")
+                axes.axhline(float(np.mean(clean)), color=style.colour(i), linewidth=0.7, linestyle=":")
         axes.set_ylabel(metric)
     grid[-1].set_xlabel("compromised agent (dotted: without an attack)")
     style.legend_above(figure, grid[0])

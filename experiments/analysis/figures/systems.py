@@ -27,7 +27,6 @@ SUPPORTING = "supporting"  # the tag of questions whose data set names the docum
 Changes = dict[int, list[Change]]  # of all discussions, by round
 
 
-@style.styled
 def condensation(run: RunFolder) -> Figure | None:
     """Draws changes of debates' blueprint graphs, within a round and between rounds.
 
@@ -104,7 +103,6 @@ def path_arms(folder: Path, results: Sequence[TrialResult]) -> tuple[list[Arm], 
     return merge([Arm(*arm, (), (), row[None]) for arm, row in zip(arms, rows, strict=True)]), reached
 
 
-@style.styled
 def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int]], metric: str) -> Figure:
     """Draws accuracy (lines) and questions with so many paths (bars) by the most paths that an answer may rest on."""
     numbers, methods = sorted({most for _, most in reached}), methods_in(arms)

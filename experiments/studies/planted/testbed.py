@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, TypeAdapter
 
 from actors.spawned import cores, spawned
-from experiments.analysis.figures.style import COLOURS, LINES, MARKERS, PAGE, nth, plain, save, styled
+from experiments.analysis.figures.style import LINES, MARKERS, PAGE, colour, drawing, nth, plain, save
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.config.study_settings import PlantedConfig, PlantedSettings
@@ -187,7 +187,7 @@ def metrics(summaries: Sequence[PlantedSummary]) -> dict[str, Any]:
     return {"methods": methods, "paired": {}}
 
 
-@styled
+@drawing()
 def draw(folder: Path, summaries: Sequence[PlantedSummary]) -> list[Path]:
     """Draws utility above, AUC below, by the messages written and read in training; equal turns count once.
 
@@ -218,12 +218,12 @@ def draw(folder: Path, summaries: Sequence[PlantedSummary]) -> list[Path]:
 def _panel(axes: Axes, rows: Sequence[PlantedSummary], measure: str) -> None:
     """Draws a line for each learner, its 95% interval behind it."""
     for i, row in enumerate(rows):
-        points, colour = _points(row, measure), nth(COLOURS, i)
+        points = _points(row, measure)
         across = [row.measures[f"spent@{used}"][0] / 1000 for used in points]
         means, low, high = zip(*points.values(), strict=True) if points else ((), (), ())
-        look: Any = {"color": colour, "linestyle": nth(LINES, i), "marker": nth(MARKERS, i)}
+        look: Any = {"color": colour(i), "linestyle": nth(LINES, i), "marker": nth(MARKERS, i)}
         axes.plot(across, means, markersize=3, label=row.learner, **look)
-        axes.fill_between(across, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(across, low, high, color=colour(i), alpha=0.15, linewidth=0)
     plain(axes)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from experiments.analysis.figures.style import heat, save, styled
+from experiments.analysis.figures.style import drawing, heat, save
 from experiments.analysis.summary import Metrics
 from experiments.records.recorder import RunFolder
 
@@ -16,12 +16,12 @@ SIDES = {"answer_effect": "final answer", "receiver_effect": "receiver's own ans
 NAMED_AGENTS = 25  # more names than this on one axis cannot be read
 
 
+@drawing()
 def draw(run: RunFolder, metrics: Metrics) -> list[Path]:
     """Draws the figure into the run folder. Returns the PNG's path."""
     return [save(edge_effects(metrics), run.figures, "edge-effects")]
 
 
-@styled
 def edge_effects(metrics: Metrics) -> Figure:
     """Draws effects on the final answer and on receivers, a row each, in a panel per kind of edge.
 

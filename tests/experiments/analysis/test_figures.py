@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cycler import cycler
+from matplotlib import rc_context, rcParams
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
 from matplotlib.text import Text
 from PIL import Image
 
+from actors.errors import UserError
 from actors.messages import Message, Question, Status, Trace
 from experiments.analysis.compare import arms_of_runs
 from experiments.analysis.figures.draw import draw_run
-from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
-from experiments.analysis.figures.style import PAGE, SMALL, save
-from experiments.analysis.figures.sweeps import utility_against_tokens
+from experiments.analysis.figures.learned import (
+    WINDOW,
+    draw_graph,
+    edge_heatmaps,
+    learned_graph,
+    learning_curves,
+    running_mean,
+)
+from experiments.analysis.figures.style import COLOURS, PAGE, SMALL, colour, drawing, own_style, save
+from experiments.analysis.figures.sweeps import draw_against_tokens, utility_against_tokens
 from experiments.analysis.figures.systems import DEBATE, by_paths, changes, condensation, path_arms
 from experiments.analysis.scores import by_method
 from experiments.analysis.summary import Metrics, summarise
 from experiments.config.config import flat
 from experiments.config.loading import load
+from experiments.config.saved import save as save_config
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.trials import RESULTS, TRIALS, TrialResult
 from tests.support.fake_run import AGENTS, FACTS, MODALITIES, item, make_run
 from tests.support.fake_sweep import draw
+from tests.support.paths import ROOT
 from topologies.systems.bdog import MODERATOR, OPPONENT, PROPONENT, SOLO
 from topologies.systems.bdog_graph import Change
 
@@ -92,9 +106,84 @@ def test_learning_curves_show_every_term_and_do_not_join_the_stages(run: RunFold
     figure = learning_curves(run.learned("m3prune"))
     assert figure is not None
     shown = {axes.get_title(loc="left"): axes for axes in figure.axes}
-    assert list(shown)[:4] == ["utility", "rank", "align", "edges left"]
-    stages = [np.asarray(line.get_xdata()) for line in shown["utility"].lines[:2]]
-    assert [list(x) for x in stages] == [list(range(7)), list(range(7, 14))]
+    assert [title.partition(",")[0] for title in shown][:4] == ["utility", "rank", "align", "edges left"]
+    title, utility = next((title, axes) for title, axes in shown.items() if title.startswith("utility"))
+    assert [list(line.get_xdata()) for line in utility.lines[:2]] == [list(range(7)), list(range(7, 14))]
+    # Utility is averaged, the others are not, and a title tells.
+    assert str(WINDOW) in title
+    steps = list(run.learned("m3prune").learning())
+    assert list(utility.lines[1].get_ydata()) == running_mean([step.terms["utility"] for step in steps[7:]])
+    assert list(shown["rank"].lines[0].get_ydata()) == [step.terms["rank"] for step in steps[:7]]
+
+
+def test_a_running_mean_has_a_value_for_each_step_and_looks_back_alone() -> None:
+    assert running_mean([0, 1, 0, 1, 1], 2) == [0, 0.5, 0.5, 0.5, 1]
+    assert running_mean([1, 0, 1], 1) == [1, 0, 1]
+
+
+def test_the_learned_graph_has_the_edges_of_start_stages_and_end_and_marks_attackers(run: RunFolder) -> None:
+    figure = learned_graph(run.learned("m3prune"), attacked=["linker"])
+    assert figure is not None
+    steps = list(run.learned("m3prune").learning())
+    for row, kind in enumerate(("spatial", "temporal")):
+        for column, step in enumerate((steps[0], steps[6], steps[-1])):
+            values = np.array(step.probabilities[kind], dtype=float)
+            np.fill_diagonal(values, np.nan)
+            axes = figure.axes[3 * row + column]
+            assert f"{np.isfinite(values).sum()} edges" in axes.get_title()
+            assert (
+                len([patch for patch in axes.patches if isinstance(patch, FancyArrowPatch)])
+                == np.isfinite(values).sum()
+            )
+            assert [len(points.get_offsets()) for points in axes.collections] == [8, 1]
+    assert learned_graph(run) is None
+
+
+def test_figures_are_drawn_into_an_axis_of_one_s_own(run: RunFolder) -> None:
+    figure = Figure()
+    graph, tokens = figure.subplots(1, 2)
+    draw_graph(graph, list(run.learned("m3prune").learning())[-1], "temporal")
+    with rc_context({"axes.prop_cycle": cycler(color=["#123456"])}):
+        draw_against_tokens(tokens, arms_of_runs([(run, by_method(run), {}, 0)]), "EM")
+    assert graph.get_title()
+    assert {line.get_color() for line in tokens.lines} == {"#123456"}
+
+
+def test_the_example_of_the_guide_draws(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = (ROOT / "docs" / "python.md").read_text().partition("## Figures of your own")[2].partition("\n## ")[0]
+    code = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    ") or not line)
+    code = re.sub(r'"runs/[^"]*"', repr(str(run.path)), code)
+    save_config(load(["experiment=mmqa_prune"]), run.config)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "python.md", "exec"), {})
+    assert (tmp_path / "mine.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_style_of_one_s_own_is_laid_over_the_project_s(
+    run: RunFolder, metrics: Metrics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "mine.mplstyle"
+    own.write_text("font.size: 11\naxes.prop_cycle: cycler('color', ['ff0000'])\nsavefig.dpi: 50\n")
+    before = rcParams["font.size"]
+    with drawing(str(own)):
+        assert (rcParams["font.size"], colour(3), rcParams["pdf.fonttype"]) == (11, "#ff0000", 42)
+    assert rcParams["font.size"] == before
+    monkeypatch.setattr(run, "figures", tmp_path / "figures")
+    [*_, small] = draw_run(run, metrics, "EM", own=str(own))
+    with Image.open(small) as image:
+        assert image.size[0] == pytest.approx(PAGE * 50, abs=1)
+    with drawing("ggplot"):
+        assert colour(0) != COLOURS[0]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"font.size: large\nlines.linewidth: wide\n", b"\xff\xfe\x00"])
+def test_a_style_that_cannot_be_read_is_one_line(content: bytes | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "mine.mplstyle").write_bytes(content)
+    for name in (str(tmp_path / "mine.mplstyle"), "nosuchstyle", "https://example.org/x.mplstyle"):
+        with pytest.raises(UserError, match=r"figures\.style") as error:
+            own_style(name)
+        assert "\n" not in str(error.value)
 
 
 def test_a_run_draws_every_figure_readable_in_print(run: RunFolder, metrics: Metrics, spatial: Figure) -> None:
@@ -109,6 +198,7 @@ def test_a_run_draws_every_figure_readable_in_print(run: RunFolder, metrics: Met
     assert [path.stem for path in paths] == [
         "m3prune-edges-spatial",
         "m3prune-edges-temporal",
+        "m3prune-learned-graph",
         "m3prune-learning-curves",
         "utility-against-tokens",
     ]
@@ -122,8 +212,9 @@ def test_a_run_draws_every_figure_readable_in_print(run: RunFolder, metrics: Met
 
 def test_the_same_records_give_the_same_bytes(run: RunFolder, metrics: Metrics, tmp_path: Path) -> None:
     def files(folder: Path) -> list[bytes]:
-        save(edge_heatmaps(run.learned("m3prune"))["edges-temporal"], folder, "edges")
-        save(utility_against_tokens(arms_of_runs([(run, by_method(run), {}, 0)]), "EM"), folder, "tokens")
+        with drawing():
+            save(edge_heatmaps(run.learned("m3prune"))["edges-temporal"], folder, "edges")
+            save(utility_against_tokens(arms_of_runs([(run, by_method(run), {}, 0)]), "EM"), folder, "tokens")
         return [path.read_bytes() for path in sorted(folder.iterdir())]
 
     first = files(tmp_path / "a")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from omegaconf import OmegaConf
 
 from actors.errors import UserError
@@ -50,7 +51,7 @@ def value_of(word: str) -> Any:
         ("methods=[single, no]", ["single", "no"]),
         ("model.engine.revision=0123456", "0123456"),
         ("model.engine.gpu_memory_utilization=0.90", 0.9),
-        ("figures=no", False),
+        ("figures.kind=no", False),
         ("sweep.axes.model.name=[1.10, 1.2]", ["1.10", "1.2"]),
         ("sweep.axes.model.kind=[no, vllm]", ["no", "vllm"]),
         ("sweep.axes.data.limit=[1_000,null]", ["1_000", None]),
@@ -61,6 +62,17 @@ def value_of(word: str) -> Any:
 )
 def test_a_value_is_what_was_written(word: str, expected: object) -> None:
     assert value_of(word) == expected
+
+
+def test_figures_alone_are_short_for_whether_they_are_drawn(tmp_path: Path) -> None:
+    assert [value_of(f"figures={word}").kind for word in ("true", "no", "null")] == [True, False, None]
+    # Versions before 0.4.0 had no group of that name.
+    path = tmp_path / "config.yaml"
+    save(load([BASE]), path)
+    tree = yaml.safe_load(path.read_text())
+    for saved in (None, True):
+        path.write_text(yaml.safe_dump({**tree, "version": "0.3.0", "figures": saved}))
+        assert (read(path).figures.kind, read(path).figures.style) == (saved, "")
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,14 @@ def changed(folder: Path, **values: object) -> None:
     (folder / "config.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
 
 
+def test_a_style_file_is_read_only_where_it_is_named_again(folder: Path, tmp_path: Path, refused: Said) -> None:
+    own = tmp_path / "mine.mplstyle"
+    changed(folder, **{"figures.style": str(own)})
+    # Not that there is no such file, which is looked for only then.
+    assert f"add figures.style={own}" in refused(folder)
+    assert f"figures.style={own} cannot be read" in refused(folder, f"figures.style={own}")
+
+
 @pytest.mark.parametrize("name", ["{outside}", "../../../outside.txt", "traces/../../../../outside.txt", "config.yaml"])
 def test_a_checkpoint_names_no_file_but_those_of_training(
     name: str, folder: Path, tmp_path: Path, refused: Said
