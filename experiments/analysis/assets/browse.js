@@ -138,7 +138,12 @@ class Browser {
       this.current = entry;
       this.turn = parts[2] === undefined ? undefined : decodeURIComponent(parts[2]);
     }
-    if (!(await this.select())) return;
+    if (params || !this.asked) {
+      if (!(await this.select())) return;
+    } else {
+      this.note(); // the filters are the same
+      await this.open();
+    }
     if (entry) this.bring(this.turn);
     else if (parts.length > 1) this.article.replaceChildren(make("p", { class: "note" }, `This page does not carry the discussion ${parts.join("/")}.`));
   }
