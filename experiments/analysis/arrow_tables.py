@@ -36,25 +36,25 @@ RowsOf = Callable[[Any], Iterable[Any]]
 BATCH_ROWS = 4_096
 
 
-def _fields(kind: type, names: str = "") -> dict[str, Any]:
-    """Types of a record's fields by name; of all of them without `names`."""
+def _records(kind: type, names: str = "") -> tuple[RowsOf, dict[str, Any]]:
+    """Returns what reads a record's fields, all of them without `names`, and their types by name."""
     known = fields_of(kind)
-    return {name: known[name].kind for name in names.split() or known}
+    columns = {name: known[name].kind for name in names.split() or known}
+    return attrgetter(*columns), columns
 
 
-_SUMS = {"calls": int, "prompt_tokens": int, "completion_tokens": int}
-_RANGE = {"low": float, "high": float}
-_COSTS = dict.fromkeys(("utility", "strict_em", "f1", "acc_star", "attack_success", *_SUMS, "edges"), float)
-_METRICS = {**_COSTS, **dict.fromkeys(("turns", "failed_turns", "training_tokens"), int)}
-_TESTS = {"n": int, **dict.fromkeys(("difference", "p_value", "p_holm"), float), "wins": int, "losses": int}
-_SCORE, _TURN, _SEARCH = _fields(Scored), _fields(Message), _fields(Lookup, "of base query found")
-_TRACE = _fields(Trace, "answer status agents decision evidence attack attacked target")
-_STEP = _fields(LearningStep, "stage step source terms edges")
-_WEIGHT = {"method": str, "stage": int, "step": int, "kind": str, "sender": str, "receiver": str, "probability": float}
-_USAGE = _fields(Usage, "calls prompt_tokens cached_tokens completion_tokens reused reused_tokens")
-_of_score, _of_turn, _of_search, _of_trace, _of_step, _of_usage = (
-    attrgetter(*columns) for columns in (_SCORE, _TURN, _SEARCH, _TRACE, _STEP, _USAGE)
-)
+_of_score, _SCORE = _records(Scored)
+_of_turn, _TURN = _records(Message)
+_of_search, _SEARCH = _records(Lookup, "of base query found")
+_of_trace, _TRACE = _records(Trace, "answer status agents decision evidence attack attacked target")
+_of_step, _STEP = _records(LearningStep, "stage step source terms edges")
+_of_usage, _USAGE = _records(Usage, "calls prompt_tokens cached_tokens completion_tokens reused reused_tokens")
+_SUMS = ("calls", "prompt_tokens", "completion_tokens")
+_METRICS = {
+    **dict.fromkeys(("utility", "strict_em", "f1", "acc_star", "attack_success", *_SUMS, "edges"), float),
+    **dict.fromkeys(("turns", "failed_turns", "training_tokens"), int),
+}
+_TESTS = {"n": int, "difference": float, "p_value": float, "p_holm": float, "wins": int, "losses": int}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +97,18 @@ class RecordTable:
 
 def run_tables(run: RunFolder) -> dict[str, RecordTable]:
     """The tables of a run folder by name; nothing is read before a table is asked for."""
+    ends = {"kind": str, "sender": str, "receiver": str}
     discussed: dict[str, tuple[RowsOf, Mapping[str, Any]]] = {
-        "discussions": (_discussion, {**_TRACE, "turns": int, **_SUMS}),
+        "discussions": (_discussion, {**_TRACE, **dict.fromkeys(("turns", *_SUMS), int)}),
         "turns": (lambda trace: map(_of_turn, trace.turns), _TURN),
-        "edges": (_edges, {"kind": str, "round": int, "sender": str, "receiver": str}),
+        "edges": (_edges, {"round": int, **ends}),
         "searches": (lambda trace: map(_of_search, trace.lookups), _SEARCH),
     }
     key = {"phase": str, "method": str, "line": int, "question": str, "sample": int}
     tables: dict[str, tuple[RowsOf, Mapping[str, Any]]] = {
         "settings": (_settings, {"key": str, "value": str}),
-        "metrics": (_metrics, {"method": str, **_RANGE, **_METRICS}),
-        "tests": (_tests, {"first": str, "second": str, **_RANGE, **_TESTS}),
+        "metrics": (_metrics, {"method": str, "low": float, "high": float, **_METRICS}),
+        "tests": (_tests, {"first": str, "second": str, "low": float, "high": float, **_TESTS}),
         "scores": (lambda run: map(_of_score, run.scores()), _SCORE),
         **{
             f"{prefix}{name}": (partial(_of_traces, of, sources), {**key, **own})
@@ -115,7 +116,7 @@ def run_tables(run: RunFolder) -> dict[str, RecordTable]:
             for name, (of, own) in discussed.items()
         },
         "learning": (_learning, {"method": str, **_STEP}),
-        "weights": (_weights, _WEIGHT),
+        "weights": (_weights, {"method": str, "stage": int, "step": int, **ends, "probability": float}),
         "usage": (_usage, {"phase": str, "phase_seconds": float, "agent": str, **_USAGE}),
     }
     return {
@@ -190,7 +191,7 @@ def _discussion(trace: Trace) -> Rows:
 def _edges(trace: Trace) -> Rows:
     for kind in ("spatial", "temporal"):
         for number, sender, receiver in getattr(trace, kind):
-            yield kind, number, trace.agents[sender], trace.agents[receiver]
+            yield number, kind, trace.agents[sender], trace.agents[receiver]
 
 
 def _settings(run: RunFolder) -> Rows:

@@ -173,7 +173,7 @@ SMALL: dict[str, object] = {
 async def test_a_run_is_started_below_a_running_event_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = {**SMALL, "output": tmp_path}
     dry_run("mmqa_prune", settings)
-    assert re.search(r"^all +4 +4 +4 ", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r" 4 +4 +4 ", capsys.readouterr().out)
     assert not list(tmp_path.glob("*-mmqa_prune"))
     done = run_experiment("mmqa_prune", settings, seed=numpy.int64(3))
     assert done.config.seed == 3
