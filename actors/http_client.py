@@ -27,11 +27,8 @@ class NoResponse(Exception):
 
 
 def open_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
-    """Opens a client for one service.
-
-    Raises:
-        NoResponse: the environment's proxies or certificates cannot be used; the reason names their variables.
-    """
+    """Opens a client for one service. Raises NoResponse, which names the variables, where the environment's proxies or
+    certificates cannot be used."""
     for name in ("httpx2", "httpcore2"):
         # They log reason phrases and headers, in which a service may repeat the key.
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -53,11 +50,8 @@ def open_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
 async def fetch(
     client: httpx2.AsyncClient, method: str, url: str, body: bytes | None = None, timeout_s: float = CONNECT_S
 ) -> tuple[int, httpx2.Headers, bytes]:
-    """Returns a response's status, headers and whole body.
-
-    Raises:
-        NoResponse: none came within `timeout_s` seconds, or one that is compressed or longer than any.
-    """
+    """Returns a response's status, headers and whole body. Raises NoResponse where none came within `timeout_s`
+    seconds, or one that is compressed or longer than any."""
     try:
         async with asyncio.timeout(timeout_s), client.stream(method, url, content=body) as response:
             if (encoding := response.headers.get("content-encoding", "identity")) != "identity":

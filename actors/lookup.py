@@ -50,11 +50,7 @@ def names_code(group: str) -> Callable[[Any], bool]:
 
 
 def imported(reference: str, key: str) -> Any:
-    """Imports the object of a reference. `key` is the setting that holds it.
-
-    Raises:
-        UserError: there is no such module or nothing of that name in it, or importing it failed.
-    """
+    """Imports the object of a reference. Raises UserError, which names `key`, the setting, where that fails."""
     module, _, path = reference.partition(":")
     try:
         value: Any = importlib.import_module(module)

@@ -36,11 +36,8 @@ _TURNS = {
 
 
 def read_picture(path: str | Path) -> Image.Image:
-    """Reads what a viewer shows of a file, as RGB: the first frame, upright, on white, with 8 bits a channel.
-
-    Raises:
-        OSError: as `opened`.
-    """
+    """Reads what a viewer shows of a file, as RGB: the first frame, upright, on white, with 8 bits a channel. Raises
+    OSError as `opened`."""
     with opened(path) as picture:
         return _shown(picture)
 
@@ -48,10 +45,7 @@ def read_picture(path: str | Path) -> Image.Image:
 def data_url(path: str | Path) -> str:
     """Encodes a picture as a data URL: its file where that has the shown pixels, else those as PNG.
 
-    A picture that is too large for endpoints is scaled down and becomes a JPEG.
-
-    Raises:
-        OSError: as `opened`.
+    A picture that is too large for endpoints is scaled down and becomes a JPEG. Raises OSError as `opened`.
     """
     with opened(path) as picture:
         if _as_stored(picture):
@@ -67,10 +61,7 @@ def data_url(path: str | Path) -> str:
 
 def identity(path: str | Path) -> bytes:
     """Returns bytes that are equal for equal pictures: a file's content, marked where its shown pixels are others.
-
-    Raises:
-        OSError: as `opened`.
-    """
+    Raises OSError as `opened`."""
     with opened(path) as picture:
         # With the mark, nothing is found again that earlier versions made of the stored pixels.
         return _content(path) + (b"" if _as_stored(picture) else b"as shown")
@@ -101,11 +92,8 @@ def opened(path: str | Path) -> Iterator[Image.Image]:
 
 @contextmanager
 def open_regular(path: str | Path, most_bytes: int) -> Iterator[BinaryIO]:
-    """Opens a file for reading that is neither a pipe, which may block, nor a device, which may never end.
-
-    Raises:
-        OSError: it is missing, not regular, or larger.
-    """
+    """Opens a file for reading that is neither a pipe, which may block, nor a device, which may never end. Raises
+    OSError for one that is missing, not regular, or larger."""
     # Opening a pipe would wait for its writer.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         status = os.fstat(file.fileno())

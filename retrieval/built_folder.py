@@ -82,11 +82,8 @@ def _build(target: Path, build: Callable[[Path], Marks]) -> None:
 
 
 def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
-    """Opens tables of a finished folder. `rows` maps a table's name to the mark with its number of rows.
-
-    Raises:
-        StoreError: the folder is damaged.
-    """
+    """Opens tables of a finished folder. `rows` maps a table's name to the mark with its number of rows. Raises
+    StoreError where the folder is damaged."""
     try:
         marks = json.loads((target / MARKER).read_text())
         connection = connect(target)

@@ -131,11 +131,8 @@ def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Enco
 
 
 def encoded(encoder: Encoder, sources: list[Source]) -> Vectors | list[Vectors]:
-    """Encodes sources: shape (n, dim), or n arrays (m_i, dim) with late interaction.
-
-    Raises:
-        ValueError: the encoder returns another shape, or numbers that are not finite.
-    """
+    """Encodes sources: shape (n, dim), or n arrays (m_i, dim) with late interaction. Raises ValueError where the
+    encoder returns another shape, or numbers that are not finite."""
     vectors = encoder.encode_sources(sources)
     # With late interaction a source has at least one vector.
     shapes = {np.shape(of_one)[-1:] if len(of_one) else None for of_one in vectors}

@@ -54,20 +54,10 @@ class Store:
         self._encoders = encoders
 
     @classmethod
-    def open(
-        cls,
-        folder: Path,
-        corpus: Corpus,
-        encoder: Encoder,
-        picture_encoder: Encoder | None = None,
-    ) -> Store:
+    def open(cls, folder: Path, corpus: Corpus, encoder: Encoder, picture_encoder: Encoder | None = None) -> Store:
         """Opens the store of `corpus` under `folder`, after building its index where it is missing.
 
-        Args:
-            picture_encoder: encodes pictures and the queries for them, instead of `encoder`.
-
-        Raises:
-            StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
+        `picture_encoder` encodes pictures and the queries for them, instead of `encoder`. Raises as `open_index`.
         """
         encoders = Encoders(encoder, picture_encoder or encoder)
         return cls(*open_index(folder, corpus, encoders), encoders)
@@ -123,22 +113,15 @@ class Store:
         return [Hit(source_of(row), score) for row, score in ranked]
 
     def documents(self, docs: Collection[str]) -> list[Source]:
-        """Returns every source of these documents, in the documents' order, then by id.
-
-        Raises:
-            StoreError: the index on disk is damaged.
-        """
+        """Returns every source of these documents, in the documents' order, then by id. Raises StoreError for a damaged
+        index."""
         if not docs:
             return []
         place = {doc: number for number, doc in enumerate(docs)}
         return sorted(self._all(f"doc IN ({quoted(docs)})"), key=lambda source: (place[source.doc], source.id))
 
     def sources(self, ids: Collection[str], space: SearchSpace) -> list[Source]:
-        """Returns the sources with these ids in the space, ordered by id.
-
-        Raises:
-            StoreError: the index on disk is damaged.
-        """
+        """Returns the sources with these ids in the space, ordered by id. Raises StoreError for a damaged index."""
         if not ids or (space.pool is not None and not space.pool):
             return []
         return self._all(" AND ".join([f"id IN ({quoted(ids)})", *space.where()]))

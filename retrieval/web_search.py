@@ -26,11 +26,7 @@ Results = list[dict[str, str]]
 
 class Web(Protocol):
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """Returns the first k results (at most `RESULTS`), best first; the score is 1 / rank.
-
-        Raises:
-            WebError: the search failed.
-        """
+        """Returns the first k results (at most `RESULTS`), best first; the score is 1 / rank. Raises WebError."""
 
 
 class Serper:

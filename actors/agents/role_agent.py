@@ -52,10 +52,7 @@ class AgentMemory:
 
     def recall(self, turn: Turn) -> tuple[Message, ...]:
         """Returns own messages of the rounds before this turn's, oldest first; none where the turn asks for none.
-
-        Raises:
-            MemoryLost: there are not `turn.recall` of them.
-        """
+        Raises MemoryLost unless there are `turn.recall` of them."""
         if not turn.recall:
             return ()  # even if there are some: concurrent turns would recall whichever happened to be first
         own = self._turns.get(turn.discussion, {}).get(turn.agent, {})

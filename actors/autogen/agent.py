@@ -121,11 +121,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         return (TextMessage, QuestionMessage)
 
     async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
-        """Takes one turn after these messages.
-
-        Raises:
-            MemoryLost: a message under one of the `earlier` names is missing.
-        """
+        """Takes one turn after these messages. Raises MemoryLost where one under an `earlier` name is missing."""
         for message in messages:
             if message.source == USER:
                 self._state = RoleChatAgentState(question=_question(message), round=self._first)

@@ -245,11 +245,8 @@ def _listed(tools: Sequence[Tool | ToolSchema], choice: Tool | Literal["auto", "
 
 
 def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:
-    """Returns the last JSON in a reply that fits, whatever surrounds it: thoughts, a fence, a sentence.
-
-    Raises:
-        CannotAnswer: there is none.
-    """
+    """Returns the last JSON in a reply that fits, whatever surrounds it: thoughts, a fence, a sentence. Raises
+    CannotAnswer where there is none."""
     reason, fitting, at = "there is no object in it", "", 0
     opening = _OPENING if isinstance(schema, type) else _OBJECT
     for _ in range(_ATTEMPTS if spoken(text, lambda _: False) else 0):  # thoughts alone are no reply

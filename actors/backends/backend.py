@@ -52,11 +52,8 @@ class Backend:
     usual: Usual = field(default=Usual(), kw_only=True)
 
     def maker(self) -> Callable[[], Model]:
-        """Returns a function that makes the model in a replica's process.
-
-        Raises:
-            UserError: the settings cannot work. The check loads nothing and contacts nobody.
-        """
+        """Returns a function that makes the model in a replica's process. Raises UserError for settings that cannot
+        work, which it finds without loading anything or a connection."""
         raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): choose reader, vllm or openai")
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:

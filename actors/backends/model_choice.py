@@ -30,10 +30,7 @@ class ModelChoice(BaseModel):
 
     def model(self) -> Model:
         """Returns the model, the same object for equal choices: a team's agents share its connections and rate limits.
-
-        Raises:
-            ValueError: the settings do not fit the kind of model.
-        """
+        Raises ValueError for settings that do not fit the kind of model."""
         if "key" in self.settings:
             raise ValueError(f"a key has no place in a file: set {self.key_env} in the environment")
         try:

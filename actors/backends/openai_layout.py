@@ -52,11 +52,7 @@ class Layout:
         return replace(self, base=base, changes=self.changes - {name})
 
     def body(self, request: Request, settings: ModelSettings) -> dict[str, Any]:
-        """Returns a request's body.
-
-        Raises:
-            OSError: a picture cannot be read; the error names it.
-        """
+        """Returns a request's body. Raises OSError, which names the picture, where one cannot be read."""
         request = pictures_in_words(request, self.most_pictures)
         urls = [data_url(source.image) for source in request.images if source.image is not None]
         system_turn = SYSTEM not in self.changes and not (urls and SYSTEM_WITH_PICTURES in self.changes)

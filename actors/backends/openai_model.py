@@ -82,11 +82,8 @@ class OpenAIModel:
         self._served: set[tuple[str, str, str]] = set()
 
     async def start(self) -> None:
-        """Sends a tiny request with the values of every later one, adapts to refusals, and tests the abilities.
-
-        Raises:
-            ValueError: the endpoint does not answer; the error names the reason and the remedy.
-        """
+        """Sends a tiny request with the values of every later one, adapts to refusals, and tests the abilities. Raises
+        ValueError, with the reason and the remedy, where the endpoint does not answer."""
         self._check()
         try:
             self._client = open_client({"Authorization": f"Bearer {self._key}"} if self._key else {})

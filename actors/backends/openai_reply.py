@@ -82,7 +82,8 @@ def read_reply(
         data = None
     if isinstance(data, list) and len(data) == 1:  # Google wraps its errors
         data = data[0]
-    fault = _error(data)
+    error = data.get("error", data) if isinstance(data, dict) else None
+    fault: Mapping[str, Any] = error if isinstance(error, dict) else {}
     if 200 <= status < 300:
         if not (isinstance(data, dict) and data.get("error")):
             return _completion(request, data, headers, body, redact)
@@ -127,7 +128,9 @@ def _completion(
     finish = shortened(redact(str(finish)))
     limited, ended = finish.lower() in CUT_OFF, finish.lower() in ENDED
     if isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
-        content = _said(content)
+        # Without the model's thoughts, as Mistral lists them.
+        texts = [part.get("text") for part in content if part.get("type") == "text"]
+        content = "".join(text for text in texts if isinstance(text, str)) if texts else None
     if content is not None and not isinstance(content, str):
         return EndpointFault(Why.PASSING, f"HTTP 200 with content that is not text: {_beginning(body, redact)}", 200)
     prompt, completion, cached = _usage(data.get("usage"))
@@ -146,21 +149,12 @@ def _completion(
         error = f"the reply ended early (finish_reason {finish})"
     # Tokens of another text do not belong to this one.
     tokens = _tokens(likelihoods, text) if text == written else ()
-    model, provider, build = (_named(data.get(name), redact) for name in ("model", "provider", "system_fingerprint"))
+    names = map(data.get, ("model", "provider", "system_fingerprint"))
+    model, provider, build = (shortened(redact(name)) if isinstance(name, str) else "" for name in names)
     served = (model, provider, build)
     return Completion(
         request.id, text, prompt, completion, cached, stop=stop, error=error, tokens=tokens, served=served
     )
-
-
-def _named(value: Any, redact: Redact) -> str:
-    return shortened(redact(value)) if isinstance(value, str) else ""
-
-
-def _said(parts: list[dict[str, Any]]) -> str | None:
-    """The text of a reply in parts, without the model's thoughts, as Mistral lists them; None without text."""
-    texts = [part.get("text") for part in parts if part.get("type") == "text"]
-    return "".join(text for text in texts if isinstance(text, str)) if texts else None
 
 
 def _tokens(likelihoods: Any, text: str) -> Tokens:
@@ -247,11 +241,6 @@ def _seconds(date: str) -> float | None:
         return email.utils.parsedate_to_datetime(date).timestamp()
     except (ValueError, TypeError, LookupError, OverflowError):
         return None
-
-
-def _error(data: Any) -> Mapping[str, Any]:
-    error = data.get("error", data) if isinstance(data, dict) else None
-    return error if isinstance(error, dict) else {}
 
 
 def _message(data: Any) -> str:

@@ -176,11 +176,8 @@ def give_up() -> None:
 
 
 def connect(address: str | None) -> None:
-    """Joins the Ray cluster at an address, or a local one where there is none. Ctrl-C ends the wait for it.
-
-    Raises:
-        ClusterError: it does not answer.
-    """
+    """Joins the Ray cluster at an address, or a local one where there is none. Ctrl-C ends the wait for it. Raises
+    ClusterError where it does not answer."""
     begin(address)
     try:
         at = _heads[0].address()
@@ -260,10 +257,7 @@ def _no_answer(address: str | None, reason: str) -> ClusterError:
 
 
 def private_folder() -> Path:
-    """The folder of this user's sessions, which no other user can enter.
-
-    Raises ClusterError where somebody else's is in its place.
-    """
+    """The folder of this user's sessions, which no other user can enter. Raises ClusterError where it is another's."""
     # Short, and not in TMPDIR: a socket's path has some hundred characters at most.
     folder = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / f"agora-mm-{os.getuid()}"
     try:

@@ -54,12 +54,7 @@ class ReplicaPool:
         self._asking = asyncio.Lock()
 
     async def complete(self, request: Request) -> Completion:
-        """The completion by one of the replicas.
-
-        Raises:
-            ModelError: the model raised it.
-            ModelGone: no replica is left.
-        """
+        """The completion by one of the replicas. Raises the model's ModelError, and ModelGone where none is left."""
         lost = 0
         while True:
             number = self._choose(request.prefix) if self._up else await self._one_that_is_up(request.prefix)
@@ -73,11 +68,8 @@ class ReplicaPool:
                     return Completion(request.id, "", stop="error", error=LOST)
 
     async def abilities(self) -> Abilities:
-        """Returns the abilities of the replicas' model. Asks the first replica that is up, once.
-
-        Raises:
-            ModelGone: no replica is left.
-        """
+        """Returns the abilities of the replicas' model, which the first replica that is up is asked for, once. Raises
+        ModelGone where no replica is left."""
         async with self._asking:
             while self._abilities is None:
                 number = await self._one_that_is_up("")  # all replicas have the same model

@@ -30,11 +30,8 @@ def ignore(event: str) -> None:
 
 
 async def wait_until_up(kind: str, name: str, actor: Actor) -> str:
-    """Returns `kind` once the actor is ready. Ray restarts one that dies on the way; the third death is an error.
-
-    Raises:
-        ClusterError: it died too often, or could not be started.
-    """
+    """Returns `kind` once the actor is ready. Ray restarts one that dies on the way. Raises ClusterError at the third
+    death, and where it cannot be started."""
     killed_before = kills()
     process: str | None = None
     died: set[str] = set()
