@@ -12,17 +12,12 @@ VMSTAT = Path("/proc/vmstat")
 
 def kills(cgroup: Path = CGROUP, vmstat: Path = VMSTAT) -> int:
     """Counts the processes that the kernel has killed so far because memory ran out, here or in this container."""
-    return max(_counters(cgroup / "memory.events").get("oom_kill", 0), _counters(vmstat).get("oom_kill", 0))
-
-
-def _counters(file: Path) -> dict[str, int]:
-    """Reads lines of a name and a number; none where there is no such file."""
-    counters = {}
-    with suppress(OSError, ValueError):
-        for line in file.read_text().splitlines():
-            name, _, number = line.partition(" ")
-            counters[name] = int(number)
-    return counters
+    killed = 0
+    for file in (cgroup / "memory.events", vmstat):
+        with suppress(OSError, ValueError):  # there may be no such file
+            counters = dict(line.split() for line in file.read_text().splitlines())
+            killed = max(killed, int(counters.get("oom_kill", 0)))
+    return killed
 
 
 def collect_rarely() -> None:

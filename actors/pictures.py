@@ -69,11 +69,8 @@ def identity(path: str | Path) -> bytes:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[Image.Image]:
-    """Opens a picture, whose stored pixels are decoded when they are used.
-
-    Raises:
-        OSError: it is missing, no regular file, damaged, too large or of another format. The message is one line.
-    """
+    """Opens a picture, whose stored pixels are decoded when they are used. Raises OSError, in one line, where it is
+    missing, no regular file, damaged, too large or of another format."""
     Image.init()  # registers all formats; the second time it does nothing
     try:
         with open_regular(path, LARGEST_FILE) as file, Image.open(file, formats=FORMATS) as picture:

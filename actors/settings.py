@@ -102,14 +102,8 @@ def setting(
 
 
 def check_bounds(group: Any, prefix: str = "") -> None:
-    """Checks the bounds of a tree of settings, and runs each group's own `check_values`, if it has one.
-
-    Args:
-        prefix: of the keys in errors, such as `learner.`.
-
-    Raises:
-        UserError: a number is out of its bounds; names the key, its value and the numbers allowed.
-    """
+    """Checks the bounds of a tree of settings, and runs each group's own `check_values`, if it has one. Raises
+    UserError with the key (after a `prefix` such as `learner.`), its value and the numbers allowed."""
     for f in fields(group):
         key, value = f"{prefix}{f.name}", getattr(group, f.name)
         if is_dataclass(value):

@@ -34,11 +34,8 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
     """Returns `target`, after `build` has filled it where it is absent or incomplete.
 
     Concurrent processes wait for one of them to build the folder. `build` writes to another folder, which is renamed
-    when it is complete, and returns the content of the marker file.
-
-    Raises:
-        StoreError: the folder cannot be written, or the disk is full. Errors of the corpus or the encoder, which
-            `build` raises as `Unbuilt`, are raised unchanged.
+    when it is complete, and returns the content of the marker file. Raises StoreError where the folder cannot be
+    written, and errors of the corpus or the encoder, which `build` raises as `Unbuilt`, unchanged.
     """
     if (target / MARKER).exists():
         return target

@@ -60,11 +60,8 @@ class Encoder(Protocol):
         """Encodes a query: shape (dim,), of unit length; with late interaction also (m, dim), rows of unit length."""
 
     def encode_sources(self, sources: Sequence[Source]) -> Vectors | list[Vectors]:
-        """Encodes passages and rows by their words, pictures by their files or words.
-
-        Returns:
-            shape (n, dim), rows of unit length; with late interaction n arrays of shape (m_i, dim), m_i at least 1.
-        """
+        """Encodes passages and rows by their words, pictures by their files or words: shape (n, dim), rows of unit
+        length; with late interaction n arrays of shape (m_i, dim), m_i at least 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,11 +272,8 @@ def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
 
     The name is one of `ENCODERS`, or `package.module:MyEncoder` or an entry point of the group `agora_mm.encoders`,
     called without arguments, or else the name or folder of a sentence-transformers or CLIP-like model, after `late:`
-    if it has several vectors per source.
-
-    Raises:
-        UserError: it cannot be imported, or is no encoder.
-        ModuleNotFoundError, ValueError: as `SentenceEncoder`.
+    if it has several vectors per source. Raises UserError where it cannot be imported or is no encoder, and as
+    `SentenceEncoder`.
     """
     if is_pretrained(name):
         return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))

@@ -41,10 +41,8 @@ weren what when where which while who whom will with won wouldn y you your yours
 def open_index(folder: Path, corpus: Corpus, encoders: Encoders) -> tuple[Table, Path]:
     """Opens the index of `corpus` under `folder`, after building it where it is absent or incomplete.
 
-    Returns the table, with a row for every source, and its own folder.
-
-    Raises:
-        StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
+    Returns the table, with a row for every source, and its own folder. Raises StoreError where the folder cannot be
+    written, the disk is full, or a finished index is damaged.
     """
     # LanceDB takes a relative path that starts with "db" for a cloud address.
     key = "\x1f".join([corpus_digest(corpus, encoders.pictures.reads_pictures), encoders.fingerprint, LAYOUT])

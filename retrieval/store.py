@@ -69,11 +69,7 @@ class Store:
         """Returns the k best sources, best first; equal scores by id.
 
         A query without a letter or digit finds nothing. Where texts and pictures have separate encoders, their rankings
-        are fused by ranks.
-
-        Raises:
-            ValueError: k below 1, or an unknown mode.
-            StoreError: the index on disk is damaged.
+        are fused by ranks. Raises ValueError for k below 1 or an unknown mode, StoreError for a damaged index.
         """
         query, k, mode = search.query, search.k, search.mode
         if mode not in get_args(SearchMode):

@@ -49,10 +49,8 @@ class Serper:
     async def results(self, query: str) -> Results:
         """Returns title, text and link of each result: Google's answer, its knowledge graph's entry, then pages.
 
-        A query that the service refuses (HTTP 400) has no results.
-
-        Raises:
-            WebError: there is no key, the key or the account is refused, or all attempts met a fault.
+        A query that the service refuses (HTTP 400) has no results. Raises WebError where there is no key, the key or
+        the account is refused, or all attempts met a fault.
         """
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise WebError(f"web search at {self._url} needs a key: export it as {self._key_env or 'a variable'}")

@@ -73,12 +73,7 @@ class AgentMemory:
 
 
 class RoleAgent:
-    """Plays one role with one model.
-
-    Args:
-        model: usually a pool of replicas.
-        settings: shared by all agents. A retry has the seed of the failed call, and so its completion.
-    """
+    """Plays one role with one model, usually a pool. A retry has the seed of the failed call, and so its completion."""
 
     def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
         self.role = role
@@ -90,13 +85,9 @@ class RoleAgent:
     async def take(self, turn: Turn, cut: tuple[str, ...] = ()) -> tuple[Message, Usage]:
         """Answers one turn. A failure is a message with status `unparsed` or `failed`, and the error.
 
-        The message depends on the turn and the model alone; the usage includes crashes and repeated calls.
-
-        Args:
-            cut: ids of sources to leave out from the start, as of a recorded turn.
-
-        Raises:
-            MemoryLost: this agent was restarted in the middle of the discussion.
+        The message depends on the turn and the model alone; the usage includes crashes and repeated calls. `cut` are
+        ids of sources to leave out from the start, as of a recorded turn. Raises MemoryLost where this agent was
+        restarted in the middle of the discussion.
         """
         recalled, turn = self.memory.recall(turn), in_own_form(turn, self.role)
         if self.role.dummy:

@@ -21,6 +21,7 @@ from actors.autogen.hosted import HostedAgent
 from actors.messages import Heard, Message, Modality, Question, Role, Status, Turn, derive_seed
 from actors.prompting.prompt import message_text, shared_part
 from actors.prompting.reply import parse_reply
+from actors.prompting.safe_text import safe_line
 from actors.settings import AgentSettings
 
 USER = "user"
@@ -174,8 +175,9 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         metadata = {MESSAGE: _MESSAGES.dump_json(answer).decode(), "status": answer.status.value}
         if answer.answer is not None:
             metadata["answer"] = answer.answer
+        text = message_text(answer, safe_line(answer.content))
         return TextMessage(
-            content=f"(failed: {answer.error})" if answer.status is Status.FAILED else message_text(answer),
+            content=f"(failed: {answer.error})" if answer.status is Status.FAILED else text,
             source=self.name,
             metadata=metadata,
             models_usage=RequestUsage(answer.prompt_tokens, answer.completion_tokens),

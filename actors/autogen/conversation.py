@@ -70,10 +70,7 @@ def laid_out(messages: Sequence[LLMMessage], own: Sequence[str], task: Request |
 
     System messages become `system`, the user's first message becomes `shared` (as the question, unless it has
     headings), and the rest follows `own` in order. A conversation that opens with `task` keeps that request's system,
-    shared and own part, followed by its system messages.
-
-    Args:
-        own: sections about the form of the reply.
+    shared and own part, followed by its system messages. `own` are sections about the form of the reply.
     """
     system = "\n".join(message.content for message in messages if isinstance(message, SystemMessage))
     later = [message for message in messages if not isinstance(message, SystemMessage)]

@@ -35,10 +35,7 @@ class HostedAgent(RoleAgent):
     """Plays a role with the agent of `role.agent`. An error of the agent is the reason of a failed turn.
 
     The agent reads a `RoleAgent`'s request as one message (with its pictures). Its final message is parsed like a
-    model's reply; an unreadable one gets one request for repair.
-
-    Raises:
-        ValueError: `role.agent` names no such function.
+    model's reply; an unreadable one gets one request for repair. Raises ValueError as `load_factory`.
     """
 
     def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
@@ -138,10 +135,7 @@ def _tokens(usage: Usage | RequestUsage) -> int:
 
 def load_factory(spec: str) -> Factory:
     """Imports the function `package.module:function`; one that returns an async function of messages, for such a one.
-
-    Raises:
-        ValueError: there is no such module or function, or it takes neither a role and a client nor messages.
-    """
+    Raises ValueError where there is none, or it takes neither a role and a client nor messages."""
     name = spec.rpartition(":")[2]
     if not is_reference(spec):
         raise ValueError(f"agent={spec!r}: expected package.module:function, such as my_agents:make_critic")

@@ -57,11 +57,8 @@ class Backend:
         raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): choose reader, vllm or openai")
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
-        """Fills in open settings for a cluster with that many GPUs.
-
-        Returns:
-            the backend, which answers like this one, and a line that lists the settings (empty: none).
-        """
+        """Fills in open settings for a cluster with that many GPUs. Returns the backend, which answers like this one,
+        and a line that lists the settings (empty: none)."""
         return self, ""
 
     def gpu_share(self) -> float | None:

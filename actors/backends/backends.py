@@ -140,14 +140,8 @@ BACKENDS: tuple[type[Backend], ...] = (ReaderBackend, VllmBackend, OpenAIBackend
 
 
 def find_backend(key: str, settings: ModelSettings, reader: ReaderSettings) -> Backend:
-    """Finds the backend of `settings.kind`: one of `BACKENDS`, or one of the user's.
-
-    Args:
-        key: the group of settings, such as `model` or `judge`, for errors.
-
-    Raises:
-        UserError: there is no such kind, or it cannot be imported.
-    """
+    """Finds the backend of `settings.kind`: one of `BACKENDS`, or one of the user's. Raises UserError, which names
+    `key`, the group of settings, where there is none or it cannot be imported."""
     known = {backend.name: backend for backend in BACKENDS}
     try:
         named: Any = find(settings.kind, known, "models", key)

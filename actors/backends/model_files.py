@@ -41,11 +41,7 @@ def token_counter(name: str, engine: Mapping[str, Any]) -> Callable[[str], int] 
     """Returns a function from a text to its number of tokens, special ones excluded; None without a tokenizer.
 
     The tokenizer is searched where vLLM would: in a local folder, or on Hugging Face (its cache, or the network).
-    The reason for None goes to the log.
-
-    Args:
-        name: a Hugging Face id or a local folder.
-        engine: engine arguments, which may name another tokenizer.
+    `engine` may name another one than the model's. The reason for None goes to the log.
     """
     try:
         from transformers import AutoTokenizer

@@ -222,10 +222,8 @@ class OpenAIModel:
     async def complete(self, request: Request) -> Completion:
         """Answers one request. One that the endpoint refuses, or fails too often, gets a completion with the reason.
 
-        Cancelling the call closes its connection, on which servers stop generating.
-
-        Raises:
-            ModelGone: the endpoint accepts nothing from this account any more, or nothing listens at its address.
+        Cancelling the call closes its connection, on which servers stop generating. Raises ModelGone where the endpoint
+        accepts nothing from this account any more, or nothing listens at its address.
         """
         if self._client is None:
             raise RuntimeError("OpenAIModel.complete before start, or after close")
@@ -247,11 +245,8 @@ class OpenAIModel:
     async def _explained(self, request: Request, fault: EndpointFault, answered: int) -> Completion | None:
         """Returns the completion of a request that failed for good, or None once the layout suits it.
 
-        Args:
-            answered: replies of the endpoint before the request. Later ones show that it still answers.
-
-        Raises:
-            ModelGone: the endpoint refuses a tiny request as well, which it answered at the start.
+        `answered` counts replies of the endpoint before the request: later ones show that it still answers. Raises
+        ModelGone where it refuses a tiny request as well, which it answered at the start.
         """
         layout, sized = self._layout, fault.prompt_tokens > fault.limit_tokens > 0
         ready = replace(self._ready, temperature=request.temperature, max_tokens=request.max_tokens)

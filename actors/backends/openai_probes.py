@@ -72,13 +72,8 @@ async def adapt(
 ) -> tuple[Completion, dict[str, EndpointFault]] | None:
     """Searches for the fewest changes with which a refused request is answered.
 
-    A change that brings another fault is a step on the way. At most some twenty requests.
-
-    Args:
-        only: changes that come into question.
-
-    Returns:
-        the reply, and the fault that each change has cured; None where no changes help.
+    A change, of those in `only`, that brings another fault is a step on the way. At most some twenty requests.
+    Returns the reply, and the fault that each change has cured; None where no changes help.
     """
     cured: dict[str, EndpointFault] = {}
     seen, now = {_stable(fault)}, layout
@@ -155,11 +150,8 @@ async def follows_schemas(ask: Ask, ready: Request, layout: Layout) -> tuple[boo
 
 
 async def returns_likelihoods(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str, int | None]:
-    """Tests whether replies come with their tokens' probabilities.
-
-    Returns:
-        the ability, the reason of a refusal, and the tokens of the prompt, which is longer than `ready`.
-    """
+    """Tests whether replies come with their tokens' probabilities. Returns the ability, the reason of a refusal, and
+    the tokens of the prompt, which is longer than `ready`."""
     reply = await _asked(ask, replace(_longer(ready), likelihoods=True), layout)
     if isinstance(reply, EndpointFault):
         return False, reply.reason, None
@@ -167,11 +159,8 @@ async def returns_likelihoods(ask: Ask, ready: Request, layout: Layout) -> tuple
 
 
 async def drops_text(ask: Ask, ready: Request, layout: Layout, ready_tokens: int, longer_tokens: int) -> bool:
-    """Tests for a chat template that reads lists of parts alone, and drops a question that is sent as text.
-
-    Args:
-        ready_tokens, longer_tokens: tokens of `ready` as a prompt, and of the longer one.
-    """
+    """Tests for a chat template that reads lists of parts alone, and drops a question that is sent as text: by the
+    tokens of `ready` as a prompt, and of the longer one."""
     if not ready_tokens or longer_tokens - ready_tokens >= MORE_WORDS // 2:
         return False
     as_parts = await ask(_longer(ready), layout.changed(PARTS))

@@ -59,10 +59,8 @@ class Template:
 async def find_template(renderer: Any, thinking: bool | None = None) -> Template:
     """Tests what the chat template renders: a system turn, texts that are no lists, the date.
 
-    Some templates raise an error (Llama-3.2-Vision's, with pictures), and some leave out what they do not take.
-
-    Raises:
-        ValueError: the template does not render a plain question, or there is none.
+    Some templates raise an error (Llama-3.2-Vision's, with pictures), and some leave out what they do not take. Raises
+    ValueError where the template does not render a plain question, or there is none.
     """
     from vllm.exceptions import VLLMClientError
     from vllm.renderers.params import ChatParams

@@ -135,10 +135,8 @@ class VllmModel:
     async def complete(self, request: Request) -> Completion:
         """Answers one request. One that is too long, or has unreadable pictures, gets a completion with the reason.
 
-        Cancelling the call removes the request from the engine.
-
-        Raises:
-            ModelError: the engine failed this request (ModelLost: it is dead or hangs, or the model was closed).
+        Cancelling the call removes the request from the engine. Raises ModelError where the engine failed this request
+        (ModelLost: it is dead or hangs, or the model was closed).
         """
         lost = self._lost
         if lost is None:

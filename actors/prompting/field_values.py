@@ -505,12 +505,8 @@ def paired(text: str) -> str:
 
 
 def decode(text: str, start: int = 0) -> tuple[Any, int]:
-    """Returns the JSON value that begins at `start`, and its end.
-
-    Raises:
-        ValueError: the text is no JSON.
-        RecursionError: brackets are nested too deeply.
-    """
+    """Returns the JSON value that begins at `start`, and its end. Raises ValueError where the text is no JSON, and
+    RecursionError where brackets are nested too deeply."""
     value, end = _DECODER.raw_decode(text, start)
     if text.find("\\", start, end) >= 0:
         value = _DECODER.decode(_doubled(text[start:end]))

@@ -224,7 +224,7 @@ def _remark(message: Message, weight: float | None, own: bool, words: int | None
         own=own,
         fields=_shown_fields(message, content),
     )
-    return remark, f"[{remark.speaker}] {_with_answer(message, content)}"
+    return remark, f"[{remark.speaker}] {message_text(message, content)}"
 
 
 def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]:
@@ -244,13 +244,8 @@ def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]
     return tuple((name, content[start:end]) for name, start, end in zip(names, starts, [*ends, None], strict=False))
 
 
-def message_text(message: Message) -> str:
-    """Returns a message as others read it."""
-    return _with_answer(message, safe_line(message.content))
-
-
-def _with_answer(message: Message, content: str) -> str:
-    """Adds a message's answer to its content. The content of a task's reply holds all of its fields."""
+def message_text(message: Message, content: str) -> str:
+    """Adds a message's answer to its safe content, as others read it. A task's content holds all of its fields."""
     if message.fields:
         return content
     answer = message.answer if message.answer is not None else "unknown"

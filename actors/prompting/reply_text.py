@@ -137,10 +137,7 @@ _NUMBER = re.compile(
 
 def spoken(text: str, is_field: Callable[[str], object]) -> str:
     """Returns the model's own words: no thoughts, no tokens of a chat template, no code fences, no emphasis in HTML.
-
-    Args:
-        is_field: true for the name of a field of the form, whose tag marks no hidden thought.
-    """
+    `is_field` is true for the name of a field of the form, whose tag marks no hidden thought."""
     text = clean(text)
     if not _is_object(text):  # tokens inside one are quoted
         text = _own_turn(text, is_field)

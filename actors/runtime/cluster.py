@@ -131,10 +131,8 @@ class Cluster:
     ) -> RemoteAgents:
         """Start one actor per role, over replicas launched before. With `reuse` equal requests are computed once.
 
-        All instances of a role share its actor, which keeps their turns apart.
-
-        Args:
-            others: pool and cache of the roles that ask another model, by the role's name.
+        All instances of a role share its actor, which keeps their turns apart. `others` has, by name, the pool and the
+        cache of the roles that ask another model.
         """
         options = {"num_cpus": 0, "memory": SOME_MEMORY, "scheduling_strategy": "SPREAD"}
         actors = {}

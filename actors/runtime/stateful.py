@@ -90,11 +90,7 @@ class RemoteStateful:
 
     A call whose process is lost is made again once there is another one. The state comes back with every answer that
     changes it, and the same call in the same state gives the same answer. A call raises what the method raises, and
-    ClusterError where the process is started no more.
-
-    Args:
-        name: of the object.
-        process: its name in messages.
+    ClusterError, which names the `process`, where that is started no more.
     """
 
     def __init__(self, name: str, actor: Actor, process: str, client: Client[MethodCall, Answer | None]) -> None:

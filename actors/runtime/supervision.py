@@ -114,12 +114,8 @@ def _said(words: asyncio.Task[str]) -> str:
 
 
 async def watch_head(address: str, on_event: OnEvent) -> None:
-    """Has `on_event` told when the cluster's head is lost, and when it is back. Ray gives it a minute, and then ends
-    this process without asking it.
-
-    Args:
-        address: `host:port` of Ray's control store, which is on the head.
-    """
+    """Has `on_event` told when the cluster's head, which has Ray's control store at `host:port`, is lost, and when it
+    is back. Ray gives it a minute, and then ends this process without asking it."""
     while True:
         await asyncio.sleep(PULSE_S)
         if await _answers(address):

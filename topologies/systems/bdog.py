@@ -113,11 +113,7 @@ TRIPLE = Field(
 
 
 class Bdog(System):
-    """Debate of at most `systems.rounds`, also without its graph or without its debate.
-
-    Args:
-        graph, debate: False for the ablations.
-    """
+    """Debate of at most `systems.rounds`, also without its graph or without its debate."""
 
     def __init__(self, context: MethodContext, graph: bool = True, debate: bool = True) -> None:
         super().__init__(context)

@@ -103,10 +103,6 @@ class HmRag(System):
 
     Each agent finds `top_k.texts` passages, triples of each level or results; the vector agent also `top_k.pictures`
     captions. A system of one base has no decision to make.
-
-    Args:
-        bases: of the agents that take part.
-        decompose, decide: False for the ablations.
     """
 
     def __init__(
