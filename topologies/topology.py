@@ -11,7 +11,7 @@ import numpy as np
 
 from actors.errors import AgentLost, MemoryLost
 from actors.messages import Heard, Message, Question, Status, Trace, Turn, Usage, derive_seed
-from topologies.wiring import Bools, Floats, Ints, Wiring, needed_turns, weighed_senders
+from topologies.wiring import Bools, Floats, Ints, Wiring, into, needed_turns, weighed_senders
 
 Ask = Callable[[Turn], Awaitable[Message]]
 Noted = Callable[[Turn, float, Usage], None]
@@ -172,7 +172,7 @@ async def run_discussion(topology: Topology, question: Question, team: Team, see
 
 def _heard(needed: Bools, edges: Ints, p: Floats | None) -> tuple[Ints, dict[tuple[int, int], dict[int, float]]]:
     """Returns the edges into needed turns, and the senders of each of these turns, with weights."""
-    led: Bools = needed[edges[:, 0], edges[:, 2]]
+    led = into(needed, edges)
     return edges[led], weighed_senders(edges[led], None if p is None else p[led], needed.shape[1])
 
 

@@ -157,6 +157,12 @@ def in_rounds(pairs: Ints, rounds: Iterable[int]) -> Ints:
     return np.concatenate([np.zeros((0, 3), dtype=np.int64), *each])
 
 
+def into(turns: Bools, edges: Ints) -> Bools:
+    """Returns the edges that lead to some turns, bool [edges]; turns: bool [T, N]."""
+    found: Bools = turns[edges[:, 0], edges[:, 2]]
+    return found
+
+
 def needed_turns(wiring: Wiring) -> Bools:
     """Finds turns with a path of messages and memories to the decision agent, bool [T, N]."""
     needed = wiring.taking_part

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from topologies.answers import wording
 
@@ -61,6 +62,14 @@ class Blueprint:
         return (*(" | ".join(edge) for edge in self.triples), *self.alone)
 
 
+class Change(NamedTuple):
+    """Differences of two graphs (Fig. 4): entities and relations `added` and `pruned`, attributes `updated`."""
+
+    added: int
+    pruned: int
+    updated: int
+
+
 def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
     """Makes a graph of triples and entities, each once, as spelt first, without triples with an empty part."""
     edges: dict[Edge, Edge] = {}
@@ -94,15 +103,16 @@ def is_attribute(relation: str) -> bool:
     return _ATTRIBUTE.fullmatch(_key(relation)) is not None
 
 
-def change(before: Blueprint, after: Blueprint) -> tuple[int, int, int]:
-    """Counts entities and relations added and pruned, and attributes updated, from one graph to the next (Fig. 4)."""
+def change(before: Blueprint, after: Blueprint) -> Change:
+    """Counts the differences from one graph to the next."""
     entities = before.entities, after.entities
     relations = before.relations, after.relations
     attributes = before.attributes, after.attributes
-    added = len(entities[1] - entities[0]) + len(relations[1] - relations[0])
-    pruned = len(entities[0] - entities[1]) + len(relations[0] - relations[1])
-    updated = sum(attributes[0].get(a) != attributes[1].get(a) for a in attributes[0].keys() | attributes[1].keys())
-    return added, pruned, updated
+    return Change(
+        added=len(entities[1] - entities[0]) + len(relations[1] - relations[0]),
+        pruned=len(entities[0] - entities[1]) + len(relations[0] - relations[1]),
+        updated=sum(attributes[0].get(a) != attributes[1].get(a) for a in attributes[0].keys() | attributes[1].keys()),
+    )
 
 
 def distance(first: Blueprint, second: Blueprint) -> int:
