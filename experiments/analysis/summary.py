@@ -96,6 +96,7 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
         "experiment": facts.experiment,
         "model": facts.model,
         "dataset": facts.dataset,
+        "metric": facts.metric,
         "questions": len(first),
         "methods": {
             method: rounded(

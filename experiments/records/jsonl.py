@@ -14,6 +14,7 @@ import fcntl
 import gzip
 import os
 import shutil
+import time
 import zlib
 from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,6 +34,7 @@ LINE_BYTES = 64_000_000  # far above any record; a file without line breaks must
 READ_BYTES = 1 << 20
 COMPRESS_BYTES = 2**24  # shorter files stay plain
 LEVEL = 6  # traces become a thirteenth; at the highest level a twentieth less, in half as much time again
+LOOK_S = 0.05  # longer than a viewer holds the lock to see whether a run goes on
 DAMAGED = "restore it from a copy, or start a new run"
 
 
@@ -130,13 +132,18 @@ def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], re
 
 def lock(file: FileIO) -> None:
     """Keeps other processes from writing a file and its folder. Raises UserError, and closes it, where one does."""
-    try:
-        # The kernel releases the lock when the process dies, so no stale lock stops a resumption.
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.close()
-        folder = Path(str(file.name)).parent
-        raise UserError(f"{folder} is being written by another process; wait for it or stop it") from error
+    for left in (1, 0):
+        try:
+            # The kernel releases the lock when the process dies, so no stale lock stops a resumption.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if left:
+                time.sleep(LOOK_S)
+                continue
+            file.close()
+            folder = Path(str(file.name)).parent
+            raise UserError(f"{folder} is being written by another process; wait for it or stop it") from error
 
 
 def append(file: FileIO, line: str, sync: bool = False) -> int:

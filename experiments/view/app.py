@@ -68,7 +68,11 @@ def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
         Route("/run/{run:path}/", viewer.run),
     ]
     return Starlette(
-        routes=[Mount("/{token}", Starlette(routes=routes, exception_handlers={UserError: _problem}))],
+        routes=[
+            Mount(
+                "/{token}", Starlette(routes=routes, exception_handlers=dict.fromkeys((UserError, OSError), _problem))
+            )
+        ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False),
             Middleware(Guard, token=token),

@@ -35,9 +35,7 @@ class Lines:
         """
         form = _form(self.path)
         if form != self._form or (self.path.exists() and self.path.stat().st_size < self._places[-1]):
-            self._cuts += 1
-            self._form, self.version, self._places = form, f"{form}-{self._cuts}", [0]
-            self._unpack()
+            self._restart(form)
         with self._content() as file:
             file.seek(self._places[-1])
             while (line := file.readline(jsonl.LINE_BYTES)).endswith(b"\n"):
@@ -55,13 +53,13 @@ class Lines:
             file.seek(self._places[number])
             return file.readline(jsonl.LINE_BYTES)
 
-    def _unpack(self) -> None:
-        """Makes a compressed file a temporary one, in which any place can be read."""
-        if self._unpacked:
-            self._unpacked.close()
-        self._unpacked = jsonl.seekable(self.path) if self._form.endswith(".gz") else None
+    def _restart(self, form: str) -> None:
+        # A compressed file becomes a temporary one, in which any place can be read.
+        self._unpacked = jsonl.seekable(self.path) if form.endswith(".gz") else None
         if self._unpacked:
             weakref.finalize(self, self._unpacked.close)
+        self._cuts += 1
+        self._form, self.version, self._places = form, f"{form}-{self._cuts}", [0]
 
     @contextmanager
     def _content(self) -> Iterator[BinaryIO]:

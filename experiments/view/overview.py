@@ -9,6 +9,7 @@ import socket
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from threading import Lock
 
 import psutil
 
@@ -62,15 +63,17 @@ class Overviews:
 
     def __init__(self, root: Root) -> None:
         self.root = root
+        self._lock = Lock()  # each page has a thread that asks
         self._known: dict[str, tuple[object, Overview]] = {}
         self._counts: dict[Path, tuple[Lines, str, int]] = {}
 
     def all(self, run: str | None = None) -> list[Overview]:
         """Overviews of the runs of the folder, or of one run and its trials."""
         names = self.root.names() if run is None else [run, *self.root.trials(run)]
-        return [self.of(name) for name in names]
+        with self._lock:
+            return [self._of(name) for name in names]
 
-    def of(self, name: str) -> Overview:
+    def _of(self, name: str) -> Overview:
         """Reads a run's overview; a run that cannot be read gets one that names the problem."""
         try:
             run = self.root.run(name)

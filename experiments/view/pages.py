@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -12,16 +12,19 @@ from markupsafe import Markup
 from actors.errors import UserError
 from actors.visible import visible
 from experiments.analysis.embedded import Embedded
-from experiments.analysis.page import SCRIPTS, Section, page
+from experiments.analysis.page import SCRIPTS, Section, page, pictures
 from experiments.analysis.reports import run_sections
 from experiments.analysis.result_table import ResultTable, number, tenths
 from experiments.analysis.scores import by_method
-from experiments.records.jsonl import DAMAGED
+from experiments.analysis.sweep_report import sweep_sections
+from experiments.analysis.sweep_table import sweep_rows, sweep_table
+from experiments.config.saved import read
 from experiments.records.recorder import RunFolder
+from experiments.records.trials import read_results
 from experiments.view.compared import others
 from experiments.view.overview import Overview, Overviews
 
-MOST_BYTES = 2**24  # of a file that a page shows as it is
+MOST_CHARACTERS = 1_000_000  # of a study's result, which is shown as it is
 STYLES = {"running": "warn", "finished": "right", "failed": "wrong", "stopped": "plain"}
 COLUMNS = ("run", "state", "kind", "started", "answers", "learning steps", "tokens", "price", "to stop or resume")
 
@@ -44,15 +47,45 @@ def run_page(runs: Overviews, name: str, whole: bool) -> str:
     run, (seen, *trials) = runs.root.run(name), runs.all(name)
     if seen.problem:
         raise UserError(seen.problem)
+    try:
+        found = list(_results(run, seen, bool(trials), whole))
+    # A damaged file of results fails in many ways where it is read.
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UserError(f"{run.path}: its results cannot be read ({error!r}); restore them from a copy") from error
     sections = [
-        *(_finished(run, _facts(seen), whole) if run.metrics.is_file() else _so_far(run, _facts(seen))),
-        _listed("Trials", trials, "../" * (1 + name.count("/"))),
-        Section("Learning", learned="served" if run.all_learned() else ""),
+        *found,
+        _listed("Trials of this sweep", trials, "../" * (2 + name.count("/")) + "run/"),
+        Section("Learning", learned="served" if seen.steps else ""),
         Section("Discussions", discussions=None if trials else Embedded()),
         Section("Compare", tables=[table] if (table := others(runs.root, name)).rows else []),
         Section("Configuration", text=run.config.read_text(encoding="utf-8", errors="replace")),
     ]
     return page(run.name, sections, (*SCRIPTS, "live.js"), served=True, listed="")
+
+
+def _results(run: RunFolder, seen: Overview, sweep: bool, whole: bool) -> Iterator[Section]:
+    facts, drawn = _facts(seen), sorted(run.figures.glob("*.png"))
+    if sweep:
+        config, results = read(run.config), read_results(run.path, stopped=True)
+        yield Section("State", facts=facts)
+        if results:
+            metrics = results[0].metrics
+            metric, model = metrics.get("metric", "utility"), metrics.get("model", "")
+            table = sweep_table(sweep_rows(run.path, results, config.seed), metric, model)
+            yield from sweep_sections(run.path, results, metric, drawn, table, page_of_trial="")
+    elif run.metrics.is_file():
+        metrics = json.loads(run.metrics.read_bytes())
+        yield from run_sections(run, metrics, metrics.get("metric", "utility"), drawn, facts, whole)
+    else:
+        yield Section("Summary", facts=facts)
+        yield Section("Results", tables=[*_so_far(run)], text=_study(run, seen.kind))
+        yield Section("Figures", pictures=tuple(pictures(drawn)))
+
+
+def _study(run: RunFolder, job: str) -> str:
+    """The result of a study as it is written; empty before its end."""
+    path = run.path / f"{job}.json"
+    return path.read_text(encoding="utf-8", errors="replace")[:MOST_CHARACTERS] if path.is_file() else ""
 
 
 def _listed(heading: str, runs: list[Overview], below: str) -> Section:
@@ -87,17 +120,7 @@ def _facts(one: Overview) -> dict[str, str]:
     return facts | {name: _command(line) for name, line in (("To stop", one.stop), ("To resume", one.resume)) if line}
 
 
-def _finished(run: RunFolder, facts: dict[str, str], whole: bool) -> Iterable[Section]:
-    try:
-        metrics = json.loads(run.metrics.read_bytes())
-        drawn = sorted(run.figures.glob("*.png"))
-        return list(run_sections(run, metrics, metrics.get("metric", "utility"), drawn, facts, whole))
-    # A damaged file fails in many ways where it is read.
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UserError(f"{run.metrics}: not the metrics of a run ({error!r}); {DAMAGED}") from error
-
-
-def _so_far(run: RunFolder, facts: dict[str, str]) -> Iterable[Section]:
+def _so_far(run: RunFolder) -> Iterator[ResultTable]:
     means = {}
     for method, answers in by_method(run).items():
         found = list(answers.values())
@@ -109,5 +132,5 @@ def _so_far(run: RunFolder, facts: dict[str, str]) -> Iterable[Section]:
         "utility": number("utility"),
         "tokens per question": lambda row: tenths(row["tokens"]),
     }
-    yield Section("Summary", facts=facts)
-    yield Section("Results", tables=[ResultTable.of("method", means, cells, title="Answers so far")] if means else [])
+    if means:
+        yield ResultTable.of("method", means, cells, title="Answers so far")

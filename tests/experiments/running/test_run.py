@@ -60,7 +60,7 @@ def finished(output: Path) -> Path:
 
 def test_the_run_folder_holds_all_that_it_should(finished: Path) -> None:
     metrics = json.loads((finished / "metrics.json").read_text())
-    assert metrics.keys() == {"experiment", "model", "dataset", "questions", "methods", "paired", "parts"}
+    assert metrics.keys() == {"experiment", "model", "dataset", "metric", "questions", "methods", "paired", "parts"}
     assert list(metrics["methods"]) == ["closed_book", "single", "full", "random", "m3prune", "effects"]
     columns = "utility ci95 strict_em strict_em_ci95 f1 prompt_tokens completion_tokens calls edges failed_turns"
     columns += " turns read_at_once read_after_repair repairs repair_tokens repair_share"

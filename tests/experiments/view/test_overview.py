@@ -1,0 +1,144 @@
+"""The list tells running, finished, failed and stopped runs apart, and what each has done and used so far."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from actors.messages import Usage
+from experiments.analysis import summary
+from experiments.config.config import Config
+from experiments.config.saved import save
+from experiments.records import jsonl
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.start import STARTS, Start, write_start
+from experiments.records.trials import RESULTS
+from experiments.records.usage import UsageLog
+from experiments.view.folders import Root
+from experiments.view.growing import Lines
+from experiments.view.overview import FAILED, FINISHED, RUNNING, STOPPED, Overview, Overviews, process_of
+from tests.support.fake_run import FACTS, METHODS, carry_on
+
+
+def begun(folder: Path, config: Config | None = None) -> RunFolder:
+    """A run whose process has ended, on this machine."""
+    run = RunFolder.create(folder, "fake")
+    save(config or Config(), run.config)
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        write_start(run.path, ["experiment=fake"])
+    start = replace(Start.decode((run.path / STARTS).read_text()), pid=ended.pid)
+    (run.path / STARTS).write_text(f"{start.encode()}\n")
+    return run
+
+
+def seen(run: RunFolder) -> Overview:
+    [one] = Overviews(Root.open(str(run.path))).all()
+    return one
+
+
+def test_a_run_is_running_while_its_records_are_written(tmp_path: Path) -> None:
+    run = begun(tmp_path)
+    assert seen(run).state == STOPPED
+    with Recorder(run):
+        assert seen(run).state == RUNNING
+    assert seen(run).state == STOPPED
+
+
+def test_looking_at_a_run_does_not_keep_it_from_being_resumed(tmp_path: Path) -> None:
+    run = begun(tmp_path)
+    overviews = Overviews(Root.open(str(tmp_path)))
+    for _ in range(2):
+        overviews.all()
+        with Recorder(run):
+            overviews.all()
+
+
+def test_a_run_that_has_not_recorded_anything_is_running_while_its_process_lives(tmp_path: Path) -> None:
+    run = begun(tmp_path)
+    (run.path / STARTS).write_text("")
+    write_start(run.path, [])
+    assert seen(run).state == RUNNING
+    assert seen(run).stop.split()[-1] == str(os.getpid())
+    start = Start.decode((run.path / STARTS).read_text())
+    earlier = datetime.fromisoformat(start.time) - timedelta(days=1)
+    # Another process had this number then.
+    assert process_of(replace(start, time=earlier.isoformat(timespec="seconds"))) is None
+    assert process_of(replace(start, host="elsewhere")) is None
+    assert process_of(replace(start, pid=0)) is None
+
+
+def test_a_failure_in_the_log_counts_until_the_next_start(tmp_path: Path) -> None:
+    run = begun(tmp_path)
+    now = f"{datetime.now() + timedelta(seconds=2):%Y-%m-%d %H:%M:%S},123"
+    run.log.write_text(f"{now} ERROR root the run failed\nTraceback\n")
+    assert seen(run).state == FAILED
+    assert "resume=" in seen(run).resume
+    run.log.write_text("2001-01-01 00:00:00,123 ERROR root the run failed\n")
+    assert seen(run).state == STOPPED
+
+
+def test_what_a_run_has_done_and_used_is_counted(tmp_path: Path) -> None:
+    config = Config()
+    config.costs.prompt_price, config.costs.cached_price, config.costs.completion_price = 2.0, 1.0, 3.0
+    run = begun(tmp_path, config)
+    carry_on(run, steps=3, questions=4)
+    used = {"reader": Usage()}
+    with UsageLog(run, lambda: used).phase("evaluating m3prune"):
+        used["reader"] = Usage(1, 3_000_000, 1_000_000, 1_000_000)
+    overviews = Overviews(Root.open(str(tmp_path)))
+    [one] = overviews.all()
+    assert (one.done, one.planned, one.steps) == (4 * len(METHODS), 100 * len(config.methods), 6)
+    assert (one.tokens, one.price) == (4_000_000, 2 * 2 + 1 + 3)
+    carry_on(run, steps=3, questions=6)
+    summary.write(run, summary.summarise(run, FACTS))
+    [one] = overviews.all()
+    assert (one.done, one.state, one.resume) == (6 * len(METHODS), FINISHED, "")
+
+
+def test_a_sweep_has_its_trials(tmp_path: Path) -> None:
+    config = Config()
+    config.sweep.seeds = 2
+    sweep = begun(tmp_path, config)
+    for name in ("a", "b"):
+        trial = sweep.path / "trials" / name
+        trial.mkdir(parents=True)
+        save(Config(), trial / "config.yaml")
+    with (sweep.path / RESULTS).open("ab", buffering=0) as file:
+        jsonl.lock(file)
+        whole, *trials = Overviews(Root.open(str(tmp_path))).all(sweep.path.name)
+    assert (whole.kind, whole.state, whole.done, whole.planned) == ("sweep", RUNNING, 0, 2)
+    assert [(one.name, one.state, one.resume) for one in trials] == [
+        (f"{sweep.path.name}/trials/{name}", STOPPED, "") for name in ("a", "b")
+    ]
+
+
+def test_a_run_that_cannot_be_read_is_listed_with_its_problem(tmp_path: Path) -> None:
+    for number, damage in enumerate(("config.yaml", STARTS, "usage.jsonl")):
+        run = begun(tmp_path)
+        (run.path / damage).write_text("{]\n")
+        assert str(run.path) in seen(run).problem
+        assert len(Overviews(Root.open(str(tmp_path))).all()) == number + 1
+
+
+def test_lines_are_found_while_their_file_grows_is_cut_and_compressed(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    lines = Lines(path)
+    assert list(lines.new()) == []
+    path.write_bytes(b"a\nbb\nhalf")
+    assert list(lines.new()) == [b"a\n", b"bb\n"]
+    path.write_bytes(b"a\nbb\nhalf done\nd\n")
+    version = lines.version
+    assert list(lines.new()) == [b"half done\n", b"d\n"]
+    assert lines.version == version
+    os.truncate(path, 2)
+    assert list(lines.new()) == [b"a\n"]
+    assert lines.version != version
+    with path.open("ab") as file:
+        file.write(b"long\n" * (jsonl.COMPRESS_BYTES // 5 + 1))
+    jsonl.compress(path)
+    assert not path.exists()
+    assert (lines.line(0), lines.line(1000)) == (b"a\n", b"long\n")
