@@ -46,29 +46,22 @@ def run_table(metrics: Metrics, metric: str) -> ResultTable:
 
 def paired_table(paired: Mapping[str, Metrics], metric: str) -> ResultTable:
     """Makes a row per paired test of metrics.json; `metric` names the scores."""
-    rows = {}
-    for pair, test in paired.items():
-        low, high = test["ci95"]
-        numbers = (f"{low:+.3f} to {high:+.3f}", f"{test['p_value']:.2g}", f"{test['p_holm']:.2g}")
-        counts = (f"{test['wins']:,}", f"{test['losses']:,}", f"{test['n']:,}")
-        finding = shown_difference(test) or "no difference shown"
-        rows[pair] = (pair.replace(" vs ", " minus "), f"{test['difference']:+.3f}", *numbers, *counts, finding)
+    cells: dict[str, Cell] = {
+        "difference": number("difference", "+.3f"),
+        "95% interval": lambda test: "{:+.3f} to {:+.3f}".format(*test["ci95"]),
+        "p": number("p_value", ".2g"),
+        "adjusted p": number("p_holm", ".2g"),
+        "better on": number("wins", ","),
+        "worse on": number("losses", ","),
+        "questions": number("n", ","),
+        "finding": lambda test: shown_difference(test) or "no difference shown",
+    }
     notes = (
         f"Sign-flip tests on the same questions. P-values are adjusted for {len(paired):,} tests by Holm's method; a "
         f"difference is shown where the interval excludes 0 and the adjusted p-value is below {SIGNIFICANT}.",
     )
-    columns = (
-        "methods",
-        "difference",
-        "95% interval",
-        "p",
-        "adjusted p",
-        "better on",
-        "worse on",
-        "questions",
-        "finding",
-    )
-    return ResultTable(columns, list(rows.values()), notes, f"Paired tests of {metric}")
+    rows = {pair.replace(" vs ", " minus "): test for pair, test in paired.items()}
+    return ResultTable.of("methods", rows, cells, notes, f"Paired tests of {metric}")
 
 
 def _columns(metrics: Metrics, metric: str) -> dict[str, Cell]:

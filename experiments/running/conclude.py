@@ -66,9 +66,10 @@ def conclude(
     agents.write(folder, methods, dataset)
     drawn = []
     if config.figures.kind or (config.figures.kind is None and not trial):
-        from experiments.analysis.figures.draw import draw_run  # imports matplotlib
+        from experiments.analysis.figures import draw, style  # they import matplotlib
 
-        drawn = draw_run(folder, metrics, dataset.metric, timed(config), config.figures.style)
+        with style.drawing(config.figures.style):
+            drawn = draw.draw_run(folder, metrics, dataset.metric, timed(config))
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
     # The last method, before the evaluations without the attack.

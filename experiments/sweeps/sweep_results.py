@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_words, merge, natural_pairs, read_trials
-from experiments.analysis.figures.draw import draw_sweep
+from experiments.analysis.figures import draw, style
 from experiments.analysis.run_table import shared_notes
 from experiments.analysis.summary import model_notes
 from experiments.analysis.sweep_report import write_sweep_report
@@ -34,7 +34,8 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     rows = sweep_rows(folder, results, config.seed)
     write(folder, rows, failed, config.experiment)
     alone = config.sweep.parallel == 1 and timed(first.config)
-    drawn = draw_sweep(folder, finished, read_once, metric, alone, config.figures.style)
+    with style.drawing(config.figures.style):
+        drawn = draw.draw_sweep(folder, finished, read_once, metric, alone)
     # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
     arms = merge(arms_of(read_once, results), over=[POSITION])
     comparisons = compare_pairs(natural_pairs(arms), config.seed)

@@ -11,6 +11,7 @@ import numpy as np
 from actors.messages import derive_seed
 from experiments.analysis.compare import Arm, arms_of, read_trials
 from experiments.analysis.figures.draw import draw_sweep
+from experiments.analysis.figures.style import drawing
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS, TrialResult
 
@@ -22,7 +23,8 @@ def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
 
 
 def draw(folder: Path, results: Sequence[TrialResult], metric: str, timed: bool = False) -> list[Path]:
-    return draw_sweep(folder, results, read_trials(folder, results), metric, timed)
+    with drawing():
+        return draw_sweep(folder, results, read_trials(folder, results), metric, timed)
 
 
 def make_sweep(

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, arms_of, arms_of_runs, merge, varied
 from experiments.analysis.figures.learned import edge_heatmaps, learned_graph, learning_curves
-from experiments.analysis.figures.style import drawing, save_all
+from experiments.analysis.figures.style import save_all
 from experiments.analysis.figures.sweeps import (
     by_kind,
     by_position,
@@ -25,18 +25,11 @@ from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
 
 
-def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False, own: str = "") -> list[Path]:
+def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False) -> list[Path]:
     """Draws every figure that a run has records for, as PDF, SVG and PNG in its folder. Returns the PNGs' paths.
 
-    timed: the run had one discussion at a time and used no completion cache, so seconds can be compared. own: the
-    user's style (`style.drawing`).
+    timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
     """
-    with drawing(own):
-        return save_all(run_figures(run, metrics, metric, timed), run.figures)
-
-
-def run_figures(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False) -> dict[str, Figure]:
-    """Draws what `draw_run` saves, by the names of its files."""
     figures: dict[str, Figure] = {}
     for graph in run.all_learned():
         figures |= {f"{graph.name}-{name}": figure for name, figure in edge_heatmaps(graph).items()}
@@ -57,34 +50,21 @@ def run_figures(run: RunFolder, metrics: Metrics, metric: str, timed: bool = Fal
         figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
         if timed:
             figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
-    return figures
+    return save_all(figures, run.figures)
 
 
 def draw_sweep(
-    folder: Path,
-    results: Sequence[TrialResult],
-    trials: Sequence[Arm],
-    metric: str,
-    timed: bool = False,
-    own: str = "",
+    folder: Path, results: Sequence[TrialResult], trials: Sequence[Arm], metric: str, timed: bool = False
 ) -> list[Path]:
     """Draws every figure that a sweep has results for, below `figures/`. Returns the PNGs' paths.
 
     Intervals are over questions and trials; each trial is a faint point. Trials without an evaluation are left out.
 
-    trials: what they recorded (`read_trials`). own: the user's style. Raises UserError when the records of a trial are
-    missing.
+    trials: what they recorded (`read_trials`). Raises UserError when the records of a trial are missing.
     """
-    with drawing(own):
-        return save_all(_sweep_figures(folder, results, trials, metric, timed), folder / "figures")
-
-
-def _sweep_figures(
-    folder: Path, results: Sequence[TrialResult], trials: Sequence[Arm], metric: str, timed: bool
-) -> dict[str, Figure]:
     arms = arms_of(trials, results)
     if not arms:
-        return {}
+        return []
     keys = varied(results)
     figures: dict[str, Figure] = {}
     if KIND in keys:
@@ -105,4 +85,4 @@ def _sweep_figures(
     figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
     if timed:
         figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
-    return figures
+    return save_all(figures, folder / "figures")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from actors.backends.model_settings import model_name
 from actors.errors import UserError
 from actors.visible import visible
 from experiments.analysis.arrow_tables import run_tables
-from experiments.analysis.result_table import Cell, number, plain
+from experiments.analysis.result_table import Cell, number, plain, with_interval
 from experiments.analysis.summary import model_notes
 from experiments.analysis.sweep_table import sweep_rows
 from experiments.analysis.tables.formats import Layout, ShownBlock, ShownCell, latex, markdown
@@ -29,14 +30,13 @@ NOTE = "Utility is the data set's metric (EM or accuracy), with a 95% bootstrap 
 Row = Mapping[str, Any]  # measures of a method, with `run`: the heading that it stands under
 
 
-def _interval(row: Row) -> str:
-    mean, low, high = (row.get(name) for name in ("utility", "low", "high"))
-    return "" if mean is None or low is None else f"{mean:.3f} ({low:.3f}–{high:.3f})"
-
-
 # By measure: its header, its cell, and the best of a column; costs have none.
 MEASURES: dict[str, tuple[str, Cell, Callable[..., Any] | None]] = {
-    "utility": ("utility (95% interval)", _interval, max),
+    "utility": (
+        "utility (95% interval)",
+        lambda row: with_interval(row.get("utility"), row.get("ci95")).replace("-", "–"),
+        max,
+    ),
     "strict_em": ("strict EM", number("strict_em"), max),
     "f1": ("F1", number("f1"), max),
     "acc_star": ("Acc*", number("acc_star"), max),
@@ -101,24 +101,24 @@ def _rows(path: str, label: str) -> Iterator[Row]:
     about = f"{model}, {config.data.kind}, "
     about += f"{config.sweep.seeds} seeds" if is_sweep(config) else f"seed {config.seed}"
     about += "" if config.attack.kind == "none" else f", attack={config.attack.kind}"
-    found: list[Row] = []
-    if not is_sweep(config):
-        found = run_tables(folder)["metrics"].to_arrow().to_pylist()
-    for row in sweep_rows(folder.path, read_results(folder.path), config.seed) if is_sweep(config) else ():
-        low, high = row.ci95 or (None, None)
-        values = "".join(f", {key}={plain(value)}" for key, value in row.values.items())
-        found.append({"method": row.method, "values": values, **row.means, "low": low, "high": high})
+    found: list[dict[str, Any]]
+    if is_sweep(config):
+        found = [
+            {"method": row.method, "values": row.values, "ci95": row.ci95, **row.means}
+            for row in sweep_rows(folder.path, read_results(folder.path), config.seed)
+        ]
+    else:
+        found = [
+            {**row, "values": {}, "ci95": None if row["low"] is None else (row["low"], row["high"])}
+            for row in run_tables(folder)["metrics"].to_arrow().to_pylist()
+        ]
     if not found:
         raise UserError(f"{path} has no results: resume it to its end, or leave it out; studies have none")
-    for measures in found:
-        name = f"{label}{measures.get('values', '')}"
-        yield {
-            **measures,
-            "run": visible(name),
-            "about": visible(about),
-            "model": model,
-            "method": visible(measures["method"]),
-        }
+    for row in found:
+        name = "".join([label, *(f", {key}={plain(value)}" for key, value in row["values"].items())])
+        low, high = row["ci95"] or ("", "")
+        texts = {"run": name, "about": about, "method": row["method"]}
+        yield {**row, "model": model, "low": low, "high": high, **{key: visible(text) for key, text in texts.items()}}
 
 
 def _laid_out(rows: Sequence[Row], by_run: bool) -> Layout:
@@ -137,20 +137,15 @@ def _laid_out(rows: Sequence[Row], by_run: bool) -> Layout:
             parts.setdefault(f"{row['run']} ({row['about']})", {})[row["method"]] = [row] * len(keys)
     models, blocks = dict.fromkeys(note for row in rows for note in model_notes(row["model"])), []
     for heading, of_method in parts.items():
-        best = []
-        for key, column in zip(keys, zip(*of_method.values(), strict=True), strict=True):
-            values, choose = {row[key] for row in column if row.get(key) is not None}, MEASURES[key][2]
-            # Nothing is best where all are equal.
-            best.append(choose(values) if choose and len(values) > 1 else None)
-        shown = [
-            (
-                method,
-                tuple(
-                    ShownCell(MEASURES[key][1](row), top is not None and row.get(key) == top)
-                    for row, key, top in zip(of, keys, best, strict=True)
-                ),
-            )
+        shown = {
+            method: [ShownCell(MEASURES[key][1](row)) for key, row in zip(keys, of, strict=True)]
             for method, of in of_method.items()
-        ]
-        blocks.append(ShownBlock(heading, tuple(shown)))
+        }
+        for i, key in enumerate(keys):
+            values = {method: of[i][key] for method, of in of_method.items() if of[i].get(key) is not None}
+            # Nothing is best where all are equal.
+            if (choose := MEASURES[key][2]) and len(set(values.values())) > 1:
+                for method, value in values.items():
+                    shown[method][i] = replace(shown[method][i], best=value == choose(values.values()))
+        blocks.append(ShownBlock(heading, tuple((method, tuple(cells)) for method, cells in shown.items())))
     return Layout("runs", "Methods compared.", (("", len(columns)),), tuple(columns), tuple(blocks), (NOTE, *models))

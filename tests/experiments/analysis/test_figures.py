@@ -169,7 +169,8 @@ def test_a_style_of_one_s_own_is_laid_over_the_project_s(
         assert (rcParams["font.size"], colour(3), rcParams["pdf.fonttype"]) == (11, "#ff0000", 42)
     assert rcParams["font.size"] == before
     monkeypatch.setattr(run, "figures", tmp_path / "figures")
-    [*_, small] = draw_run(run, metrics, "EM", own=str(own))
+    with drawing(str(own)):
+        [*_, small] = draw_run(run, metrics, "EM")
     with Image.open(small) as image:
         assert image.size[0] == pytest.approx(PAGE * 50, abs=1)
     with drawing("ggplot"):
@@ -194,7 +195,8 @@ def test_a_run_draws_every_figure_readable_in_print(run: RunFolder, metrics: Met
         figure.draw_without_rendering()
         texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
         assert min(text.get_fontsize() for text in texts) >= SMALL
-    paths = draw_run(run, metrics, "EM")
+    with drawing():
+        paths = draw_run(run, metrics, "EM")
     assert [path.stem for path in paths] == [
         "m3prune-edges-spatial",
         "m3prune-edges-temporal",
