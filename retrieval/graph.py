@@ -40,11 +40,7 @@ class KnowledgeGraph:
         cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None, extraction: Extraction = BY_RULES
     ) -> KnowledgeGraph:
         """Opens the graph next to the store's index, after building it from the `given` or the extracted triples.
-
-        Raises:
-            StoreError: the folder cannot be written, the disk is full, or a finished graph is damaged.
-            ValueError: two of the given triples have the same id.
-        """
+        Raises StoreError as `open_index`, and ValueError where two of the given triples have the same id."""
         made = LAYOUT if given else f"{LAYOUT}\x1f{extraction.key}"
         digest = hashlib.blake2b(f"{store.folder.name}\x1f{made}".encode(), digest_size=12)
         for triple in given() if given else ():

@@ -57,7 +57,8 @@ class Store:
     def open(cls, folder: Path, corpus: Corpus, encoder: Encoder, picture_encoder: Encoder | None = None) -> Store:
         """Opens the store of `corpus` under `folder`, after building its index where it is missing.
 
-        `picture_encoder` encodes pictures and the queries for them, instead of `encoder`. Raises as `open_index`.
+        `picture_encoder` encodes pictures and the queries for them, instead of `encoder`. Raises StoreError
+        as `open_index`.
         """
         encoders = Encoders(encoder, picture_encoder or encoder)
         return cls(*open_index(folder, corpus, encoders), encoders)

@@ -57,12 +57,8 @@ class VllmModel:
         self._abilities: Abilities | None = None
 
     async def start(self) -> None:
-        """Loads the model. Takes seconds to minutes, during which the event loop is blocked.
-
-        Raises:
-            ModuleNotFoundError: vLLM is not installed.
-            ValueError: the model or an engine argument is not usable.
-        """
+        """Loads the model. Takes seconds to minutes, during which the event loop is blocked. Raises ModuleNotFoundError
+        without vLLM, and ValueError where the model or an engine argument is not usable."""
         check_engine_arguments(self.settings.engine)
         name = self.settings.name
         if name.startswith(("/", "./", "../", "~")) and not Path(name).exists():

@@ -139,7 +139,14 @@ def key(field: Field) -> str:
 @lru_cache(maxsize=1024)
 def in_lines(form: Form) -> str:
     """Asks for a line for each field, with a description in angle brackets."""
-    return "\n".join([IN_LINES, *(f"{field.name}: {_in_brackets(field, form.choices)}" for field in form.fields)])
+    lines = [IN_LINES]
+    for field in form.fields:
+        asked = f"<{_placeholder(field, form.choices)}>"
+        if field.value is Value.CALL:
+            # In separate brackets: small models write no words after a tool that shares them.
+            asked = f"<{_either(field.tools)}> | <{field.asks}> ({_for_each(field)})"
+        lines.append(f"{field.name}: {asked}")
+    return "\n".join(lines)
 
 
 @lru_cache(maxsize=1024)
@@ -199,13 +206,6 @@ def _schema(field: Field, form: Form) -> dict[str, Any]:
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
-
-def _in_brackets(field: Field, choices: Sequence[str]) -> str:
-    if field.value is not Value.CALL:
-        return f"<{_placeholder(field, choices)}>"
-    # In separate brackets: small models write no words after a tool that shares them.
-    return f"<{_either(field.tools)}> | <{field.asks}> ({_for_each(field)})"
 
 
 def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) -> str:

@@ -77,12 +77,8 @@ class Team:
         self._noted: Callable[[Turn, float, Usage], None] | None = None
 
     async def ask(self, turn: Turn) -> Message:
-        """The answer of the agent that is named in the turn.
-
-        Raises:
-            MemoryLost, AgentLost: the discussion has to be replayed; with the same seeds it ends the same.
-            UserError: there is no such agent.
-        """
+        """The answer of the agent that is named in the turn. Raises MemoryLost or AgentLost where the discussion has to
+        be replayed (with the same seeds it ends the same), and UserError where there is no such agent."""
         if turn.agent not in self._role_of:
             raise UserError(f"a method asks {turn.agent!r}; the run's agents are {', '.join(self._role_of)}")
         own = replace(turn, discussion=self._own(turn.discussion)) if self._name else turn

@@ -65,11 +65,6 @@ class Variant:
         """
         return self.estimator != "effects"
 
-    @property
-    def method(self) -> Method:
-        name = str(self.name)
-        return Method(name, self.description, _learned_graph, needs_graph=True, learner=name)
-
 
 def _learned_graph(context: MethodContext) -> Topology:
     assert context.learned is not None, "a method that needs a graph is made after learning"
@@ -138,4 +133,7 @@ AGENTDROPOUT = Variant(
 )
 
 VARIANTS = {one.name: one for one in (M3PRUNE, RLOO, EFFECTS, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)}
-METHODS = tuple(one.method for one in VARIANTS.values())
+METHODS = tuple(
+    Method(str(name), one.description, _learned_graph, needs_graph=True, learner=str(name))
+    for name, one in VARIANTS.items()
+)

@@ -136,17 +136,12 @@ class ViDoRAG(System):
         )
         texts, pictures = await asyncio.gather(*searches)
         found = sources(relevant(texts, self.top_k.texts))
-        return together(await _as_pages(session, words, found), sources(relevant(pictures, self.top_k.pictures)))
-
-
-async def _as_pages(session: Session, words: str, texts: Sequence[Source]) -> tuple[Source, ...]:
-    """Replaces each text that is the wording of a page by the page's picture."""
-    if not texts:
-        return ()
-    docs = {source.doc for source in texts}
-    hits = await session.search(words, len(docs), kinds=PICTURES, mode="vector", docs=docs)
-    pages = {(picture.doc, picture.text): picture for picture in sources(hits)}
-    return tuple(pages.get((source.doc, source.text), source) for source in texts)
+        if docs := {source.doc for source in found}:
+            # A text that is the wording of a page is replaced by the page's picture.
+            hits = await session.search(words, len(docs), kinds=PICTURES, mode="vector", docs=docs)
+            pages = {(picture.doc, picture.text): picture for picture in sources(hits)}
+            found = tuple(pages.get((source.doc, source.text), source) for source in found)
+        return together(found, sources(relevant(pictures, self.top_k.pictures)))
 
 
 def relevant(hits: Sequence[Hit], k: int) -> tuple[Hit, ...]:
