@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from actors.backends.model_settings import model_name
 from actors.errors import UserError
@@ -73,16 +73,12 @@ def table_of(folders: str, options: Sequence[str]) -> int:
     names = list(listed) if isinstance(listed, dict) else [Path(path).name for path in paths]
     labels = names if len(set(names)) == len(names) else paths
     rows = [row for path, label in zip(paths, labels, strict=True) for row in _rows(path, label)]
-    match chosen["format"]:
-        case "csv":
-            text = io.StringIO()
-            names = ["run", "method", "utility", "low", "high", *list(MEASURES)[1:]]
-            lines = csv.DictWriter(text, names, restval="", extrasaction="ignore", lineterminator="\n")
-            lines.writeheader()
-            lines.writerows(rows)
-            written = text.getvalue()
-        case name:
-            written = {"latex": latex, "markdown": markdown}[name](_laid_out(rows, chosen["columns"] == "runs"))
+    if chosen["format"] == "csv":
+        measures = ["run", "method", "utility", "low", "high", *list(MEASURES)[1:]]
+        written = pd.DataFrame(rows, columns=measures).to_csv(index=False, lineterminator="\n")
+    else:
+        layout = _laid_out(rows, by_run=chosen["columns"] == "runs")
+        written = latex(layout) if chosen["format"] == "latex" else markdown(layout)
     if not to.name:
         print(written.rstrip("\n"))
         return 0
@@ -116,7 +112,7 @@ def _rows(path: str, label: str) -> Iterator[Row]:
         raise UserError(f"{path} has no results: resume it to its end, or leave it out; studies have none")
     for row in found:
         name = "".join([label, *(f", {key}={plain(value)}" for key, value in row["values"].items())])
-        low, high = row["ci95"] or ("", "")
+        low, high = row["ci95"] or (None, None)
         texts = {"run": name, "about": about, "method": row["method"]}
         yield {**row, "model": model, "low": low, "high": high, **{key: visible(text) for key, text in texts.items()}}
 
