@@ -93,7 +93,8 @@ class Overviews:
         starts = list(jsonl.records(run.path / STARTS, Start.decode, jsonl.DAMAGED))
         process = process_of(starts[-1]) if starts else None
         state = state_of(run, config, starts, process)
-        planned = len(config.methods) * (config.data.limit or 0) if config.job == "prune" else 0
+        # With `attack.clean` every method answers twice.
+        answers = len(config.methods) * (1 + config.attack.clean) * (config.data.limit or 0)
         own = TRIALS not in name.split("/")  # a trial is resumed with its sweep
         return Overview(
             name=name,
@@ -102,7 +103,7 @@ class Overviews:
             state=state,
             started=starts[0].time if starts else "",
             done=self._count(run.path / (RESULTS if sweep else SCORES)),
-            planned=sum(1 for _ in self.root.trials(name)) if sweep else planned,
+            planned=sum(1 for _ in self.root.trials(name)) if sweep else answers if config.job == "prune" else 0,
             # Step 0 of a stage is its start.
             steps=sum(self._count(learned.path / LEARNING, but=b'"step":0,') for learned in run.all_learned()),
             tokens=used.prompt_tokens + used.completion_tokens,
