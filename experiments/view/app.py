@@ -7,6 +7,7 @@ import json
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -57,22 +58,13 @@ def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
         Route("/", viewer.runs),
         Route("/events", viewer.events),
         Route("/compare", viewer.compare),
-        Route("/compare/index.json", viewer.compared_index),
-        Route("/compare/pairs.json", viewer.compared_pairs),
-        Route("/run/{run:path}/index.json", viewer.index),
-        Route("/run/{run:path}/pairs.json", viewer.pairs),
-        Route("/run/{run:path}/learned.json", viewer.learned),
-        Route("/run/{run:path}/trace.json", viewer.trace),
-        Route("/run/{run:path}/texts.json", viewer.texts),
-        Route("/run/{run:path}/turn.json", viewer.turn),
+        Route("/compare/{data}.json", viewer.compared_data),
+        Route("/run/{run:path}/{data}.json", viewer.data),
         Route("/run/{run:path}/", viewer.run),
     ]
+    problems = dict.fromkeys((UserError, OSError), _problem)
     return Starlette(
-        routes=[
-            Mount(
-                "/{token}", Starlette(routes=routes, exception_handlers=dict.fromkeys((UserError, OSError), _problem))
-            )
-        ],
+        routes=[Mount("/{token}", Starlette(routes=routes, exception_handlers=problems))],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False),
             Middleware(Guard, token=token),
@@ -120,60 +112,57 @@ class Viewer:
         """The page of a run, a sweep or a study."""
         return _html(run_page(self._overviews, request.path_params["run"], "whole" in request.query_params))
 
-    def events(self, request: Request) -> Response:
+    async def events(self, request: Request) -> Response:
         """Server-sent events: one at once and after every change, of a run or of any in the list."""
-        return StreamingResponse(self._changes(request.query_params.get("run")), media_type="text/event-stream")
+        if (run := request.query_params.get("run")) is not None:
+            self._root.run(run)
+        return StreamingResponse(self._changes(run), media_type="text/event-stream")
 
     async def _changes(self, run: str | None) -> AsyncIterator[str]:
         last: list[Overview] | None = None
-        while True:
-            seen = await run_in_threadpool(self._overviews.all, run)
-            if seen != last:
-                yield f"data: {seen[0].steps if seen else 0}\n\n"
-            last = seen
-            await asyncio.sleep(EVERY_S)
+        # The stream ends where the folder is moved away; a browser asks again.
+        with suppress(OSError):
+            while True:
+                seen = await run_in_threadpool(self._overviews.all, run)
+                if seen != last:
+                    yield f"data: {seen[0].steps if seen else 0}\n\n"
+                last = seen
+                await asyncio.sleep(EVERY_S)
 
     def compare(self, request: Request) -> Response:
         """The page that compares two runs."""
         return _html(self._compared(request).page())
 
-    def compared_index(self, request: Request) -> Response:
-        """The groups and entries of the discussions of two runs."""
-        return _json(self._compared(request).index())
+    def compared_data(self, request: Request) -> Response:
+        """The discussions of two runs, or how their methods agree."""
+        compared = self._compared(request)
+        match request.path_params["data"]:
+            case "index":
+                return _json(compared.index())
+            case "pairs":
+                return _json(compared.pairs())
+        raise HTTPException(404)
 
-    def compared_pairs(self, request: Request) -> Response:
-        """How methods of two runs agree."""
-        return _json(self._compared(request).pairs())
-
-    def pairs(self, request: Request) -> Response:
-        """How a run's methods agree, two by two."""
-        return _json(self._live(request).pairs())
-
-    def learned(self, request: Request) -> Response:
-        """A run's learned graphs over the steps of their training."""
-        return _json(learned_graphs(self._live(request).run))
-
-    def index(self, request: Request) -> Response:
-        """The groups and entries of a run's discussions, or the entries that are new."""
-        after = _number(request, "after", "0")
-        return _json(self._live(request).index(after, request.query_params.get("version", "")))
-
-    def trace(self, request: Request) -> Response:
-        """One discussion."""
-        text = self._live(request).trace(_given(request, "group"), _number(request, "line"))
-        return Response(text, media_type="application/json")
-
-    def turn(self, request: Request) -> Response:
-        """What the agent of a turn was shown and replied."""
-        run, group, turn = self._root.run(request.path_params["run"]), _given(request, "group"), _given(request, "turn")
-        return _json(inspect(run, group, _number(request, "line"), turn, self._named))
-
-    def texts(self, request: Request) -> Response:
-        """The discussions of a group whose messages hold each of some words, as numbers of lines."""
-        words = json.loads(_given(request, "words"))
-        if not isinstance(words, list) or len(words) > MOST_WORDS or not all(isinstance(word, str) for word in words):
-            raise HTTPException(400, f"words: expected a list of up to {MOST_WORDS} words")
-        return _json(self._live(request).texts(_given(request, "group"), words))
+    def data(self, request: Request) -> Response:
+        """What a run's page asks for."""
+        live = self._live(request)
+        match request.path_params["data"]:
+            case "index":  # groups and entries of discussions, or the entries that are new
+                after, version = _number(request, "after", "0"), request.query_params.get("version", "")
+                return _json(live.index(after, version))
+            case "pairs":  # how methods agree, two by two
+                return _json(live.pairs())
+            case "learned":  # graphs over the steps of their training
+                return _json(learned_graphs(live.run))
+            case "trace":  # one discussion
+                text = live.trace(_given(request, "group"), _number(request, "line"))
+                return Response(text, media_type="application/json")
+            case "turn":  # what the agent of a turn was shown and replied
+                group, line, turn = _given(request, "group"), _number(request, "line"), _given(request, "turn")
+                return _json(inspect(live.run, group, line, turn, self._named))
+            case "texts":  # lines of a group's discussions whose messages hold each of some words
+                return _json(live.texts(_given(request, "group"), _given(request, "words").split("\n")[:MOST_WORDS]))
+        raise HTTPException(404)
 
     def _compared(self, request: Request) -> Compared:
         return Compared.open(self._root, request.query_params.getlist("run"))

@@ -50,18 +50,13 @@ class Root:
             NoSuchRun: there is none, or it can be reached through a link alone.
             UserError: it has links, pipes or devices in it.
         """
-        match name.split("/"):
-            case [run]:
-                parts = [run]
-            case [sweep, between, trial] if between == TRIALS:
-                parts = [sweep, TRIALS, trial]
-            case _:
-                parts = [""]
-        path = self.path
+        path, parts = self.path, name.split("/")
+        known = (len(parts) == 1 or (len(parts) == 3 and parts[1] == TRIALS)) and (self.only or parts[0]) == parts[0]
         for part in parts:
             path = path / part
-            if part in ("", ".", "..") or "\0" in part or not _is_folder(path) or (self.only and parts[0] != self.only):
-                raise NoSuchRun(f"{name}: there is no such run in {self.path}")
+            known = known and part not in ("", ".", "..") and "\0" not in part and _is_folder(path)
+        if not known:
+            raise NoSuchRun(f"{name}: there is no such run in {self.path}")
         return RunFolder.open(path)
 
     def trials(self, sweep: str) -> Iterator[str]:

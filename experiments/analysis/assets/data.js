@@ -119,7 +119,7 @@ class Served {
     for (const [done, group] of groups.entries()) {
       progress(done / groups.length);
       const own = entries.filter((entry) => entry.group === group);
-      const lines = (await this.of(own[0], "texts.json", { words: JSON.stringify(words) })).map((of) => new Set(of));
+      const lines = (await this.of(own[0], "texts.json", { words: words.join("\n") })).map((of) => new Set(of));
       for (const [i, of] of lines.entries()) own.filter(({ line }) => of.has(line)).forEach((entry) => found[i].add(entry));
     }
     return found;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ def test_the_index_of_a_run_comes_from_its_scores_and_leads_to_its_traces(runs: 
     for entry in index["entries"][:: QUESTIONS - 1]:
         trace = server.get(f"run/{run}/trace.json", params={"group": entry["group"], "line": entry["line"]}).json()
         assert (trace["question"], trace["method"]) == (entry["question"], entry["group"])
-    words = json.dumps(["tower 7<", "nowhere"])
+    words = "tower 7<\nnowhere"
     assert server.get(f"run/{run}/texts.json", params={"group": "m3prune", "words": words}).json() == [[8], []]
 
 
@@ -60,7 +59,11 @@ def test_the_index_of_a_run_comes_from_its_scores_and_leads_to_its_traces(runs: 
         ("run/{run}/trace.json?group=../scores&line=1", 422),
         ("run/{run}/trace.json?group=m3prune&line=999", 422),
         ("run/{run}/trace.json?group=m3prune&line=-1", 400),
-        ("run/{run}/texts.json?group=m3prune&words=1", 400),
+        ("run/{run}/texts.json?group=m3prune", 400),
+        ("run/{run}/anything.json", 404),
+        ("events?run=..", 404),
+        ("events?run=/etc", 404),
+        ("events?run=%00", 404),
         ("run/{run}/config.yaml", 404),
     ],
 )
