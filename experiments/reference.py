@@ -31,6 +31,7 @@ Row = tuple[str, str, str]  # a key or a group, how it is listed, and its descri
 # By the question that each answers; the first is README's.
 FIRST = {
     "two_attackers": "Two of nine agents lie: what harm, and who finds them?",
+    "mmqa_prune": "M3Prune and others learn and prune a graph: what is gained?",
     "team_or_one": "Is the team better than one agent?",
     "without_each_agent": "Which agent does the team not need?",
     "one_attacker": "How much harm does one attacker do, and what finds it?",
@@ -39,6 +40,7 @@ FIRST = {
 USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
        python run.py resume=<run folder>
        python run.py view=<folder of runs>
+       python run.py table=[<run folder>,...]
        python run.py export=<run folder> export.format=<format> export.to=<file>
 
 Experiments to begin with, without a GPU, an account or a download:
@@ -51,9 +53,7 @@ Then set a model (model=), data (data=) and methods (methods=) of your own:
     python run.py help=two_attackers     what an experiment sets
     python run.py help=methods           what can be compared
     python run.py help=data              also help=attacks, help=models
-    python run.py help=topology.rounds   a key, or a group such as help=topology
-    python run.py help=keys              all keys
-
+    python run.py help=topology.rounds   a key; help=topology, help=keys
     python run.py experiment=two_attackers dry_run=true   what a run would cost
 """
 
