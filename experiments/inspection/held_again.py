@@ -44,7 +44,7 @@ class HeldAgain:
     note: str
 
 
-class Discussions:
+class HeldDiscussions:
     """Holds the discussions of a run again. Raises UserError for one that is not recorded, or damaged."""
 
     def __init__(self, opened: OpenedRun) -> None:

@@ -20,7 +20,7 @@ from actors.pictures import data_url
 from actors.prompting.form import form_of, places
 from actors.prompting.prompt import evidence_for, in_own_form
 from actors.runtime.team import make_agent, roles_held
-from experiments.inspection.held_again import Discussions, HeldAgain, differing
+from experiments.inspection.held_again import HeldAgain, HeldDiscussions, differing
 from experiments.inspection.kept_replies import Call, KeptReplies, NotKept
 from experiments.inspection.marks import marks
 from experiments.inspection.opened_run import OpenedRun
@@ -36,7 +36,7 @@ NOTHING: Details = {"calls": [], "marks": [], "sources": [], "searches": []}
 
 
 def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[str] = ()) -> Details:
-    """The details of one turn, for JSON. Raises UserError like `Inspector`.
+    """The details of one turn, for JSON. Raises UserError like `TurnInspector`.
 
     Args:
         group: a method, or `<method>.train-<stage>`. line: of its traces, from 1. turn: a message's id.
@@ -46,11 +46,11 @@ def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[st
 
 
 @lru_cache(maxsize=MOST_OPEN)
-def _inspector(run: Path, named: Sequence[str]) -> Inspector:
-    return Inspector(RunFolder(run), named)
+def _inspector(run: Path, named: Sequence[str]) -> TurnInspector:
+    return TurnInspector(RunFolder(run), named)
 
 
-class Inspector:
+class TurnInspector:
     """Rebuilds turns of one run, whose data and evidence are opened once. Its methods may be called in any thread."""
 
     def __init__(self, run: RunFolder, named: Sequence[str] = ()) -> None:
@@ -61,7 +61,7 @@ class Inspector:
         self._refused = ""
         try:
             self._opened = OpenedRun(run, named)
-            self._discussions = Discussions(self._opened)
+            self._discussions = HeldDiscussions(self._opened)
         except UserError as error:
             self._refused = str(error)
 

@@ -67,13 +67,13 @@ def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
         routes=[Mount("/{token}", Starlette(routes=routes, exception_handlers=problems))],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False),
-            Middleware(Guard, token=token),
+            Middleware(AccessCheck, token=token),
             Middleware(GZipMiddleware),
         ],
     )
 
 
-class Guard:
+class AccessCheck:
     """Answers only read requests for addresses with the token, and adds `HEADERS` to every answer."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:

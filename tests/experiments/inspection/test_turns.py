@@ -12,7 +12,7 @@ import pytest
 
 from actors.errors import UserError
 from actors.messages import Message
-from experiments.inspection.turns import Inspector, inspect
+from experiments.inspection.turns import TurnInspector, inspect
 from experiments.records.recorder import RunFolder
 
 SMALL = ["data.limit=2", "pruning.steps=2", "training.samples=3", "wandb.mode=disabled", "figures=false"]
@@ -28,7 +28,7 @@ def ran(output: Path, *words: str) -> RunFolder:
 
 
 def every_turn(run: RunFolder) -> Iterator[tuple[Message, dict[str, Any]]]:
-    inspector = Inspector(run)
+    inspector = TurnInspector(run)
     groups = [(path.stem.removeprefix("evaluate-"), run, path.stem) for path in (run.path / "traces").glob("evaluate*")]
     for graph in run.all_learned():
         groups += [(f"{graph.name}.{path.stem}", graph, path.stem) for path in graph.training_traces()]
@@ -145,7 +145,7 @@ def test_a_record_that_was_changed_is_noted_with_the_field(run: RunFolder, tmp_p
     trace = json.loads(first)
     trace["turns"][0]["answer"] = "somewhere else"
     path.write_text("".join([json.dumps(trace) + "\n", *others]))
-    inspector = Inspector(changed)
+    inspector = TurnInspector(changed)
     assert "answer" in inspector.turn("full", 1, "1/text_critic")["note"]
     # Its listener was shown the changed message, and so the model got another prompt.
     assert "note" in inspector.turn("full", 1, "1/text_data_analyst")
