@@ -19,9 +19,10 @@ from ray import cloudpickle
 
 from actors.runtime.inline import Inline
 from actors.visible import visible
+from experiments.analysis.figures import draw
 from experiments.records.trials import RESULTS, TRIALS
 from experiments.running import runtime_start
-from experiments.sweeps import sweep, sweep_results, tuning
+from experiments.sweeps import sweep, tuning
 from tests.fuzz import records
 from tests.fuzz.loading import TooLong
 from tests.fuzz.mutations import Draw, pick
@@ -78,7 +79,7 @@ def main(*words: str) -> tuple[int, str, str]:
     with (
         mock.patch.object(tuning, "tune", tune),
         mock.patch.object(runtime_start, "runtime_started", _inline),
-        mock.patch.object(sweep_results, "draw_sweep", return_value=[]),
+        mock.patch.object(draw, "draw_sweep", return_value=[]),
         mock.patch.object(sweep, "OUTLIVE_S", 0.2),
     ):
         code, error = records.main(*words, printed=said)
