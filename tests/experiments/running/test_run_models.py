@@ -188,8 +188,9 @@ def test_the_judge_s_figures_stand_in_the_table_and_below_it_whose_they_are(firs
     judged = json.loads((folder / "metrics.json").read_text())["judged"]
     assert judged["judge"] == "reader"
     assert "Acc*" in printed
-    assert "Acc* is the share of answers that reader grades 4 or 5." in printed
-    assert "it compares words and numbers and knows nothing of meaning" in " ".join(printed.split())
+    report = " ".join((folder / "report.html").read_text().split())
+    assert "Acc* is the share of answers that reader grades 4 or 5." in report
+    assert "it compares words and numbers and knows nothing of meaning" in report
     # But for those that say where the run is, at its start and at its end.
     assert [line for line in printed.splitlines() if len(line) > 120 and str(folder) not in line] == []
 
@@ -197,11 +198,11 @@ def test_the_judge_s_figures_stand_in_the_table_and_below_it_whose_they_are(firs
 def test_a_second_run_over_the_same_cache_asks_no_model_and_ends_the_same(
     first: tuple[Path, str], output: Path
 ) -> None:
-    again, printed = ran(output, "judge=reader", "runtime=inline")
+    again, _ = ran(output, "judge=reader", "runtime=inline")
     assert_same_records(first[0], again)
     assert spent(again).calls == 0
     assert spent(again).reused == spent(first[0]).calls + spent(first[0]).reused
-    assert "(100.0%) answered from the completion cache" in " ".join(printed.split())
+    assert "(100.0%) answered from the completion cache" in (again / "report.html").read_text()
 
 
 def test_a_run_that_keeps_no_completions_computes_all_and_ends_the_same(first: tuple[Path, str], output: Path) -> None:
