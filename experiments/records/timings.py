@@ -60,7 +60,8 @@ class TimingLog:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        (folder.path / TIMINGS).mkdir(parents=True, exist_ok=True)
+        # The folder itself is made by its recorder. One that was moved away must not appear again.
+        (folder.path / TIMINGS).mkdir(exist_ok=True)
         for path in jsonl.files(folder.path / TIMINGS, "*.jsonl"):
             jsonl.make_plain(path)
             jsonl.cut(path)

@@ -65,11 +65,11 @@ class GraphLearning:
         return tasks
 
     async def _learn(self, method: str, others: Sequence[str], needed: int) -> None:
-        timings = TimingLog(self.context.recorder.run.learned(method))
-        team = self._agents.team.metered(timings.turn)
         with self._slots.reserved(needed), ExitStack() as recorders:
             own = self._learner(method, "", recorders)
             along = [self._learner(other, method, recorders) for other in others]
+            timings = TimingLog(self.context.recorder.run.learned(method))
+            team = self._agents.team.metered(timings.turn)
             await Training(self.context, team, self._attack, self._slots, own, timings.ended, along).run(self._usage)
         for each in (method, *others):
             await self._conclude(each)
