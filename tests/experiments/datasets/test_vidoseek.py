@@ -107,7 +107,8 @@ def test_what_is_learned_from_is_never_evaluated(tmp_path: Path) -> None:
 
 def test_no_label_is_in_the_corpus(tmp_path: Path) -> None:
     root = write(tmp_path, example("q"))
-    assert "195" not in repr(list(ViDoSeek.at(root).corpus()))
+    # Without the folder, whose name may hold any number.
+    assert "195" not in repr(list(ViDoSeek.at(root).corpus())).replace(str(tmp_path), "")
 
 
 @pytest.mark.parametrize(
