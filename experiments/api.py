@@ -26,7 +26,7 @@ from actors.errors import RunFailed, UserError
 from actors.lookup import near_miss
 from actors.messages import Trace
 from experiments.analysis.arrow_tables import RecordTable, results, run_tables, together
-from experiments.config.config import Config, flat, is_sweep
+from experiments.config.config import Config, flat, is_sweep, result_file
 from experiments.config.saved import read
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
@@ -98,8 +98,7 @@ class Run:
     @property
     def results(self) -> dict[str, Any]:
         """The content of metrics.json, or of sweep.json or a study's file in its place; empty before the run's end."""
-        name = "sweep" if self.runs else "metrics" if self.config.job == "prune" else self.config.job
-        return results(self.path / f"{name}.json")
+        return results(self.path / result_file(self.config))
 
     def traces(self, method: str, question: str | None = None) -> Iterator[Trace]:
         """Yields the evaluated discussions of a method in the order of their records, or the one of a question's id.
@@ -122,7 +121,7 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
 
 
 def run(experiment: str | os.PathLike[str], settings: Mapping[str, Any] | None = None, **more: Any) -> Run:
-    """Runs an experiment in a process of its own, prints its progress, and returns what it has recorded.
+    """Runs an experiment in a new process, prints its progress, and returns its records.
 
     Works in scripts and notebooks. Ctrl-C, or a notebook's stop button, ends the run, which `resume` then goes on with.
 
@@ -163,7 +162,7 @@ def _words(key: str, value: str | os.PathLike[str], *settings: Mapping[str, Any]
 
 
 def _ended(words: Sequence[str]) -> dict[str, str]:
-    """Runs a command line in a process of its own; returns its `outcome`, and raises as `run`."""
+    """Runs a command line in a new process. Returns its `outcome`; raises as `run`."""
     read_end, write_end = os.pipe()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     piped = None

@@ -89,7 +89,7 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     started = time.monotonic()
     try:
         complete = work(folder)
-    # A cancelled main task is what is left of Ctrl-C where another task failed at the same time.
+    # Ctrl-C leaves a cancelled main task where another task failed at the same time.
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _stopped(resume)
     except (Exception, BaseExceptionGroup) as error:

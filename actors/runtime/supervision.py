@@ -114,8 +114,10 @@ def _said(words: asyncio.Task[str]) -> str:
 
 
 async def watch_head(address: str, on_event: OnEvent) -> None:
-    """Has `on_event` told when the cluster's head, which has Ray's control store at `host:port`, is lost, and when it
-    is back. Ray gives it a minute, and then ends this process without asking it."""
+    """Reports to `on_event` when the cluster's head is lost, and when it is back.
+
+    The head has Ray's control store at `address` (`host:port`). Ray waits a minute for it and then ends this process.
+    """
     while True:
         await asyncio.sleep(PULSE_S)
         if await _answers(address):

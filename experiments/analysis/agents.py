@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 
 from actors.messages import Status, Trace
@@ -67,7 +68,7 @@ class AgentRow(Record):
 
     @property
     def contribution(self) -> float:
-        """Colleagues that it convinced minus those that it misled, per discussion."""
+        """Returns colleagues convinced minus colleagues misled, per discussion."""
         return (self.convinced - self.misled) / max(1, self.discussions)
 
 
@@ -78,17 +79,15 @@ def agent_rows(
 
     items: by question id; a discussion of another question is left out. score: the data set's.
     """
-    known: dict[tuple[str, str | None], float] = {}
     counts: dict[str, Counter[str]] = {}
     scores: dict[tuple[str, int], list[float]] = {}  # by agent and its turn of a discussion, from 1
     places: dict[str, int] = {}  # of each agent's first turn
     deciding = set()
 
+    # Agents repeat each other's answers, and scoring lists takes longer than looking up.
+    @cache
     def utility(question: str, answer: str | None) -> float:
-        # Agents repeat each other's answers, and scoring lists takes longer than looking up.
-        if (question, answer) not in known:
-            known[question, answer] = score(items[question], answer).utility
-        return known[question, answer]
+        return score(items[question], answer).utility
 
     for trace in (trace for trace in traces if trace.turns and trace.question in items):
         question, said = items[trace.question].question, {turn.id: turn for turn in trace.turns}

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from itertools import combinations
 from typing import Any
 
-from experiments.analysis.scores import by_method
+from experiments.analysis.scores import by_method, sound
 from experiments.analysis.summary import paired_tests, verdicts
 from experiments.records.recorder import RunFolder
 
@@ -18,12 +18,8 @@ Utilities = dict[str, dict[str, float]]  # by method and question
 
 def concluded(run: RunFolder, failures: float) -> Utilities:
     """Reads a run's utilities without failed questions, and without methods of which more than this share failed."""
-    found = {}
-    for method, answers in by_method(run, failed=True).items():
-        sound = {id: scored.utility for id, scored in answers.items() if not scored.failed_calls}
-        if len(answers) - len(sound) <= failures * len(answers):
-            found[method] = sound
-    return found
+    kept = sound(by_method(run, failed=True), failures)
+    return {method: {id: scored.utility for id, scored in of.items()} for method, of in kept.items() if of}
 
 
 def agreement(utilities: Utilities, seed: int, metric: str, tested: Collection[str] = ()) -> list[dict[str, Any]]:

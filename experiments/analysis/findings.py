@@ -1,4 +1,4 @@
-"""What a run found, in a few lines below its table: whose edges were cut, and which differences are shown."""
+"""Sums up a run in a few lines below its table: edges cut, differences shown, failures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def differences(paired: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         ours, rival = pair.split(" vs ")
         if verdict := shown_difference(test):
             shown.setdefault(f"{ours} is {verdict} than", []).append(rival)
-    # What is better comes first.
+    # Claims of `better` come first.
     claims = [f"{claim} {', '.join(shown[claim])}" for claim in sorted(shown, key=lambda one: " is worse " in one)]
     tests = f"{len(paired)} paired tests, adjusted" if len(paired) > 1 else "a paired test"
     yield f"Shown by {tests}: {'; '.join(claims) or 'no difference'}."

@@ -53,17 +53,7 @@ class Section:
 
     @property
     def is_empty(self) -> bool:
-        shown = (
-            self.warnings,
-            self.facts,
-            self.tables,
-            self.papers,
-            self.pictures,
-            self.text,
-            self.discussions,
-            self.learned,
-        )
-        return not any(shown)
+        return not any(getattr(self, name) for name in self.__slots__ if name != "heading")
 
 
 def pictures(drawn: Iterable[Path]) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,18 @@ def by_method(run: RunFolder, failed: bool = False) -> dict[str, dict[str, Score
     return {method: dict(sorted(of_method.items())) for method, of_method in answers.items()}
 
 
+def sound(answers: Mapping[str, Mapping[str, Scored]], failures: float) -> dict[str, dict[str, Scored]]:
+    """Leaves out failed questions, and all questions of a method of which more than the share `failures` failed.
+
+    answers: by method and question, with failed ones.
+    """
+    kept = {method: {id: one for id, one in of.items() if not one.failed_calls} for method, of in answers.items()}
+    return {
+        method: {} if len(answers[method]) - len(of) > failures * len(answers[method]) else of
+        for method, of in kept.items()
+    }
+
+
 def seconds_per_question(run: RunFolder, answered: Mapping[str, Mapping[str, Scored]]) -> dict[str, float]:
     """Returns wall-clock seconds by method, from a run and its answers (`by_method`); NaN where not recorded."""
     phases = by_phase(run) if (run.path / USAGE).exists() else {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.messages import derive_seed
-from experiments.analysis.scores import by_method, by_tag
+from experiments.analysis.scores import by_method, by_tag, sound
 from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
 from experiments.analysis.turn_counts import by_phase, count_turns
 from experiments.attacks.attack_metrics import attackers_found, mean_by_round
@@ -85,12 +85,9 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
             raise ValueError(f"{method} has answered {len(of_method)} questions, {facts.methods[0]} {len(first)}")
     # Shown for all methods or for none: a table needs the same columns in every row.
     cut = any(scored.cut_turns for of_method in answers.values() for scored in of_method.values())
-    sound = {method: {id: one for id, one in of.items() if not one.failed_calls} for method, of in answers.items()}
-    for method, of_method in sound.items():
-        if len(first) - len(of_method) > facts.failures * len(first):
-            sound[method] = {}
-    utilities = {method: {id: scored.utility for id, scored in of.items()} for method, of in sound.items()}
-    failures = _failures(run, answers, sound)
+    kept = sound(answers, facts.failures)
+    utilities = {method: {id: scored.utility for id, scored in of.items()} for method, of in kept.items()}
+    failures = _failures(run, answers, kept)
     parts = by_tag(utilities, {id: scored.tags for id, scored in first.items()})
     return {
         "experiment": facts.experiment,
@@ -100,7 +97,7 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
         "questions": len(first),
         "methods": {
             method: rounded(
-                _row(method, list(sound[method].values()), facts.seed)
+                _row(method, list(kept[method].values()), facts.seed)
                 | {
                     name: sum(getattr(scored, name) for scored in of_method.values())
                     for name in TROUBLES

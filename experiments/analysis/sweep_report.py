@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,19 +18,8 @@ from experiments.records.run_files import write_atomically
 from experiments.records.trials import TRIALS, TrialResult
 
 
-def write_sweep_report(
-    folder: Path,
-    results: Sequence[TrialResult],
-    metric: str,
-    drawn: Sequence[Path],
-    settings: ResultTable,
-    papers: Sequence[Layout] = (),
-) -> None:
-    """Writes the report of a sweep's trials, each with a link to its own report.
-
-    Args: as `sweep_sections` takes them.
-    """
-    sections = sweep_sections(folder, results, metric, drawn, settings, papers)
+def write_sweep_report(folder: Path, sections: Iterable[Section]) -> None:
+    """Writes the report of a sweep from its `sweep_sections`."""
     write_atomically(folder / REPORT, page(f"sweep: {folder.name}", sections, ("tables.js",)).encode())
 
 
@@ -43,7 +32,7 @@ def sweep_sections(
     papers: Sequence[Layout] = (),
     page_of_trial: str = REPORT,
 ) -> Iterator[Section]:
-    """Yields what a page shows of a sweep.
+    """Yields the sections of a sweep's page, with a link from each trial to its page.
 
     Args:
         metric: the name of the data set's utility.

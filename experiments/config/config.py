@@ -117,6 +117,11 @@ def is_sweep(config: Config) -> bool:
     return bool(config.sweep.axes or config.sweep.points or config.sweep.seeds > 1)
 
 
+def result_file(config: Config) -> str:
+    """Names the file that a run, a sweep or a study writes into its folder at its end."""
+    return f"{'sweep' if is_sweep(config) else 'metrics' if config.job == 'prune' else config.job}.json"
+
+
 def uses_ray(config: Config) -> bool:
     """True if the run starts a local Ray or joins a cluster."""
     discusses = config.job not in ("recall", "planted") and not config.dry_run

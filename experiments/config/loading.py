@@ -103,7 +103,7 @@ def _preset(name: str) -> tuple[Tree, str, bool]:
     elif (PRESETS / f"{name}.yaml").is_file() if is_key(name) else False:
         path = PRESETS / f"{name}.yaml"
     elif name in OURS:
-        # The method after those that it is compared with, as its paper has it.
+        # Its rivals first, as in the tables of its paper.
         compared, settings = EXPERIMENTS.get(name, ((), {}))
         return {"methods": [*compared, name], **settings}, name, True
     else:

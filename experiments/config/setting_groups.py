@@ -121,6 +121,14 @@ class CostSettings:
     gpu_hour_price: float | None = setting(None, at_least=0)
     """Price of an hour of one GPU."""
 
+    def price(self, prompt: float, completion: float, cached: float = 0) -> float | None:
+        """Prices computed and prefix-cached prompt tokens, and completion tokens; None without a price of either."""
+        if self.prompt_price is None and self.completion_price is None:
+            return None
+        full = self.prompt_price or 0.0
+        of_cached = full if self.cached_price is None else self.cached_price
+        return (prompt * full + cached * of_cached + completion * (self.completion_price or 0.0)) / 1e6
+
 
 @dataclass
 class TopologySettings:

@@ -138,16 +138,13 @@ class RunCounts:
 
     @property
     def price(self) -> float | None:
-        return price(self.costs, self.whole)
+        return self.costs.price(self.whole.prompt, self.whole.completion)
 
     @property
     def price_with_caches(self) -> float:
         """The expected price of computed tokens, where both caches have room."""
-        costs, whole = self.costs, self.whole
-        cached_price = costs.prompt_price if costs.cached_price is None else costs.cached_price
-        computed = whole.made_prompt - whole.cached
-        prompt = computed * (costs.prompt_price or 0.0) + whole.cached * (cached_price or 0.0)
-        return (prompt + whole.made_completion * (costs.completion_price or 0.0)) / 1e6
+        whole = self.whole
+        return self.costs.price(whole.made_prompt - whole.cached, whole.made_completion, whole.cached) or 0.0
 
 
 def hours(costs: CostSettings, earlier: EarlierRun | None, counts: PhaseCounts) -> float | None:
@@ -162,13 +159,6 @@ def hours(costs: CostSettings, earlier: EarlierRun | None, counts: PhaseCounts) 
     else:
         return None
     return (counts.prompt * per_prompt + counts.completion * per_completion) / 3600
-
-
-def price(costs: CostSettings, counts: PhaseCounts) -> float | None:
-    """The price in the currency of the rates, which are per million tokens, without any cache."""
-    if costs.prompt_price is None and costs.completion_price is None:
-        return None
-    return (counts.prompt * (costs.prompt_price or 0.0) + counts.completion * (costs.completion_price or 0.0)) / 1e6
 
 
 def _rates(costs: CostSettings) -> tuple[float | None, float | None] | None:
@@ -212,7 +202,7 @@ def _notes(counts: RunCounts) -> Iterator[str]:
         "completion tokens."
     )
     for model, part in whole.by_model.items():
-        own = price(counts.costs, part)
+        own = counts.costs.price(part.prompt, part.completion)
         yield (
             f"Of these, {counts.plan.models.phrases[model]} has {part.calls:,} calls with {short(part.prompt)} prompt "
             f"and {short(part.completion)} completion tokens expected" + (f", {own:,.2f} of the price." if own else ".")

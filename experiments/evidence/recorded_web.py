@@ -29,7 +29,7 @@ class RecordedWeb:
         self._searching: dict[str, asyncio.Lock] = {}
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """Searches as `Web.search`, equal words once. Raises WebError, and UserError for what is not recorded."""
+        """Searches like `Web.search`, once for equal words. Raises WebError; UserError without a record."""
         query = " ".join(query.split())
         if not query:
             return ()

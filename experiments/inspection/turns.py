@@ -97,7 +97,7 @@ class TurnInspector:
         return details
 
     async def _rebuild(self, details: Details, held: HeldAgain, turn: Turn, role: Role, message: Message) -> str:
-        """Adds calls, marks, sources and searches to a turn's details. Returns a note on what is missing or differs."""
+        """Adds calls, marks, sources and searches to a turn's details. Returns a note on missing or differing parts."""
         opened, plan = self._opened, self._opened.plan
         recorded = recorded_abilities(self._run)
         abilities = recorded.get(role.name, recorded[""])
@@ -126,7 +126,7 @@ class TurnInspector:
         return differing("the message", again, held.memories[message.id])
 
     def _searches(self, held: HeldAgain, id: str, read: Sequence[str]) -> list[Details]:
-        """Searches that the turn asked for, and those that found what it read."""
+        """Yields the searches that the turn asked for or whose results it read."""
         of_turn = [each for each in held.trace.lookups if each.of == id or not set(read).isdisjoint(each.found)]
         # A triple has the title of its source.
         sources = {each: re.sub(r"#\d+$", "", each) for lookup in of_turn for each in lookup.found}

@@ -74,9 +74,9 @@ def write_start(folder: Path, arguments: Sequence[str]) -> None:
 
 
 def facts(folder: Path) -> dict[str, str]:
-    """Says when and how a run folder was started, and how long ago; empty where that was not recorded.
+    """Returns start, duration, version and command of a run folder for its report; empty without records.
 
-    Nothing that two runs must have in common may hold these. Raises UserError where starts.jsonl is damaged.
+    Keep them out of every file that must be the same in two runs. Raises UserError where starts.jsonl is damaged.
     """
     starts = list(jsonl.records(folder / STARTS, Start.decode, jsonl.DAMAGED))
     if not starts:

@@ -195,5 +195,5 @@ async def _in_thread(work: Callable[[], T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([working])
         if not working.cancelled():
-            working.result()  # an error of the work says more than the cancellation
+            working.result()  # raises the error of the work, which explains more than the cancellation
         raise

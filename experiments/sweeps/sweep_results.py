@@ -10,7 +10,7 @@ from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_wo
 from experiments.analysis.figures import draw, style
 from experiments.analysis.run_table import shared_notes
 from experiments.analysis.summary import model_notes
-from experiments.analysis.sweep_report import write_sweep_report
+from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
 from experiments.analysis.tables.formats import print_paths, write_tables
 from experiments.analysis.tables.measured import Evaluated
@@ -47,7 +47,7 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
     settings = sweep_table(shown, metric, models_named(config), notes)
-    write_sweep_report(folder, results, metric, drawn, settings, laid_out)
+    write_sweep_report(folder, sweep_sections(folder, results, metric, drawn, settings, laid_out))
     print()
     differing = sum(bool(each.verdict) for each in comparisons)
     brief = [f"Shown by {len(comparisons)} paired tests, adjusted: {differing} differences."] if comparisons else []

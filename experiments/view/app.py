@@ -144,7 +144,7 @@ class Viewer:
         raise HTTPException(404)
 
     def data(self, request: Request) -> Response:
-        """What a run's page asks for."""
+        """Returns the data of a run's page, by the name in the address."""
         live = self._live(request)
         match request.path_params["data"]:
             case "index":  # groups and entries of discussions, or the entries that are new

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -104,7 +105,7 @@ class LiveRun:
             for method, count in self._counts.items()
         ]
 
-    def _file(self, group: str) -> Any:
+    def _file(self, group: str) -> Path:
         if group not in self._counts:
             raise UserError(f"{group}: the run has no discussions of this name")
         return self.run.path / f"traces/evaluate-{group}.jsonl"

@@ -14,11 +14,9 @@ from threading import Lock
 import psutil
 
 from actors.errors import UserError
-from actors.messages import Usage
-from experiments.config.config import Config, is_sweep
+from experiments.config.config import Config, is_sweep, result_file
 from experiments.config.references import resumption
 from experiments.config.saved import read
-from experiments.config.setting_groups import CostSettings
 from experiments.records import jsonl, usage
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import SCORES, RunFolder
@@ -35,7 +33,7 @@ FAILURE = re.compile(r"^([\d-]{10} [\d:]{8}),\d+ ERROR root (?:the run failed|th
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What a list shows of a run; only `name` and `problem` where it cannot be read.
+    """A run in a list. One that cannot be read has a `name` and a `problem` alone.
 
     kind: a run, a sweep, or a study by its job. state: a stopped run was interrupted or killed.
     done: evaluated answers, or a sweep's finished trials, of `planned` (0: not known before the end).
@@ -89,7 +87,8 @@ class Overviews:
             return Overview(name, problem=str(error))
 
     def _read(self, name: str, run: RunFolder) -> Overview:
-        config, used, sweep = read(run.config), usage.total(run), is_sweep(read(run.config))
+        config, used = read(run.config), usage.total(run)
+        sweep = is_sweep(config)
         starts = list(jsonl.records(run.path / STARTS, Start.decode, jsonl.DAMAGED))
         process = process_of(starts[-1]) if starts else None
         state = state_of(run, config, starts, process)
@@ -107,7 +106,9 @@ class Overviews:
             # Step 0 of a stage is its start.
             steps=sum(self._count(learned.path / LEARNING, but=b'"step":0,') for learned in run.all_learned()),
             tokens=used.prompt_tokens + used.completion_tokens,
-            price=price(config.costs, used),
+            price=config.costs.price(
+                used.prompt_tokens - used.cached_tokens, used.completion_tokens, used.cached_tokens
+            ),
             stop=f"kill -INT {process}" if process and state == RUNNING else "",
             resume=resumption(config, run.path) if own and state in (STOPPED, FAILED) else "",
         )
@@ -121,26 +122,11 @@ class Overviews:
         return counted
 
 
-def price(costs: CostSettings, used: Usage) -> float | None:
-    """The price of the computed tokens, in the currency of the rates; None without rates."""
-    if costs.prompt_price is None and costs.completion_price is None:
-        return None
-    full = costs.prompt_price or 0.0
-    cached = full if costs.cached_price is None else costs.cached_price
-    prompt = (used.prompt_tokens - used.cached_tokens) * full + used.cached_tokens * cached
-    return (prompt + used.completion_tokens * (costs.completion_price or 0.0)) / 1e6
-
-
-def result_file(run: RunFolder, config: Config) -> Path:
-    """The file that a run, a sweep or a study writes at its end."""
-    return run.path / f"{'sweep' if is_sweep(config) else 'metrics' if config.job == 'prune' else config.job}.json"
-
-
 def state_of(run: RunFolder, config: Config, starts: list[Start], process: int | None) -> str:
     """Finds a run's state from its lock, its result, the process of its last start and its log."""
     if _is_locked(run.path / (RESULTS if is_sweep(config) else SCORES)):
         return RUNNING
-    if result_file(run, config).is_file():
+    if (run.path / result_file(config)).is_file():
         return FINISHED
     # Before its first record and after its last, a run has no lock.
     if process:

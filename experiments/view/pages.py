@@ -36,7 +36,7 @@ def list_page(runs: Overviews) -> str:
 
 
 def run_page(runs: Overviews, name: str, whole: bool) -> str:
-    """Shows a run, a sweep or a study: what is known of it so far, and its discussions.
+    """Shows the results of a run, a sweep or a study so far, and its discussions.
 
     Args:
         whole: with the tables for which every trace is read.
@@ -89,7 +89,7 @@ def _study(run: RunFolder, job: str) -> str:
 
 
 def _listed(heading: str, runs: list[Overview], below: str) -> Section:
-    """A table of runs whose pages lie `below` an address; those that cannot be read are named above it."""
+    """Lists runs in a table, with links `below` an address, and warnings of runs that cannot be read."""
     rows = [(Markup('<a href="{}{}/">{}</a>').format(below, quote(one.name), one.name), *_cells(one)) for one in runs]
     table = ResultTable(COLUMNS, rows, title=f"{len(rows):,} {heading.lower()}")
     return Section(heading, [visible(one.problem) for one in runs if one.problem], tables=[table] if rows else [])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,3 +108,23 @@ def completion(text: str | None = "yes", finish: str = "stop", **usage: Any) -> 
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 3, **usage},
     }
+
+
+@contextlib.contextmanager
+def serving(server: Server) -> Iterator[None]:
+    """Serves in a thread, so that a run in this process can ask."""
+    ready, done = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with server.running():
+            ready.set()
+            await asyncio.to_thread(done.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield
+    finally:
+        done.set()
+        thread.join(30)

@@ -27,7 +27,7 @@ from experiments.records.trials import read_results
 OPTIONS = {"format": ("latex", "markdown", "csv"), "columns": ("measures", "runs")}
 SUFFIXES = {".tex": "latex", ".md": "markdown", ".csv": "csv"}
 NOTE = "Utility is the data set's metric (EM or accuracy), with a 95% bootstrap interval; the best of a column is bold."
-Row = Mapping[str, Any]  # measures of a method, with `run`: the heading that it stands under
+Row = Mapping[str, Any]  # measures of a method; `run` is the heading above it
 
 
 # By measure: its header, its cell, and the best of a column; costs have none.

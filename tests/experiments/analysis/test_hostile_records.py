@@ -19,7 +19,7 @@ from rich.console import Console
 from actors.errors import UserError
 from actors.visible import visible
 from experiments.analysis.result_table import ResultTable
-from experiments.analysis.sweep_report import write_sweep_report
+from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import Judged
@@ -110,7 +110,7 @@ def test_a_sweep_s_report_shows_every_field_as_text(
         for row in result.metrics["methods"].values():
             row["edges"] = 1.0
     table = sweep_table(sweep_rows(folder, results, 0), text, text, [text])
-    write_sweep_report(folder, results, text, [], table)
+    write_sweep_report(folder, sweep_sections(folder, results, text, [], table))
     check_harmless((folder / "report.html").read_text())
 
 

@@ -24,7 +24,9 @@ TEX = shutil.which("pdflatex") or shutil.which("tectonic")
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
-    folders = [make_run(tmp_path_factory.mktemp("runs"), steps=1, questions=n) for n in (8, 30)]
+    made = [make_run(tmp_path_factory.mktemp("runs"), steps=1, questions=n) for n in (8, 30)]
+    # Named alike, whichever second each was made in.
+    folders = [RunFolder(run.path.rename(run.path.with_name("alike"))) for run in made]
     for run in folders:
         save(load(["experiment=mmqa_prune"]), run.config)
         write(run, summarise(run, FACTS))

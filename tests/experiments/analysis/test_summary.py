@@ -19,7 +19,7 @@ from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_table import run_table
 from experiments.analysis.statistics import holm
 from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, summarise, verdicts, write
-from experiments.analysis.sweep_report import write_sweep_report
+from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.analysis.sweep_table import write as write_sweep
 from experiments.analysis.turn_counts import MOST_REASONS, by_phase, count_turns, reasons_table, turns_table
@@ -271,7 +271,7 @@ def test_a_sweep_averages_strict_exact_match_over_all_trials_of_a_row_or_leaves_
     assert all(len(row) == len(table.columns) for row in table.rows)
     write_sweep(tmp_path, rows, {}, "fake")
     assert "utility,strict_em,f1" in (tmp_path / "sweep.csv").read_text()
-    write_sweep_report(tmp_path, results, "EM", [], table)
+    write_sweep_report(tmp_path, sweep_sections(tmp_path, results, "EM", [], table))
     page = (tmp_path / "report.html").read_text()
     assert page.count(">strict EM</button></th>") == 1
     assert "<td>0.500</td>" in page

@@ -22,7 +22,7 @@ from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.datasets.item import Dataset
 from experiments.dry_run import dry_run
-from experiments.dry_run.counts import PhaseCounts, RunCounts, counts_table, hours, price
+from experiments.dry_run.counts import PhaseCounts, RunCounts, counts_table, hours
 from experiments.dry_run.dry_run import count_run
 from experiments.dry_run.dry_sweep import dry_run_sweep
 from experiments.dry_run.simulated_team import SimulatedCache, SimulatedTeam
@@ -238,10 +238,10 @@ def test_a_system_that_reckons_with_stated_confidences_gets_numbers(cache: Path)
 def test_hours_and_price_come_from_the_rates_and_from_nothing_else() -> None:
     config = load([*WORDS, "costs.prompt_price=2", "costs.completion_tokens_per_s=10"])
     counts = PhaseCounts(prompt=2e6, completion=36_000)
-    assert price(config.costs, counts) == 4
+    assert config.costs.price(counts.prompt, counts.completion) == 4
     assert hours(config.costs, None, counts) == 1
     nothing = load(WORDS).costs
-    assert (hours(nothing, None, counts), price(nothing, counts)) == (None, None)
+    assert (hours(nothing, None, counts), nothing.price(counts.prompt, counts.completion)) == (None, None)
 
 
 def test_what_each_model_is_asked_is_counted_by_its_own_rule(cache: Path) -> None:

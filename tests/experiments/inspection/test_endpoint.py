@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,7 @@ from actors.prompting.safe_text import safe_line
 from experiments.inspection.turns import TurnInspector
 from experiments.records.recorder import RunFolder
 from tests.experiments.inspection.test_turns import ran
-from tests.support.endpoint import Asked, Server, Told, completion
+from tests.support.endpoint import Asked, Server, Told, completion, serving
 
 UNREADABLE = "I would rather not say."
 
@@ -32,26 +28,6 @@ async def answer(asked: Asked) -> Told:
         return Told(completion(UNREADABLE))
     said = "yes" if chance % 2 else "no"
     return Told(completion(f"**Reasoning:** as [1] says, “{said}” 🙂.\n**Answer:** {said}\n**Confidence:** 60%"))
-
-
-@contextmanager
-def serving(server: Server) -> Iterator[None]:
-    """Serves in a thread, so that a run in this process can ask."""
-    ready, done = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with server.running():
-            ready.set()
-            await asyncio.to_thread(done.wait)
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(30)
-        yield
-    finally:
-        done.set()
-        thread.join(30)
 
 
 @pytest.fixture(scope="module")

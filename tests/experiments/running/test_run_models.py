@@ -9,10 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 from hashlib import blake2b
 from io import StringIO
 from pathlib import Path
@@ -35,7 +34,7 @@ from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from run import main
 from tests.experiments.running.test_run import ROOT, folder_of
-from tests.support.endpoint import Asked, Server, Told, completion
+from tests.support.endpoint import Asked, Server, Told, completion, serving
 
 pytestmark = pytest.mark.ray
 
@@ -116,26 +115,6 @@ async def answer(asked: Asked) -> Told:
 
 
 REFUSED: set[bytes] = set()
-
-
-@contextmanager
-def serving(server: Server) -> Iterator[None]:
-    """The server in a thread of its own, so that a run in this process can ask it."""
-    ready, done = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with server.running():
-            ready.set()
-            await asyncio.to_thread(done.wait)
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(30)
-        yield
-    finally:
-        done.set()
-        thread.join(30)
 
 
 @pytest.fixture(scope="module")
