@@ -17,7 +17,7 @@ from actors.backends.backends import BACKENDS
 from actors.errors import UserError
 from actors.lookup import installed, near_miss
 from actors.settings import BOUNDS, WHEN
-from experiments.attacks.kind import ATTACKS
+from experiments.attacks.catalogue import ATTACKS
 from experiments.config.config import Config, among, flat, of_any_role
 from experiments.config.loading import experiments, load_overrides
 from experiments.config.setting_groups import RoleSettings

@@ -6,28 +6,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cache
 from typing import Literal
 
 from actors.errors import UserError
-from actors.lookup import find, near_miss
+from actors.lookup import near_miss
 from actors.messages import Message, Question, Trace, Turn, derive_seed
-from experiments.attacks.kind import ATTACKS, NONE, AttackContext, AttackKind, AttackSettings, Sleeper
+from experiments.attacks.catalogue import attack_kind
+from experiments.attacks.kind import NONE, AttackContext, AttackSettings
 from experiments.attacks.targets import Targets
 from experiments.datasets.item import Dataset, Item
 from topologies.topology import Team, Topology, run_discussion
 
 Phase = Literal["train", "evaluate"]
 Change = Callable[[Turn], Turn]
-
-
-@cache  # the measures of every attacked discussion look it up
-def attack_kind(name: str) -> type[AttackKind]:
-    """Finds an attack: one of `ATTACKS`, an installed package's, or `package.module:Class`. Raises UserError."""
-    kind = find(name, {kind.name: kind for kind in ATTACKS}, "attacks", "attack")
-    if not (isinstance(kind, type) and issubclass(kind, AttackKind)):
-        raise UserError(f"attack={name} is no subclass of experiments.attacks.kind.AttackKind")
-    return kind
 
 
 def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int) -> tuple[str, ...]:
@@ -54,17 +45,6 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
     kind(settings).check(named)
     # In the team's order, so that the order in `attack.agents` changes nothing.
     return tuple(name for name in agents if name in times)
-
-
-def check_phases(settings: AttackSettings, rounds: int | None, questions: int | None) -> None:
-    """Raises UserError where a sleeper would never wake, in so many `rounds` and `questions` (None: not known)."""
-    waking = ("from_round", settings.from_round, rounds), ("from_question", settings.from_question + 1, questions)
-    for name, begins, last in waking if settings.kind == Sleeper.name else ():
-        if last is not None and begins > last:
-            raise UserError(
-                f"attack.{name}={getattr(settings, name)}: no discussion would be attacked: there are only {last} "
-                f"{name.removeprefix('from_')}s; lower it"
-            )
 
 
 def _agent_name(agent: object, agents: Sequence[str]) -> str:

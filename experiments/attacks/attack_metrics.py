@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from actors.messages import Message, Trace
-from experiments.attacks.attack import attack_kind
+from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.targets import aimed_at
 from experiments.datasets.item import Dataset, Item
 from topologies.wiring import Edges, Floats

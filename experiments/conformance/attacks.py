@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 
 from actors.agents.roles import DECISION, ROLES
 from actors.messages import Turn
-from experiments.attacks.attack import Attack, attack_kind
+from experiments.attacks.attack import Attack
+from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import NONE, AttackSettings
 from experiments.conformance.methods import TEAM
 from experiments.conformance.parts import require

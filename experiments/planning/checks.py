@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from actors.errors import UserError
-from experiments.attacks.attack import check_phases, choose_attackers
+from experiments.attacks.attack import choose_attackers
+from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import NONE
 from experiments.evidence.library import check_web
 from experiments.planning.plan import Plan
@@ -51,4 +52,5 @@ def check_plan(plan: Plan) -> None:
     phases = [*evaluated, *(training if settings.when != "evaluate" else ())]
     # Systems decide their rounds; the data set decides how many questions are evaluated where no limit is given.
     rounds = config.topology.rounds if plan.roles.team_is_asked else None
-    check_phases(settings, rounds, None if None in phases else max(filter(None, phases), default=None))
+    questions = None if None in phases else max(filter(None, phases), default=None)
+    attack_kind(settings.kind)(settings).check_phases(rounds, questions)

@@ -17,7 +17,9 @@ from actors.prompting.prompt import INSTRUCTION
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.attack import Attack, Phase, choose_attackers
 from experiments.attacks.attack_metrics import Harm
-from experiments.attacks.kind import PLANTED, AttackContext, AttackKind, AttackSettings, Contagion
+from experiments.attacks.contagion import Contagion
+from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings
+from experiments.attacks.poison import PLANTED
 from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Item, Score
 from experiments.metrics.answer_metrics import exact_match, list_f1

@@ -13,7 +13,8 @@ import pytest
 
 from actors.messages import Completion, Request, Source, Trace
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.attacks.kind import ATTACKS, NONE, AttackKind
+from experiments.attacks.catalogue import ATTACKS
+from experiments.attacks.kind import NONE, AttackKind
 from experiments.config.loading import load
 from experiments.conformance.__main__ import main
 from experiments.conformance.attacks import check_attack
