@@ -20,7 +20,7 @@ from experiments.analysis.summary import (
     Metrics,
     failure_notes,
     model_notes,
-    shown_difference,
+    verdict_text,
 )
 from experiments.records.trials import LEARNED_FROM
 
@@ -54,11 +54,12 @@ def paired_table(paired: Mapping[str, Metrics], metric: str) -> ResultTable:
         "better on": number("wins", ","),
         "worse on": number("losses", ","),
         "questions": number("n", ","),
-        "finding": lambda test: shown_difference(test) or "no difference shown",
+        "finding": verdict_text,
     }
     notes = (
         f"Sign-flip tests on the same questions. P-values are adjusted for {len(paired):,} tests by Holm's method; a "
-        f"difference is shown where the interval excludes 0 and the adjusted p-value is below {SIGNIFICANT}.",
+        f"difference is shown where the interval excludes 0 and the adjusted p-value is below {SIGNIFICANT}; "
+        "not worse: the interval lies above minus the margin.",
     )
     rows = {pair.replace(" vs ", " minus "): test for pair, test in paired.items()}
     return ResultTable.of("methods", rows, cells, notes, f"Paired tests of {metric}")

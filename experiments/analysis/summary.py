@@ -17,6 +17,7 @@ from experiments.analysis.scores import by_method, by_tag, sound
 from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
 from experiments.analysis.turn_counts import by_phase, count_turns
 from experiments.attacks.attack_metrics import attackers_found, mean_by_round
+from experiments.config.setting_groups import CompareSettings
 from experiments.metrics.answer_metrics import PATH_METRICS
 from experiments.records.checkpoint import LEARNING
 from experiments.records.failures import FailureSettings
@@ -39,6 +40,7 @@ CLEAN, ATTACKERS = "clean", "attackers"  # keys of `RunFacts.clean` and `RunFact
 DIGITS = 6  # enough for any table, few enough to hide floating-point error
 # Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
 SIGNIFICANT = 0.05
+BETTER, NOT_WORSE, WORSE, UNKNOWN = "better", "not worse", "worse", "not known"  # verdicts of a paired test
 
 Metrics = dict[str, Any]
 
@@ -49,6 +51,7 @@ class RunFacts:
 
     metric: the name of the data set's utility (EM, accuracy). pairs: the first minus the second of each is tested.
     failures: the share of a method's questions that may have failed for anything to be concluded about it.
+    margin: the loss of utility below which a method is not worse than another.
     clean: by method, the one of `methods` that is its evaluation without the attack. attackers: the compromised agents.
     """
 
@@ -60,6 +63,7 @@ class RunFacts:
     pairs: tuple[tuple[str, str], ...] = ()
     seed: int = 0
     failures: float = FailureSettings.share
+    margin: float = CompareSettings.margin
     clean: Mapping[str, str] = field(default_factory=dict)
     attackers: tuple[str, ...] = ()
 
@@ -110,7 +114,7 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
             )
             for method, of_method in answers.items()
         },
-        "paired": paired_tests(utilities, facts.pairs, facts.seed, "paired"),
+        "paired": paired_tests(utilities, facts.pairs, facts.seed, "paired", facts.margin),
         **({CLEAN: dict(facts.clean)} if facts.clean else {}),
         **({ATTACKERS: list(facts.attackers)} if facts.attackers else {}),
         **({"parts": rounded(parts)} if parts else {}),
@@ -159,31 +163,55 @@ def failure_notes(metrics: Metrics) -> Iterator[str]:
 
 
 def paired_tests(
-    scores: Mapping[str, Mapping[str, float]], pairs: Sequence[tuple[str, str]], seed: int, purpose: str
+    scores: Mapping[str, Mapping[str, float]],
+    pairs: Sequence[tuple[str, str]],
+    seed: int,
+    purpose: str,
+    margin: float = CompareSettings.margin,
 ) -> dict[str, Metrics]:
     """Returns a `PairedTest` of every pair as metrics.json has it, with `p_holm`: adjusted for their number.
+
+    Each has its `margin` and its `verdict`: better, not worse (its interval lies above -margin), worse, or not known.
 
     scores: by method and question; a pair is compared on the questions that both have, if any. purpose: gives these
         tests draws that no others have.
     """
-    tests = {}
+    tests: dict[str, Metrics] = {}
     for better, rival in pairs:
         if shared := sorted(scores[better].keys() & scores[rival].keys()):
             ours, theirs = ([scores[method][question] for question in shared] for method in (better, rival))
             test = paired_test(ours, theirs, derive_seed(seed, purpose, better, rival))
-            tests[f"{better} vs {rival}"] = test
+            tests[f"{better} vs {rival}"] = {**test}
     # All tests of one table are corrected together: a reader picks from all of them.
     adjusted = holm([test["p_value"] for test in tests.values()])
-    return {pair: rounded({**test, "p_holm": p}) for (pair, test), p in zip(tests.items(), adjusted, strict=True)}
+    found = {
+        pair: {**test, "p_holm": p, "margin": margin} for (pair, test), p in zip(tests.items(), adjusted, strict=True)
+    }
+    return {pair: rounded({**test, "verdict": verdict(test)}) for pair, test in found.items()}
+
+
+def verdict(test: Mapping[str, Any]) -> str:
+    """Returns `better`, `not worse`, `worse` or `not known`, of a paired test of metrics.json.
+
+    Files of earlier versions have no margin, and so no `not worse`.
+    """
+    low, high = test["ci95"]
+    # The p-value is adjusted for the number of pairs and the interval is not, so both must agree.
+    if not low <= 0 <= high and test["p_holm"] < SIGNIFICANT:
+        return BETTER if low > 0 else WORSE
+    return NOT_WORSE if low > -test.get("margin", -math.inf) else UNKNOWN
 
 
 def shown_difference(test: Mapping[str, Any]) -> str:
     """Returns `better` or `worse`, or an empty text where a paired test of metrics.json shows no difference."""
-    low, high = test["ci95"]
-    # The p-value is adjusted for the number of pairs and the interval is not, so both must agree.
-    if low <= 0 <= high or test["p_holm"] >= SIGNIFICANT:
-        return ""
-    return "better" if low > 0 else "worse"
+    found = verdict(test)
+    return found if found in (BETTER, WORSE) else ""
+
+
+def verdict_text(test: Mapping[str, Any]) -> str:
+    """The verdict of a paired test, with the margin of `not worse`."""
+    found = verdict(test)
+    return f"{found} by {test['margin']:g} or more" if found == NOT_WORSE else found
 
 
 def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
@@ -194,13 +222,13 @@ def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
     for pair, test in paired.items():
         better, rival = pair.split(" vs ")
         low, high = test["ci95"]
-        shown = shown_difference(test)
-        verdict = f"{better} is {shown}" if shown else "no difference shown"
+        found = verdict(test)
+        claim = "not known which is better" if found == UNKNOWN else f"{better} is {verdict_text(test)}"
         adjusted = f", {test['p_holm']:.2g} adjusted" if len(paired) > 1 else ""
         yield (
             f"{metric} of {better} minus {rival}: {test['difference']:+.3f} (95% interval {low:+.3f} to {high:+.3f}, "
             f"p = {test['p_value']:.2g}{adjusted}; better on {test['wins']:,} and worse on {test['losses']:,} "
-            f"of {test['n']:,} questions): {verdict}."
+            f"of {test['n']:,} questions): {claim}."
         )
     if len(paired) > 1:
         yield (

@@ -13,6 +13,7 @@ from actors.reader.reader import ReaderSettings
 from actors.settings import AgentSettings, CompletionSettings, RaySettings, setting
 from experiments.attacks.kind import AttackSettings
 from experiments.config.setting_groups import (
+    CompareSettings,
     CostSettings,
     FigureSettings,
     ReplaySettings,
@@ -94,6 +95,7 @@ class Config:
     attack: AttackSettings = setting(factory=AttackSettings, when=DISCUSSES)
     defence: DefenceSettings = setting(factory=DefenceSettings, when=f"watches, {DISCUSSES}")
     systems: SystemSettings = setting(factory=SystemSettings, when=DISCUSSES)
+    compare: CompareSettings = setting(factory=CompareSettings, when=DISCUSSES, since="0.4.0")
     failures: FailureSettings = setting(factory=FailureSettings, when=DISCUSSES, since="0.3.0")
     sweep: SweepSettings = setting(factory=SweepSettings)
     ray: RaySettings = setting(factory=RaySettings)

@@ -103,6 +103,14 @@ class ReplaySettings:
 
 
 @dataclass
+class CompareSettings:
+    """How methods are compared."""
+
+    margin: float = setting(0.02, above=0, below=1, since="0.4.0")
+    """Loss of utility below which a method is not worse than another. State it before the run."""
+
+
+@dataclass
 class CostSettings:
     """Prices and speeds from which `dry_run=true` prints a price and hours; it prints neither without them."""
 

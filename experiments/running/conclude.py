@@ -54,6 +54,7 @@ def conclude(
         attackers=choose_attackers(config.attack, plan.attackable, config.seed),
         seed=config.seed,
         failures=config.failures.share,
+        margin=config.compare.margin,
     )
     metrics = summary.summarise(folder, about)
     if judge:

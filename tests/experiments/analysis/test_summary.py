@@ -236,11 +236,11 @@ def test_a_verdict_needs_the_adjusted_p_value_and_the_interval(metrics: Metrics)
     assert [t["p_holm"] for t in tests] == pytest.approx(holm([t["p_value"] for t in tests]), abs=1e-6)
     clear = {"difference": 0.1, "ci95": [0.02, 0.2], "p_value": 0.03, "n": 30, "wins": 9, "losses": 2}
     unsure, better, note = verdicts({"a vs b": {**clear, "p_holm": 0.06}, "a vs c": {**clear, "p_holm": 0.02}}, "EM")
-    assert unsure.endswith("no difference shown.")
+    assert unsure.endswith("not known which is better.")
     assert better.endswith("a is better.")
     assert "Holm" in note
     assert len(list(verdicts({"a vs b": {**clear, "p_holm": 0.03}}, "EM"))) == 1
-    for ci95, verdict in (([-0.1, 0.2], "no difference shown"), ([-0.2, -0.1], "a is worse")):
+    for ci95, verdict in (([-0.1, 0.2], "not known which is better"), ([-0.2, -0.1], "a is worse")):
         (line,) = verdicts({"a vs b": {**clear, "ci95": ci95, "p_holm": 0.01}}, "EM")
         assert line.endswith(f"{verdict}.")
 
