@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import heapq
 import logging
+import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -12,10 +16,10 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from actors.errors import UserError
 from actors.messages import Kind, Source, derive_seed
+from actors.pictures import opened
 from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score, choice_score, text_score
 from experiments.datasets.kind import DataRequest, DataSettings
-from experiments.datasets.pictures import check_image
 from experiments.datasets.reading import once, placed
 
 T = TypeVar("T")
@@ -76,6 +80,11 @@ class Benchmark(ABC):
 
     def has(self, part: str) -> bool:
         return any(map(self.folder.file, self.files[part]))
+
+    def picture(self, *names: str) -> str | None:
+        """The path of a picture, or None where the release came without it."""
+        file = self.folder.file(*names)
+        return str(file) if file else None
 
     def note(self, line: str) -> None:
         """Adds a line to the notes, once, and to the log."""
@@ -175,3 +184,43 @@ def choose(ids: Iterable[str], count: int | None, seed: int) -> frozenset[str] |
 
 def _draw(id: str, seed: int) -> tuple[int, str]:
     return derive_seed(seed, id), id
+
+
+def check_image(path: Path, *, decode: bool = True) -> None:
+    """Decodes a picture, or reads its header only. Raises UserError as `opened` raises OSError."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about metadata, which is not read
+            with opened(path) as picture:
+                if decode:
+                    picture.draft("RGB", (1, 1))  # much faster, and every byte is still read
+                    picture.load()
+    except OSError as error:
+        raise UserError(str(error)) from error
+
+
+def write_picture(file: Path, encoded: str) -> None:
+    """Writes a picture in base64 to `file` unless it is there. Its suffix may be wrong: Pillow detects the format.
+
+    Raises UserError for text that is not a picture in base64, and for a file that cannot be written.
+    """
+    if file.is_file():
+        return
+    try:
+        # Without `validate` foreign characters are skipped, and a damaged file would go unnoticed.
+        content = base64.b64decode(encoded.strip(), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise UserError(f"the picture is not base64 text ({error}): download the file again") from error
+    # Renamed once it is checked: a run that is killed here leaves no half picture.
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+    except OSError as error:
+        raise UserError(f"the picture {file} cannot be written ({error}): free some disk space") from error
+    try:
+        check_image(part)
+    except UserError as error:
+        part.unlink()
+        raise UserError("the picture cannot be decoded: download the file again") from error
+    part.replace(file)  # atomic: other processes see the whole picture or none

@@ -19,7 +19,7 @@ from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Text
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
-from experiments.datasets.reading import each, filled, once, placed, read_table
+from experiments.datasets.reading import each, once, placed, read_table
 
 # In order of preference: posts with agreed labels first.
 LAYOUTS = (
@@ -122,10 +122,10 @@ class CrisisMmd(Benchmark):
         """The text and the picture of a post, both titled with the name of the disaster."""
         text, picture, title = f"{post.tweet_id}:text", post.image_id, post.event_name.replace("_", " ")
         with placed(f"{self.folder}, image_id {picture}"):
-            file = self.folder.file(post.image)
+            image = self.picture(post.image)
         return (
             Source(text, text, Kind.TEXT, title, post.tweet_text),
-            Source(picture, picture, Kind.IMAGE, title, "", str(file) if file else None),
+            Source(picture, picture, Kind.IMAGE, title, "", image),
         )
 
     def _posts(self, split: str) -> list[CrisisMmdPost]:
@@ -140,8 +140,7 @@ class CrisisMmd(Benchmark):
                 return post
 
             # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
-            path = self.path(split)
-            self._read[split] = list(filled(path, each(read_table(path, POST, quoted=False), checked)))
+            self._read[split] = list(each(read_table(self.path(split), POST, quoted=False), checked))
         return self._read[split]
 
 

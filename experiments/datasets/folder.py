@@ -49,34 +49,26 @@ class Folder:
 
         Raises UserError for a path that leads outside or that no file can have, and for anything but a regular file.
         """
-        path = self._below(names)
-        mode = _mode(path)
-        if mode is None or stat.S_ISDIR(mode):
+        path, mode = self._found(names)
+        if stat.S_ISDIR(mode) or not mode:
             return None  # most often: releases come without their pictures
         if not stat.S_ISREG(mode):
             # A named pipe would block the run, and a device never ends.
             raise UserError(f"{path} is not a regular file: put the file of {self.release} in its place")
-        self._check_inside(path)
-        return Path(path)
+        return path
 
     def folder(self, *names: str) -> Path | None:
         """The folder of a path; None where there is none. Raises UserError like `file`."""
-        path = self._below(names)
-        mode = _mode(path)
-        if mode is None or not stat.S_ISDIR(mode):
-            return None
-        self._check_inside(path)
-        return Path(path)
+        path, mode = self._found(names)
+        return path if stat.S_ISDIR(mode) else None
 
     def files(self, *names: str) -> list[Path]:
-        """The regular files directly in a folder, sorted: file systems list in different orders. Raises like `file`."""
-        folder = self.folder(*names)
-        return [] if folder is None else sorted(filter(None, (self.file(*names, name) for name in _names(folder))))
+        """The regular files directly in a folder, sorted. Raises UserError like `file`."""
+        return list(filter(None, (self.file(*names, name) for name in self._listed(names))))
 
     def folders(self, *names: str) -> list[str]:
         """The names of the folders directly in a folder, sorted. Raises UserError like `file`."""
-        folder = self.folder(*names)
-        return [] if folder is None else sorted(name for name in _names(folder) if self.folder(*names, name))
+        return [name for name in self._listed(names) if self.folder(*names, name)]
 
     def files_below(self, *names: str) -> Iterator[Path]:
         """The regular files in a folder and all its folders, in no order.
@@ -103,8 +95,8 @@ class Folder:
                 yield file
             left += [(*folder, name) for name in self.folders(*folder)]
 
-    def _below(self, names: tuple[str, ...]) -> str:
-        """The path of names from a record, each of which may be several folders deep."""
+    def _found(self, names: Sequence[str]) -> tuple[Path, int]:
+        """The path of names from a record, each perhaps several folders deep, and its mode; 0 for nothing there."""
         for name in names:
             if not name.isprintable():
                 raise UserError(f"{name!r} in {self.root} is not a name that a file should have: give it another")
@@ -112,28 +104,24 @@ class Folder:
                 raise UserError(f"{name!r} leads outside of {self.root}: expected the path of a file in it")
             if any(len(part.encode()) > NAME for part in Path(name).parts):
                 raise UserError(f"{name[:40]!r}... in {self.root} is longer than a file's name may be ({NAME} bytes)")
-        return os.path.join(self.root, *names)
-
-    def _check_inside(self, path: str) -> None:
+        path = os.path.join(self.root, *names)
+        try:
+            mode = os.stat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return Path(path), 0
+        except OSError as error:
+            raise UserError(f"{path} cannot be read ({error.strerror}): copy it again or remove it") from error
         if not self._allow_links and not f"{os.path.realpath(path)}{os.sep}".startswith(self._resolved):
             raise UserError(
                 f"{path} is a link that leads outside of {self.root}: copy its file there, or, where the link is your "
                 "own, set data.allow_links=true"
             )
+        return Path(path), mode
 
-
-def _mode(path: str) -> int | None:
-    """The kind of file at a path, links followed; None for nothing. Raises UserError for one that cannot be read."""
-    try:
-        return os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): copy it again or remove it") from error
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError as error:
-        raise UserError(f"{folder} cannot be read ({error.strerror}): give its reader the right to") from error
+    def _listed(self, names: Sequence[str]) -> list[str]:
+        """The names in a folder, sorted, since file systems list in different orders."""
+        folder = self.folder(*names)
+        try:
+            return sorted(os.listdir(folder)) if folder else []
+        except OSError as error:
+            raise UserError(f"{folder} cannot be read ({error.strerror}): give its reader the right to") from error

@@ -228,8 +228,7 @@ class Mh(Benchmark):
             # By number: frame-10 comes after frame-9.
             files.sort(key=lambda file: ([int(number) for number in re.findall(r"\d+", file.stem)], file.name))
             return tuple(map(str, files))
-        file = self.folder.file(*folder, name)
-        return (str(file),) if file else ()
+        return tuple(filter(None, (self.picture(*folder, name),)))
 
 
 def sheet_of(monster: str, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -23,11 +23,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import SingleSplit
+from experiments.datasets.benchmark import SingleSplit, write_picture
 from experiments.datasets.fields import Label, NonBlank, Stripped, Text, matching
 from experiments.datasets.item import Item, Score
 from experiments.datasets.kind import DatasetKind
-from experiments.datasets.pictures import write_picture
 from experiments.datasets.reading import each, placed, read_table
 from topologies.answers import choice_of
 

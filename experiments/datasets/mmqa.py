@@ -19,7 +19,7 @@ from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DatasetKind
-from experiments.datasets.reading import each, filled, once, placed, read_lines, row_cells
+from experiments.datasets.reading import each, once, placed, read_lines, row_cells
 
 MANY = 5  # supporting documents; questions with more have one tag
 
@@ -119,8 +119,7 @@ class Mmqa(Benchmark):
     def sources(self) -> Iterator[Source]:
         seen: set[str] = set()
         for part, schema in DOCUMENTS.items():
-            path = self.path(part)
-            for where, record in filled(path, read_lines(path, schema)):
+            for where, record in read_lines(self.path(part), schema):
                 with placed(where):
                     once(record.id, seen)
                     made = self._sources_of(record)
@@ -132,9 +131,7 @@ class Mmqa(Benchmark):
         if isinstance(record, MmqaPassage):
             return [Source(record.id, record.id, Kind.TEXT, record.title, record.text)]
         with placed(f"picture {record.id}"):
-            file = self.folder.file("final_dataset_images", record.path)
-        # The release has titles only.
-        image = str(file) if file else None
+            image = self.picture("final_dataset_images", record.path)
         return [Source(record.id, record.id, Kind.IMAGE, record.title, record.description, image)]
 
 

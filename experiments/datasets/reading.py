@@ -62,16 +62,6 @@ def each(rows: Iterable[tuple[str, T]], make: Callable[[T], R]) -> Iterator[R]:
         yield made
 
 
-def filled(path: Path, rows: Iterable[R]) -> Iterator[R]:
-    """Yields the records of a file. Raises UserError for a file without any."""
-    empty = True
-    for row in rows:
-        yield row
-        empty = False
-    if empty:
-        raise UserError(f"{path} is empty: download it again")
-
-
 def once(id: str, seen: set[str], noun: str = "id") -> None:
     """Adds an id to `seen`. Raises UserError for one that is there already."""
     if id in seen:
@@ -105,10 +95,13 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_lines(path: Path, schema: TypeAdapter[T]) -> Iterator[tuple[str, T]]:
-    """Yields the records of a .jsonl or .jsonl.gz file with their places; blank lines are left out."""
-    size = 0
+    """Yields the records of a .jsonl or .jsonl.gz file with their places; blank lines are left out.
+
+    Raises UserError also for a file without records.
+    """
+    number = size = 0
+    empty = True
     with reading(path), unpacked(path) if path.suffix == ".gz" else path.open("rb") as file:
-        number = 0
         while line := file.readline(RECORD + 1):
             number += 1
             size += len(line)
@@ -119,6 +112,9 @@ def read_lines(path: Path, schema: TypeAdapter[T]) -> Iterator[tuple[str, T]]:
                 raise too_large(path, f"{LINES:,} lines or {UNPACKED // MB:,} MB")
             if text := (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).strip():
                 yield where, parsed(schema, text, where)
+                empty = False
+    if empty:
+        raise UserError(f"{path} is empty: download it again")
 
 
 def read_bytes(path: Path, most: int = WHOLE) -> bytes:
@@ -229,10 +225,12 @@ def read_table(path: Path, schema: TypeAdapter[T], *, quoted: bool) -> Iterator[
     """Yields the rows of a tab-separated file as records by the names in its first row, with their places.
 
     quoted: quotation marks enclose a field, which may then go over several lines.
-    Raises UserError also for a file without a column that the layout requires, and for a row of too few values.
+    Raises UserError also for a file without rows or without a column that the layout requires, and for a row of too few
+    values.
     """
     rows = _rows(path, quoted)
-    _, header = next(rows, ("", []))
+    where, header = next(rows, ("", []))
+    heading = where
     if missing := [name for name in schema.json_schema()["required"] if name not in header]:
         raise UserError(f"{path} has no column {missing[0]!r} as the official release has: copy it again")
     for where, values in rows:
@@ -242,6 +240,8 @@ def read_table(path: Path, schema: TypeAdapter[T], *, quoted: bool) -> Iterator[
                 "again"
             )
         yield where, validated(schema, dict(zip(header, values, strict=False)), where)
+    if where == heading:
+        raise UserError(f"{path} is empty: download it again")
 
 
 def _rows(path: Path, quoted: bool) -> Iterator[tuple[str, list[str]]]:

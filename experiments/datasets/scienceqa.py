@@ -135,8 +135,7 @@ class ScienceQa(Benchmark):
         with placed(f"{self.folder.root / 'problems.json'}, problem {pid}"):
             # Sorted: of two files with one stem, the same one counts on every machine.
             files = {file.stem: str(file) for file in self.folder.files("images", problem.split, pid)}
-            words = self._ocr.get(pid)
-            known = " ".join(filter(None, (self._captions.get(pid), f"Lettering: {words}." if words else "")))
+            known = self._described.get(pid, "")
             if "image" not in files and not known:
                 expected = self.folder.root / "images" / problem.split / pid / problem.image
                 raise UserError(
@@ -172,14 +171,15 @@ class ScienceQa(Benchmark):
         return problems
 
     @cached_property
-    def _captions(self) -> dict[str, str]:
-        members = read_members(self.path("captions"), CAPTION, "problem", inside="captions")
-        return {pid: caption for _, pid, caption in members}
-
-    @cached_property
-    def _ocr(self) -> dict[str, str]:
-        path = self.folder.file("ocrs.json")
-        return {pid: text for _, pid, text in read_members(path, OCR, "problem")} if path else {}
+    def _described(self) -> dict[str, str]:
+        """Caption and OCR text of pictures, by problem."""
+        captions = read_members(self.path("captions"), CAPTION, "problem", inside="captions")
+        known = {pid: caption for _, pid, caption in captions}
+        ocr = self.folder.file("ocrs.json")
+        for _, pid, words in read_members(ocr, OCR, "problem") if ocr else ():
+            if words:
+                known[pid] = f"{known.get(pid, '')} Lettering: {words}.".lstrip()
+        return known
 
     @cached_property
     def _lectures(self) -> dict[str, tuple[str, str]]:

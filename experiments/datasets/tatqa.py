@@ -103,11 +103,10 @@ class TatQa(Benchmark):
         seen: set[str] = set()
         for name in ("dev", "train") if self.has("train") else ("dev",):
             for where, report in read_elements(self.path(name), REPORT, "report"):
-                with placed(where):
-                    found = sources_of(report)
-                    for source in found:
+                for source in sources_of(report):
+                    with placed(where):
                         once(source.id, seen)
-                yield from found
+                    yield source
 
     def score(self, item: Item, answer: str | None) -> Score:
         computed = item.tags["answer_type"] in COMPUTED

@@ -18,11 +18,10 @@ from pydantic import Field, Strict, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Benchmark, Parts
+from experiments.datasets.benchmark import Benchmark, Parts, write_picture
 from experiments.datasets.fields import MB, ROW, Id, Label, Many, NonBlank, Text, validated
 from experiments.datasets.item import Item, Score
 from experiments.datasets.kind import DataRequest, DatasetKind
-from experiments.datasets.pictures import write_picture
 from experiments.datasets.reading import each, placed, read_bytes, read_members, reading
 from experiments.metrics.keyword_overlap import CATEGORIES, lemmatiser, overlap
 
@@ -103,7 +102,10 @@ class WebQa(Benchmark):
 
     def sources(self) -> Iterator[Source]:
         """Question by question, snippets and pictures."""
-        written = self._shown_documents() if self._starts is not None else set[str]()
+        # Documents that agents may be shown.
+        whole = self.request.whole_corpus
+        items = map(item_of, self._questions.values()) if whole else chain(self.train(), self.evaluate())
+        written = {doc for item in items for doc in item.pool} if self._starts is not None else set[str]()
         for record in self._questions.values():
             for source in record.facts:
                 if source.kind is Kind.IMAGE and self._starts is not None:
@@ -128,12 +130,6 @@ class WebQa(Benchmark):
     def _questions(self) -> dict[str, WebQaQuestion]:
         members = read_members(self.path(QUESTIONS), QUESTION, "question")
         return {guid: record for _, guid, record in members}
-
-    def _shown_documents(self) -> set[str]:
-        """Documents that agents may be shown, whose pictures are written to files."""
-        whole = self.request.whole_corpus
-        items = map(item_of, self._questions.values()) if whole else chain(self.train(), self.evaluate())
-        return {doc for item in items for doc in item.pool}
 
     def _encoded(self, id: str, starts: Sequence[int]) -> str:
         line = int(id) % LINES
@@ -172,12 +168,11 @@ def item_of(record: WebQaQuestion) -> Item:
     gold = answers if keywords in NO_KEYWORDS else (keywords,)
     if not gold:
         raise UserError("the question has no answer: the test file cannot be evaluated here")
-    supporting = sources_of(record.txt_posFacts, record.img_posFacts)
     return Item(
         question=Question(record.Guid, unquoted(record.Q)),
         gold=gold,
         pool=pool,
-        supporting=tuple(dict.fromkeys(source.doc for source in supporting)),
+        supporting=tuple(dict.fromkeys(s.doc for s in sources_of(record.txt_posFacts, record.img_posFacts))),
         tags={"category": category, "modality": "text" if category == "text" else "image"},
     )
 

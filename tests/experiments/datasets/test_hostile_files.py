@@ -15,13 +15,13 @@ import pytest
 from actors.errors import UserError
 from experiments.config.loading import load
 from experiments.datasets import folder
+from experiments.datasets.benchmark import check_image
 from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.fields import RECORD
 from experiments.datasets.folder import Folder
 from experiments.datasets.item import Dataset
 from experiments.datasets.kind import DataRequest, DataSettings
 from experiments.datasets.mh import NODE, QUESTION
-from experiments.datasets.pictures import check_image
 from experiments.datasets.reading import unpacked
 from experiments.datasets.sheets import read_sheet
 from tests.fuzz.layouts import LAYOUTS, picture
