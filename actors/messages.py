@@ -576,6 +576,7 @@ class Trace:
     paths: those through a knowledge graph that the answer rests on, each as its entities (None: it follows none);
         descriptions: (entity, text) of pictures that it had described.
     attack: its kind; attacked: the compromised agents; target: the wrong answer that the attack argues for, if any.
+    certified: largest number of agents that cannot change the answer, whatever they send (None: no certificate).
     """
 
     question: str
@@ -598,6 +599,7 @@ class Trace:
     lookups: tuple[Lookup, ...] = ()
     paths: tuple[tuple[str, ...], ...] | None = None
     descriptions: tuple[tuple[str, str], ...] = ()
+    certified: int | None = None
 
 
 def derive_seed(*parts: str | int) -> int:

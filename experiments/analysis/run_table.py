@@ -10,6 +10,7 @@ from experiments.analysis import judged
 from experiments.analysis.findings import attackers_found, in_short
 from experiments.analysis.result_table import Cell, ResultTable, number, tenths, with_interval
 from experiments.analysis.summary import (
+    CERTIFIED,
     CLEAN,
     CUT,
     SIGNIFICANT,
@@ -86,6 +87,7 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Cell]:
         columns["change"] = harm
     if _any(metrics, "attack_success"):
         columns["attack\nsuccess"] = number("attack_success")
+    columns |= {f"certified\nf={f}": number(name) for name, f in CERTIFIED.items() if _any(metrics, name)}
     if _any(metrics, STRICT):
         columns["strict\nEM"] = number(STRICT)
     columns["F1"] = number("f1")
@@ -149,6 +151,8 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
             f"{metric} counts an answer that contains the gold one; strict EM, by MultimodalQA's official script, only "
             "one that is the same after normalisation."
         )
+    if any(_any(metrics, name) for name in CERTIFIED):
+        yield f"Certified: {metric} of the answers that no f agents can change, whatever they answer."
     if _any(metrics, "path_recall"):
         yield "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges."
     yield from model_notes(metrics["model"])

@@ -161,6 +161,7 @@ class Scored(Record):
         paths, of which it found `path_count`.
     group: the question of which this one is a variant.
     strict_em: the score's; None in old records.
+    certified: the trace's; None without a certificate.
     """
 
     method: FileName
@@ -188,6 +189,7 @@ class Scored(Record):
     strict_em: Share | None = None
     path_count: Count | None = None
     failed_calls: Count = 0
+    certified: Count | None = None
 
     @staticmethod
     def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
@@ -218,6 +220,7 @@ class Scored(Record):
             strict_em=score.strict_em,
             path_count=None if trace.paths is None else len(trace.paths),
             failed_calls=sum(turn.status is Status.FAILED for turn in trace.turns),
+            certified=trace.certified,
         )
 
     def encode(self) -> str:
@@ -225,6 +228,8 @@ class Scored(Record):
         fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__} | {"tags": dict(self.tags)}
         if not self.failed_calls:
             del fields["failed_calls"]
+        if self.certified is None:
+            del fields["certified"]
         return json.dumps(fields, separators=(",", ":"))
 
 
@@ -243,6 +248,7 @@ def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
     # Only after the last record is a group known to be complete.
     for (_, group), members in groups.items():
         strict = [member.strict_em for member in members if member.strict_em is not None]
+        certified = [member.certified for member in members if member.certified is not None]
         yield replace(
             members[0],
             question=group,
@@ -250,5 +256,6 @@ def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
             f1=min(member.f1 for member in members),
             # The least of some of them may not be the least of all.
             strict_em=min(strict) if len(strict) == len(members) else None,
+            certified=min(certified) if len(certified) == len(members) else None,
             **{name: sum(getattr(member, name) for member in members) for name in SUMMED},
         )

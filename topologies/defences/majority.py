@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from math import fsum
 
 from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
 from topologies.answers import ballot
 from topologies.method import Method
+from topologies.plurality import Vote, certified, plurality
 from topologies.topology import Ask, discussion_id
 
 
 class Majority:
     """Self-consistency (Wang et al. 2022) over agents instead of samples: each answers once and alone.
 
-    The most frequent answer wins. Each agent takes one turn, no agent decides. It sees answers and confidences.
+    The most frequent answer wins. Each agent takes one turn, no agent decides. It sees answers and confidences. Its
+    traces are certified: one agent changes one vote.
     """
 
     def __init__(self, method: str, agents: Sequence[str]) -> None:
@@ -44,25 +45,24 @@ class Majority:
             seed=seed,
             evidence=tuple(source.id for source in question.evidence),
             decision=self.agents,
+            certified=certified(votes_of(question, turns)),
         )
 
 
 def vote(question: Question, messages: Sequence[Message]) -> str | None:
     """Most frequent answer to a question, in its first speaker's wording; None without any answer.
 
-    Ties go to the larger sum of confidences (a missing one counts 0), then to the earliest speaker.
+    Ties go as `plurality` breaks them; a missing confidence counts 0.
     """
-    ballots: dict[str, list[Message]] = {}
-    for message in messages:
-        answer = ballot(question, message.answer)
-        if message.status is Status.OK and answer is not None:
-            ballots.setdefault(answer, []).append(message)
-    if not ballots:
-        return None
-    # `max` keeps the first of equals, and ballots are in the order of their first speakers. `fsum` rounds once, so the
-    # sum does not depend on the order of speakers.
-    winners = max(ballots.values(), key=lambda votes: (len(votes), fsum(v.confidence or 0.0 for v in votes)))
-    return winners[0].answer
+    winner = plurality(votes_of(question, messages))
+    voters = (message for message in messages if message.status is Status.OK)
+    return next((m.answer for m in voters if winner is not None and ballot(question, m.answer) == winner), None)
+
+
+def votes_of(question: Question, messages: Sequence[Message]) -> list[Vote]:
+    """Votes that messages stand for; a failed turn has none."""
+    ok = Status.OK
+    return [(ballot(question, m.answer) if m.status is ok else None, m.confidence or 0.0) for m in messages]
 
 
 METHODS = (

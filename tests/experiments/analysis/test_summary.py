@@ -179,6 +179,26 @@ def test_a_table_on_a_terminal_of_any_width_cuts_no_figure(width: int, metrics: 
     assert shown.count("0.875") == len(METHODS)
 
 
+def test_certified_accuracy_counts_right_answers_that_f_agents_cannot_change(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "certified")
+    with Recorder(folder) as recorder:
+        for number, f in enumerate((0, 1, 2, 4)):
+            # The last is certified and wrong.
+            right = float(number < 3)
+            for method, certificate in (("majority", f), ("full", None)):
+                discussed = replace(trace(number, method), certified=certificate)
+                recorder.evaluated(discussed, item(number), Score(utility=right, f1=right))
+    rows = summarise(folder, replace(FACTS, methods=("majority", "full"), pairs=()))["methods"]
+    assert (rows["majority"]["utility"], rows["majority"]["certified_1"], rows["majority"]["certified_2"]) == (
+        0.75,
+        0.5,
+        0.25,
+    )
+    assert "certified_1" not in rows["full"]
+    assert [scored.certified for scored in folder.scores() if scored.method == "majority"] == [0, 1, 2, 4]
+    assert {t.certified for t in folder.traces("evaluate-full")} == {None}
+
+
 def test_a_name_between_colons_stays_a_name() -> None:
     output = io.StringIO()
     table = ResultTable(("name", ":parrot:"), [(":parrot:", "[red]1")], (":parrot:",), ":parrot:")

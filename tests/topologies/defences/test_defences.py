@@ -195,7 +195,20 @@ async def test_a_majority_of_failures_is_a_failure() -> None:
         return Message(f"1/{turn.agent}", turn.agent, 1, status=Status.FAILED, error="gone")
 
     trace = await Majority("majority", ["a", "b"]).answer(QUESTION, ask, seed=1)
-    assert (trace.answer, trace.status) == (None, Status.FAILED)
+    assert (trace.answer, trace.status, trace.certified) == (None, Status.FAILED, 0)
+
+
+async def test_a_majority_is_certified_by_its_margin() -> None:
+    said = {"a": "Oslo", "b": "oslo.", "c": "The Oslo", "d": "Tarn", "e": None}
+
+    async def ask(turn: Turn) -> Message:
+        return replace(message(turn.agent, said[turn.agent]), id=f"1/{turn.agent}")
+
+    trace = await Majority("majority", list(said)).answer(QUESTION, ask, seed=1)
+    # Two liars make it one Oslo to three; one makes it two to two, and the liar may be surer.
+    assert (trace.answer, trace.certified) == ("Oslo", 0)
+    del said["d"]
+    assert (await Majority("majority", list(said)).answer(QUESTION, ask, seed=1)).certified == 1
 
 
 @pytest.mark.parametrize(
