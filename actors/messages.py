@@ -325,7 +325,8 @@ class Message:
     """One agent's message in one turn: the record that traces consist of.
 
     id: `<round>/<agent>`, unique within its discussion.
-    heard: ids of the messages that it read; tampered: those of them that an attacker rewrote on the way.
+    heard: ids of the messages that it read; tampered: those that did not arrive as they were
+        sent, in time, at their receiver and once.
     cut: ids of the sources left out because the prompt did not fit the model's context.
     calls: completions of the turn, two where the first could not be read, with their tokens, reused ones included
         (`Usage` counts computed ones). repair_tokens: prompt and reply of the second.
@@ -424,6 +425,7 @@ class Turn:
     instruction: for this turn only, such as an attacker's or a defence's; directive: the same as a value.
     task: a step that does not answer the question, with its own input; inputs: those of a turn that answers.
     searched: the discussion has made a search, so that a turn without evidence found nothing.
+    memories: messages that the agent takes for its own, also in place of remembered ones with their ids.
     """
 
     discussion: str
@@ -438,6 +440,7 @@ class Turn:
     directive: Directive = NO_DIRECTIVE
     inputs: tuple[InputLine, ...] = ()
     searched: bool = False
+    memories: tuple[Message, ...] = ()
 
     @property
     def id(self) -> str:
@@ -577,6 +580,7 @@ class Trace:
         descriptions: (entity, text) of pictures that it had described.
     attack: its kind; attacked: the compromised agents; target: the wrong answer that the attack argues for, if any.
     certified: largest number of agents that cannot change the answer, whatever they send (None: no certificate).
+    planted: sources that the attack planted or altered; written: tokens of its text in sources, messages and memories.
     """
 
     question: str
@@ -600,6 +604,8 @@ class Trace:
     paths: tuple[tuple[str, ...], ...] | None = None
     descriptions: tuple[tuple[str, str], ...] = ()
     certified: int | None = None
+    planted: int = 0
+    written: int = 0
 
 
 def derive_seed(*parts: str | int) -> int:

@@ -89,7 +89,7 @@ class RoleAgent:
         ids of sources to leave out from the start, as of a recorded turn. Raises MemoryLost where this agent was
         restarted in the middle of the discussion.
         """
-        recalled, turn = self.memory.recall(turn), in_own_form(turn, self.role)
+        recalled, turn = (*self.memory.recall(turn), *turn.memories), in_own_form(turn, self.role)
         if self.role.dummy:
             id, heard = f"{turn.round}/{turn.agent}", tuple(heard.message.id for heard in turn.heard)
             message = Message(id, turn.agent, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)

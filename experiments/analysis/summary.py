@@ -16,7 +16,7 @@ from actors.messages import derive_seed
 from experiments.analysis.scores import by_method, by_tag, sound
 from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
 from experiments.analysis.turn_counts import by_phase, count_turns
-from experiments.attacks.attack_metrics import attackers_found, mean_by_round
+from experiments.attacks.attack_metrics import attack_cost, attackers_found, mean_by_round
 from experiments.config.setting_groups import CompareSettings
 from experiments.metrics.answer_metrics import PATH_METRICS
 from experiments.records.checkpoint import LEARNING
@@ -113,6 +113,7 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
                 | _training(run.learned(method))
                 # Only a learned graph ranks edges, and only under attack is there a rank to check.
                 | attackers_found(run.learned(method).path)
+                | attack_cost(run.traces(f"evaluate-{method}"))
             )
             for method, of_method in answers.items()
         },

@@ -10,10 +10,12 @@ from typing import Literal
 
 from actors.errors import UserError
 from actors.lookup import near_miss
-from actors.messages import Message, Question, Trace, Turn, derive_seed
+from actors.messages import Message, Question, Source, Trace, Turn, derive_seed
+from actors.reader.english import count_tokens
 from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import NONE, AttackContext, AttackSettings
 from experiments.attacks.targets import Targets
+from experiments.attacks.transit import COPY
 from experiments.datasets.item import Dataset, Item
 from topologies.topology import Team, Topology, run_discussion
 
@@ -30,7 +32,7 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
     kind = attack_kind(settings.kind)
     if settings.kind == NONE:
         return ()
-    if settings.agents or kind.acts_on != "turns":
+    if settings.agents or kind.acts_on in ("messages", "evidence"):
         # Without names, an attack on messages or evidence compromises no particular agent.
         named = [_agent_name(agent, agents) for agent in settings.agents]
     else:
@@ -99,14 +101,22 @@ class Attack:
         """Runs one discussion of the item's `question`, number `number` (from 0) of the phase; attacked if that is."""
         if not self.present(phase):
             return await run_discussion(topology, question, team, seed, sample)
-        # Recorded messages already include the attack.
-        attacked_team = team if team.recorded else _AttackedTeam(team, self.change(item, number))
-        context = self._context(item, number)
+        context, target = self._context(item, number), self.target(item)
+        attacked_team = _AttackedTeam(team, self.change(item, number), self._kind.acts_on == "messages")
         asked = self._kind.evidence(question, context) if context else question
         trace = await run_discussion(topology, asked, attacked_team, seed, sample)
+        # Without a target the attack moves messages, and writes nothing.
+        written = attacked_team.written.union(self._kind.publishes(question, context)) if context and target else ()
         # A system may ask only some of the agents; the others cannot have done any harm.
         attacked = tuple(name for name in self.attackers if name in trace.agents)
-        return replace(trace, attack=self.settings.kind, attacked=attacked, target=self.target(item))
+        return replace(
+            trace,
+            attack=self.settings.kind,
+            attacked=attacked,
+            target=target,
+            planted=sum(isinstance(part, Source) for part in written),
+            written=sum(count_tokens(part.text if isinstance(part, Source) else part.content) for part in written),
+        )
 
     def target(self, item: Item) -> str | None:
         """Returns the wrong answer that the attack argues for, or None."""
@@ -115,7 +125,7 @@ class Attack:
     def change(self, item: Item, number: int) -> Change:
         """Returns the change of every turn of a discussion."""
         # Once for all turns of the discussion: choosing a target reads the data set.
-        context, every_turn = self._context(item, number), self._kind.acts_on == "messages"
+        context, every_turn = self._context(item, number), self._kind.acts_on in ("messages", "evidence")
 
         def change(turn: Turn) -> Turn:
             attacked = every_turn or turn.agent in self.attackers
@@ -137,24 +147,41 @@ class Attack:
 class _AttackedTeam:
     """Team whose turns are changed before agents receive them.
 
-    Its messages record what was sent to their agent (`heard`) and which of these arrived rewritten (`tampered`).
+    Its messages record what was sent to their agent (`heard`), and what did not arrive so (`tampered`). An agent that
+    an attack keeps from hearing, not `in_transit`, was sent it all the same. `written` are the messages and sources of
+    the attacker that turns had.
     """
 
-    def __init__(self, team: Team, change: Change) -> None:
+    def __init__(self, team: Team, change: Change, in_transit: bool) -> None:
         self.recorded, self.usage = team.recorded, team.usage
-        self._team = team
-        self._change = change
+        self.written: set[Message | Source] = set()
+        self._team, self._change, self._in_transit = team, change, in_transit
 
     async def ask(self, turn: Turn) -> Message:
         changed = self._change(turn)
-        message = await self._team.ask(changed)
+        if changed is not turn:
+            self.written |= _parts(changed) - _parts(turn)
+        # Recorded messages already include the attack.
+        message = await self._team.ask(turn if self.recorded else changed)
         # The agent's own record lists what it received; the trace's must list what was sent.
-        if changed is turn or changed.heard == turn.heard:
+        if self.recorded or changed.heard == turn.heard:
             return message
-        arrived = {heard.message.id: heard.message for heard in changed.heard}
-        sent = {heard.message.id: heard.message for heard in turn.heard}
-        tampered = tuple(id for id, message in sent.items() if id in arrived and arrived[id] != message)
+        sent, arrived = _by_id(turn), _by_id(changed)
+        ids = {**sent, **arrived} if self._in_transit else arrived
+        tampered = tuple(id for id in ids if sent.get(id) != arrived.get(id))
         return replace(message, heard=tuple(sent), tampered=tampered)
 
     def close(self, discussion: str) -> None:
         self._team.close(discussion)
+
+
+def _parts(turn: Turn) -> set[Message | Source]:
+    return {*(heard.message for heard in turn.heard), *turn.memories, *turn.question.evidence}
+
+
+def _by_id(turn: Turn) -> dict[str, list[Message]]:
+    """Groups the messages that a turn hears by their ids; a copy counts as its original."""
+    found: dict[str, list[Message]] = {}
+    for heard in turn.heard:
+        found.setdefault(heard.message.id.partition(COPY)[0], []).append(heard.message)
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from actors.messages import Message, Trace
+from actors.reader.english import count_tokens
 from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.targets import aimed_at
 from experiments.datasets.item import Dataset, Item
 from topologies.wiring import Edges, Floats
 
 EDGE_SCORES = "edge_scores.json"
+COSTS = ("agents", "messages", "rounds", "sources", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +70,35 @@ def _share(flags: Sequence[bool]) -> float:
     return sum(flags) / len(flags) if flags else 0.0
 
 
+def attack_cost(traces: Iterable[Trace]) -> dict[str, float]:
+    """Averages what an attack cost over the discussions of an evaluation; empty where it is not attacked.
+
+    `attack_agents` were compromised, `attack_messages` were theirs or did not arrive as they were sent, in so many
+    `attack_rounds`; `attack_sources` were planted or altered, and `attack_tokens`, as the embedded reader counts them,
+    are in the attacker's messages, memories and sources.
+    """
+    costs: list[tuple[int, ...]] = []
+    for trace in traces:
+        if not trace.attack:
+            return {}
+        acts_on = attack_kind(trace.attack).acts_on
+        own = [turn for turn in trace.turns if turn.agent in trace.attacked and acts_on == "turns"]
+        hit = [turn for turn in trace.turns if turn.tampered]
+        messages, rounds = len(own) + sum(len(turn.tampered) for turn in hit), len({turn.round for turn in own + hit})
+        tokens = trace.written + sum(count_tokens(turn.content) for turn in own)
+        agents = len(trace.attacked) if acts_on in ("turns", "memory") else 0
+        costs.append((agents, messages, rounds, trace.planted, tokens))
+    return {
+        f"attack_{name}": sum(each) / len(costs) for name, each in zip(COSTS, zip(*costs, strict=True), strict=False)
+    }
+
+
 def mean_by_round(shares: Sequence[Sequence[float]]) -> list[float]:
     """Averages each round over the discussions that had it."""
     rounds = max(map(len, shares), default=0)
     by_round = [[rates[number] for rates in shares if len(rates) > number] for number in range(rounds)]
     # fsum is exact: the order of the discussions does not change the mean.
     return [math.fsum(values) / len(values) for values in by_round]
-
-
-def auc_attacker(scores: Sequence[npt.ArrayLike], attackers: Sequence[int]) -> float | None:
-    """The share of pairs in which an attacker's edge ranks below an honest agent's, ties counting half; None without.
-
-    `scores`: float [sender, receiver], -inf where no edge can be; an agent's edge to itself does not count.
-    """
-    edges = [_edges(matrix, attackers) for matrix in scores]
-    low, high = ([values[exists & (of == bad)] for values, exists, of in edges] for bad in (True, False))
-    return auc(np.concatenate(low), np.concatenate(high))
 
 
 def auc(low: npt.ArrayLike, high: npt.ArrayLike) -> float | None:
@@ -95,32 +110,23 @@ def auc(low: npt.ArrayLike, high: npt.ArrayLike) -> float | None:
     return float((lower[:, None] < higher).mean() + (lower[:, None] == higher).mean() / 2)
 
 
-def attackers_edges_cut(scores: Sequence[npt.ArrayLike], attackers: Sequence[int]) -> float | None:
-    """Share of edges that attackers send with a negative score, which pruning cut; None where there is none."""
-    edges = [_edges(matrix, attackers) for matrix in scores]
-    sent = np.concatenate([values[exists & of_attacker] for values, exists, of_attacker in edges])
-    return float((sent < 0).mean()) if sent.size else None
+def edge_measures(scores: npt.ArrayLike, attackers: Sequence[int]) -> dict[str, float]:
+    """Measures how a learner ranked the attackers' edges; a measure of no edges is left out.
 
-
-def honest_edges_cut(scores: Sequence[npt.ArrayLike], attackers: Sequence[int]) -> float | None:
-    """Share of edges between honest agents with a negative score; None where there is none."""
-    # Cutting an edge from or to an attacker is the purpose of pruning, no loss.
-    between = [np.delete(np.delete(np.asarray(matrix), list(attackers), 0), list(attackers), 1) for matrix in scores]
-    kept = [values[exists] for values, exists, _ in (_edges(matrix, ()) for matrix in between)]
-    honest = np.concatenate(kept)
-    return float((honest < 0).mean()) if honest.size else None
-
-
-def _edges(
-    matrix: npt.ArrayLike, attackers: Sequence[int]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Scores [sender, receiver], where an edge to another agent can be, and where its sender is compromised."""
-    values = np.asarray(matrix, dtype=np.float64)
-    # The diagonal is an agent's memory of itself.
-    exists = (values > -np.inf) & ~np.eye(len(values), dtype=bool)
-    of_attacker = np.zeros_like(exists)
-    of_attacker[list(attackers)] = True
-    return values, exists, of_attacker
+    scores: float [kind of edge, sender, receiver], -inf where no edge can be, negative where pruning cut one. An
+        agent's edge to itself does not count.
+    Returns `auc_attacker`, the share of pairs in which an attacker's edge ranks below an honest agent's, and the shares
+    that were cut of the edges that attackers send and of those between honest agents (`attackers_edges_cut`,
+    `honest_edges_cut`): to cut an edge to an attacker is no loss.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    exists = (values > -np.inf) & ~np.eye(values.shape[-1], dtype=bool)
+    bad = np.isin(np.arange(values.shape[-1]), attackers)
+    sent, others = values[exists & bad[:, None]], values[exists & ~bad[:, None]]
+    between = values[exists & ~bad[:, None] & ~bad]
+    ranked = {} if (rank := auc(sent, others)) is None else {"auc_attacker": rank}
+    kinds = ("attackers_edges_cut", sent), ("honest_edges_cut", between)
+    return ranked | {name: float((edges < 0).mean()) for name, edges in kinds if edges.size}
 
 
 def write_edge_scores(folder: Path, agents: Sequence[str], attackers: Sequence[str], scores: Edges[Floats]) -> None:
@@ -135,18 +141,12 @@ def write_edge_scores(folder: Path, agents: Sequence[str], attackers: Sequence[s
 
 
 def attackers_found(folder: Path) -> dict[str, float]:
-    """Measures `auc_attacker`, `attackers_edges_cut` and `honest_edges_cut` of a run.
-
-    Empty where nothing was learned or nobody attacked.
-    """
+    """Returns the `edge_measures` of a learned graph; none where nothing was learned or nobody attacked."""
     path = folder / EDGE_SCORES
-    if not path.is_file():
+    record = json.loads(path.read_text()) if path.is_file() else {}
+    if not record.get("attackers"):
         return {}
-    record = json.loads(path.read_text())
-    attackers = [record["agents"].index(name) for name in record["attackers"]]
-    if not attackers:
-        return {}
-    both = (record["spatial"], record["temporal"])
-    scores = [[[-math.inf if value is None else value for value in row] for row in matrix] for matrix in both]
-    figures = {each.__name__: each(scores, attackers) for each in (auc_attacker, attackers_edges_cut, honest_edges_cut)}
-    return {name: value for name, value in figures.items() if value is not None}
+    both = np.array([record["spatial"], record["temporal"]], dtype=np.float64)  # null becomes NaN
+    return edge_measures(
+        np.where(np.isnan(both), -np.inf, both), [record["agents"].index(name) for name in record["attackers"]]
+    )

@@ -6,7 +6,7 @@ from functools import cache
 
 from actors.errors import UserError
 from actors.lookup import find
-from experiments.attacks import collude, contagion, input, poison, response, sleeper, tamper
+from experiments.attacks import collude, contagion, input, memory, poison, response, sleeper, transit
 from experiments.attacks.kind import AttackKind
 
 # In the order of `help=attacks`.
@@ -16,7 +16,13 @@ ATTACKS: tuple[type[AttackKind], ...] = (
     response.Response,
     collude.Collude,
     sleeper.Sleeper,
-    tamper.Tamper,
+    memory.Memory,
+    transit.Tamper,
+    transit.Drop,
+    transit.Delay,
+    transit.Duplicate,
+    transit.Misroute,
+    transit.Impersonate,
     poison.Poison,
     contagion.Contagion,
 )

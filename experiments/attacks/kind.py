@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from actors.lookup import names_code
-from actors.messages import Message, Question, Turn
+from actors.messages import Heard, Message, Question, Source, Turn
 from actors.settings import setting
 
 NONE = "none"
+IN_TRANSIT = "tamper|drop|delay|duplicate|misroute|impersonate"
 
 
 @dataclass
@@ -21,14 +22,14 @@ class AttackSettings:
     """`none`, one that `help=attacks` lists, or one of your own as `package.module:Class`."""
     agents: list[Any] = setting(factory=list, when="kind!=none")
     """Positions in the team (from 0) or role names, such as [0, visual_critic]; empty: `number` of them, by seed."""
-    number: int = setting(1, at_least=1, when="kind!=none|tamper|poison, agents=[]")
+    number: int = setting(1, at_least=1, when=f"kind!=none|poison|{IN_TRANSIT}, agents=[]")
     """Number of compromised agents where `agents` names none."""
     when: Literal["train", "evaluate", "both"] = setting("both", when="kind!=none")
     """Phases of a run that are attacked."""
     clean: bool = setting(False, when="kind!=none, when!=train, job=prune", since="0.4.0")
     """Evaluate every method a second time without the attack, along the same graphs, as `<method>-clean`."""
-    share: float = setting(0.5, at_least=0, at_most=1, when="kind=tamper")
-    """tamper: share of messages that are rewritten (of those that `agents` send, of all where it is empty)."""
+    share: float = setting(0.5, at_least=0, at_most=1, when=f"kind={IN_TRANSIT}")
+    """Share of messages that are hit in transit (of those that `agents` send, of all where it is empty)."""
     source: Literal["text", "image"] = setting("text", when="kind=poison")
     """poison: kind of the planted source, a passage or the caption of a picture."""
     from_round: int = setting(2, at_least=1, when="kind=sleeper")
@@ -45,6 +46,7 @@ class AttackContext:
     attackers: names of the compromised agents, in the team's order.
     own_targets: a wrong answer for each of them, where the attack has `several_targets`.
     number: the question's position among those of the phase, from 0.
+    held: messages of this discussion that were held back, by a place and by id.
     """
 
     target: str
@@ -52,20 +54,22 @@ class AttackContext:
     number: int
     seed: int
     own_targets: Mapping[str, str] = field(default_factory=dict)
+    held: dict[tuple[str, int], dict[str, Heard]] = field(default_factory=dict)
 
 
 class AttackKind:
     """No attack, and the base of all attacks. A subclass states its threat model in its docstring.
 
     name: as in the configuration and in traces.
-    acts_on: `turns` of the compromised agents, `messages` of all agents between sender and receiver, or `evidence`.
+    acts_on: `turns` or `memory` of the compromised agents, `messages` of all agents between sender and receiver, or
+        `evidence`.
     aimed: it argues for a wrong answer; without one there is no success rate.
     several_targets: each compromised agent argues for another wrong answer.
     spreads: agents that are not compromised may pass it on.
     """
 
     name: ClassVar[str] = NONE
-    acts_on: ClassVar[Literal["turns", "messages", "evidence"]] = "turns"
+    acts_on: ClassVar[Literal["turns", "memory", "messages", "evidence"]] = "turns"
     aimed: ClassVar[bool] = True
     several_targets: ClassVar[bool] = False
     spreads: ClassVar[bool] = False
@@ -86,6 +90,10 @@ class AttackKind:
     def evidence(self, question: Question, context: AttackContext) -> Question:
         """Returns the question with the evidence that agents receive."""
         return question
+
+    def publishes(self, question: Question, context: AttackContext) -> tuple[Source, ...]:
+        """Returns the sources that the attacker publishes for a question."""
+        return ()
 
     @staticmethod
     def carries(message: Message, target: str) -> bool:

@@ -29,11 +29,12 @@ class Poison(AttackKind):
         if attackers:
             raise UserError("attack=poison plants a source for all agents that read its kind: leave attack.agents out")
 
-    def evidence(self, question: Question, context: AttackContext) -> Question:
-        """Adds one source, ranked first: a passage, or the caption of a picture."""
+    def publishes(self, question: Question, context: AttackContext) -> tuple[Source, ...]:
         kind, form = (Kind.TEXT, PASSAGE) if self.settings.source == "text" else (Kind.IMAGE, CAPTION)
         text = form.format(question=question.text, target=context.target)
-        source = Source(PLANTED, PLANTED, kind, context.target, text)
+        return (Source(PLANTED, PLANTED, kind, context.target, text),)
+
+    def evidence(self, question: Question, context: AttackContext) -> Question:
         # First of its modality: retrieval lists texts before pictures.
-        planted = [source, *question.evidence]
+        planted = [*self.publishes(question, context), *question.evidence]
         return replace(question, evidence=tuple(sorted(planted, key=lambda one: one.kind is Kind.IMAGE)))

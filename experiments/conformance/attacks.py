@@ -42,8 +42,8 @@ def check_attack(name: str) -> None:
             require(turns.keys() == clean.keys(), f"{name}: other turns are taken than without it")
             for id, turn in turns.items():
                 # All that an attack may change is made equal.
-                before = replace(clean[id], heard=(), inputs=(), instruction="")
-                own = replace(turn, heard=(), inputs=(), instruction="", directive=before.directive)
+                before = replace(clean[id], heard=(), inputs=(), instruction="", memories=())
+                own = replace(turn, heard=(), inputs=(), instruction="", memories=(), directive=before.directive)
                 kept = replace(own, question=before.question) == before
                 require(kept, f"{name}: it changes the agent, round, seed or memory of {id}")
             if kind.acts_on == "turns":

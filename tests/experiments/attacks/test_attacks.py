@@ -107,12 +107,20 @@ def orders_by_agent(office: Office) -> set[str]:
     return {request.id.split("/")[-1] for request in office.requests if INSTRUCTION in request.own}
 
 
+COMPROMISING = ("input", "response", "collude", "sleeper", "contagion")
+UNAIMED = ("input", "drop", "delay", "duplicate", "misroute")
 KINDS: list[dict[str, Any]] = [
     {"kind": "input", "agents": [0]},
     {"kind": "response", "agents": [0]},
     {"kind": "collude", "number": 2},
     {"kind": "sleeper", "agents": [0]},
+    {"kind": "memory", "agents": [0]},
     {"kind": "tamper"},
+    {"kind": "drop"},
+    {"kind": "delay"},
+    {"kind": "duplicate", "share": 1.0},
+    {"kind": "misroute"},
+    {"kind": "impersonate"},
     {"kind": "poison"},
     {"kind": "contagion", "agents": [0]},
 ]
@@ -126,14 +134,14 @@ async def test_ids_seeds_and_what_was_sent_stay_and_the_trace_says_who_was_attac
     assert [(t.id, t.seed, t.heard) for t in trace.turns] == [(t.id, t.seed, t.heard) for t in clean.turns]
     assert (trace.spatial, trace.temporal, trace.decision) == (clean.spatial, clean.temporal, clean.decision)
     assert (trace.attack, trace.attacked) == (settings["kind"], by.attackers)
-    assert (trace.target is None) is (settings["kind"] == "input")
+    assert (trace.target is None) is (settings["kind"] in UNAIMED)
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=[settings["kind"] for settings in KINDS])
 async def test_orders_stand_in_the_prompts_of_the_compromised_alone(settings: dict[str, Any]) -> None:
     office, by = Office(), attack(**settings)
     await discussed(by, office=office)
-    under_orders = set() if settings["kind"] in ("tamper", "poison") else set(by.attackers)
+    under_orders = set(by.attackers) if settings["kind"] in COMPROMISING else set()
     assert orders_by_agent(office) == under_orders
 
 

@@ -17,8 +17,7 @@ from experiments.attacks.attack import choose_attackers
 from experiments.attacks.attack_metrics import (
     Harm,
     attackers_found,
-    auc_attacker,
-    honest_edges_cut,
+    edge_measures,
     mean_by_round,
     write_edge_scores,
 )
@@ -189,16 +188,17 @@ def test_a_clean_run_has_no_such_metrics_and_old_records_are_read() -> None:
 
 def test_auc_is_how_often_an_attackers_edge_ranks_below_another() -> None:
     scores = np.array([[9.0, 0.1, 0.2], [0.6, 9.0, 0.7], [0.8, 0.2, -np.inf]])
-    assert auc_attacker([scores], [0]) == pytest.approx(7.5 / 8)  # one tie; edges to oneself do not count
-    assert auc_attacker([scores, scores], [0]) == pytest.approx(7.5 / 8)
-    assert auc_attacker([scores], []) is None
-    assert auc_attacker([np.full((3, 3), 0.5)], [1]) == 0.5
+    # One tie; edges to oneself do not count.
+    assert edge_measures([scores], [0])["auc_attacker"] == pytest.approx(7.5 / 8)
+    assert edge_measures([scores, scores], [0])["auc_attacker"] == pytest.approx(7.5 / 8)
+    assert "auc_attacker" not in edge_measures([scores], [])
+    assert edge_measures([np.full((3, 3), 0.5)], [1])["auc_attacker"] == 0.5
 
 
 def test_honest_edges_cut_are_those_between_honest_agents() -> None:
     scores = np.array([[0.0, -1.0, 0.2], [-1.0, 0.0, -2.0], [-1.0, 0.2, 0.0]])
-    assert honest_edges_cut([scores], [0]) == 0.5
-    assert honest_edges_cut([scores], [0, 1]) is None
+    assert edge_measures([scores], [0])["honest_edges_cut"] == 0.5
+    assert "honest_edges_cut" not in edge_measures([scores], [0, 1])
 
 
 def test_what_learning_found_out_is_read_from_the_run_folder_alone(tmp_path: Path) -> None:

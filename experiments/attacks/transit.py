@@ -1,0 +1,118 @@
+"""Faults in transit: messages that are lost, late, doubled, sent astray or forged between sender and receiver.
+
+They follow the routing faults of MAS-FIRE (arXiv 2602.19843). There a fault is put at a point that is chosen by hand;
+here every message meets it with the probability `attack.share`, the same one in all methods and samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from actors.messages import Heard, Turn, derive_seed
+from experiments.attacks.kind import AttackContext, AttackKind
+from experiments.attacks.persuasion import rewritten
+
+COPY = "~"  # ends the id of a message that arrives besides the original
+
+
+class Drop(AttackKind):
+    """Messages that are lost, and the base of all attacks in transit.
+
+    The attacker sees messages and receivers, neither evidence nor gold, and compromises no agent. It touches a share
+    `attack.share` of the messages, those to the decision agent included, and only those from `attack.agents` where that
+    names some. The memory of the sender and of other receivers stays.
+    """
+
+    name = "drop"
+    acts_on = "messages"
+    aimed = False
+
+    def change(self, turn: Turn, context: AttackContext) -> Turn:
+        sent = {heard.message.id for heard in turn.heard}
+        arriving = {late.message.id: late for late in self.late(turn, context) if late.message.id not in sent}
+        for heard in turn.heard:
+            message = heard.message
+            # An agent's own earlier message is its memory and is not sent.
+            safe = message.agent == turn.agent or (context.attackers and message.agent not in context.attackers)
+            # From question, message, receiver and round alone, so that methods and samples meet the same faults where
+            # they send the same. Seeds are uniform in 63 bits.
+            key = derive_seed(context.seed, self.name, turn.question.id, message.id, turn.agent, turn.round)
+            hit = not safe and key < self.settings.share * 2.0**63
+            arrived = self.arrived(heard, turn, context) if hit else (heard,)
+            arriving |= {each.message.id: each for each in arrived}
+        return replace(turn, heard=tuple(arriving.values()))
+
+    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        """Returns what a receiver gets in place of a message that is hit."""
+        return ()
+
+    def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
+        """Returns messages that were held back before and arrive now."""
+        return ()
+
+
+class Delay(Drop):
+    """Messages that arrive a round late, as `drop` otherwise; one to an agent that does not speak again is lost."""
+
+    name = "delay"
+
+    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        context.held.setdefault((turn.agent, turn.round + 1), {})[heard.message.id] = heard
+        return ()
+
+    def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
+        return context.held.get((turn.agent, turn.round), {}).values()
+
+
+class Duplicate(Drop):
+    """Messages that arrive twice, as `drop` otherwise: their answers count double."""
+
+    name = "duplicate"
+
+    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        return heard, replace(heard, message=replace(heard.message, id=f"{heard.message.id}{COPY}"))
+
+
+class Misroute(Drop):
+    """Messages that miss their receiver and reach all that hear it next, as `drop` otherwise."""
+
+    name = "misroute"
+
+    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        context.held.setdefault((turn.agent, turn.round), {})[heard.message.id] = heard
+        return ()
+
+    def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
+        # Their receiver has spoken before, so the same ones have gone astray whatever ends first.
+        by = ((heard.message.agent, heard.message.round) for heard in turn.heard)
+        strays = (stray for place in by for stray in context.held.get(place, {}).values())
+        return (stray for stray in strays if stray.message.agent != turn.agent)
+
+
+class Impersonate(Drop):
+    """Forged messages: with each one that is hit arrives another in its sender's name, which states the target.
+
+    The attacker is told the target too, not the gold; otherwise it is as `drop`.
+    """
+
+    name = "impersonate"
+    aimed = True
+
+    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        forged = replace(rewritten(heard.message, context.target), id=f"{heard.message.id}{COPY}")
+        return heard, replace(heard, message=forged)
+
+
+class Tamper(Drop):
+    """Man in the middle: rewrites messages between sender and receiver (MAS-FIRE's response rewriting).
+
+    The attacker is told the target too, not the gold; otherwise it is as `drop`. Content, answer and confidence change
+    as one receiver reads them: the target takes the place of the answer. MAS-FIRE has a model rewrite them.
+    """
+
+    name = "tamper"
+    aimed = True
+
+    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        return (replace(heard, message=rewritten(heard.message, context.target)),)
