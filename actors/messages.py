@@ -309,12 +309,13 @@ class Task:
 
 @wire
 class Directive:
-    """A turn's instruction as a value: argue for an answer against the evidence, end the reasoning with a sentence, or
-    challenge colleagues."""
+    """A turn's instruction as a value: argue for an answer against the evidence, with a stated confidence, end the
+    reasoning with a sentence, or challenge colleagues."""
 
     argue_for: str = ""
     end_with: str = ""
     challenge: bool = False
+    confidence: float = 0.95
 
 
 NO_DIRECTIVE = Directive()

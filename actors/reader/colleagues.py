@@ -83,7 +83,6 @@ def _stance(remark: Remark) -> tuple[str, float]:
 
 
 CHALLENGED = 0.5  # factor on conformity and trust of an agent that challenges what it hears
-SURE = 0.95  # confidence that attacks demand
 
 _SPREADING = re.compile(re.escape(SPREADING).replace(re.escape("{target}"), "(.+?)"), re.IGNORECASE)
 

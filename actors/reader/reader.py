@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from actors.messages import Completion, FieldKind, Grading, Prompted, Request
 from actors.reader.candidates import Entry, answers, chains, weigh_question
-from actors.reader.colleagues import CHALLENGED, SURE, Option, answers_of, forged, given_in_to, weigh
+from actors.reader.colleagues import CHALLENGED, Option, answers_of, forged, given_in_to, weigh
 from actors.reader.english import count_tokens, cut_to_tokens
 from actors.reader.grading import verdict
 from actors.reader.perception import Page, gaussian, most_relevant, uniform
@@ -104,7 +104,7 @@ class Reader:
             best = ranking[0] if ranking else Option("")
             quoted = _quoted(best.chain, entries)
             reasons = forged(obeyed.argue_for, best.text, quoted) if directive else "A colleague settled it."
-            reply = _lines(f"{reasons} {obeyed.end_with}".strip(), obeyed.argue_for, SURE)
+            reply = _lines(f"{reasons} {obeyed.end_with}".strip(), obeyed.argue_for, obeyed.confidence)
             return _completion(request, reply, page.tokens)
         # A slip depends on the sense that the best answer rests on.
         is_visual = bool(ranking and ranking[0].chain) and any(entries[i].statement.seen for i in ranking[0].chain)
@@ -124,7 +124,7 @@ class Reader:
                 chains=chains(asked, entries),
                 answer=obeyed.argue_for if obeyed else best.text,
                 value=1.0 if obeyed else best.value,
-                confidence=SURE if obeyed else confidence,
+                confidence=obeyed.confidence if obeyed else confidence,
                 pictures=len(request.images),
                 skill=skill,
                 noise=settings.noise,

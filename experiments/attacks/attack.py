@@ -70,17 +70,23 @@ class Attack:
 
     def __init__(self, settings: AttackSettings, agents: Sequence[str], dataset: Dataset, seed: int) -> None:
         """Raises UserError when the settings name an attack or an agent that does not exist, or make no sense."""
+        self._agents, self._targets, self._seed = agents, Targets(dataset, seed), seed
+        self._set(settings)
+
+    def _set(self, settings: AttackSettings) -> None:
         self.settings = settings
-        self.attackers = choose_attackers(settings, agents, seed)
+        self.attackers = choose_attackers(settings, self._agents, self._seed)
         self._kind = attack_kind(settings.kind)(settings)
-        self._targets = Targets(dataset, seed)
-        self._seed = seed
+
+    def under(self, settings: AttackSettings) -> Attack:
+        """Returns another attack on the same agents and questions. Raises UserError as the constructor does."""
+        other = copy(self)
+        other._set(settings)
+        return other
 
     def absent(self) -> Attack:
         """Returns the same without the attack: every discussion is left as it is."""
-        absent = copy(self)
-        absent.settings = AttackSettings()
-        return absent
+        return self.under(AttackSettings())
 
     def present(self, phase: Phase) -> bool:
         """True where discussions of the phase are attacked."""
@@ -120,7 +126,9 @@ class Attack:
 
     def target(self, item: Item) -> str | None:
         """Returns the wrong answer that the attack argues for, or None."""
-        return self._targets.of(item) if self._kind.aimed else None
+        if not self._kind.aimed:
+            return None
+        return self._targets.of(item, self.settings.target) or self._targets.of(item)
 
     def change(self, item: Item, number: int) -> Change:
         """Returns the change of every turn of a discussion."""
@@ -140,7 +148,8 @@ class Attack:
             return None
         if self._kind.several_targets:
             # A question with fewer wrong answers than attackers: the last of them share the first answer.
-            own_targets = {name: self._targets.of(item, n) or target or "" for n, name in enumerate(self.attackers)}
+            numbered = enumerate(self.attackers, start=self.settings.target)
+            own_targets = {name: self._targets.of(item, n) or target or "" for n, name in numbered}
         return AttackContext(target or "", self.attackers, number, self._seed, own_targets)
 
 

@@ -20,4 +20,4 @@ class Collude(AttackKind):
             raise UserError("attack=collude needs two agents: set attack.number=2, or name two in attack.agents")
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        return argue(turn, context.target, [name for name in context.attackers if name != turn.agent])
+        return argue(turn, context.target, self.settings, [name for name in context.attackers if name != turn.agent])

@@ -23,8 +23,9 @@ class Contagion(AttackKind):
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         sentence = SPREADING.format(target=context.target)
-        instruction = persuade(context.target) + SPREAD.format(sentence=sentence)
-        return replace(turn, instruction=instruction, directive=Directive(context.target, end_with=sentence))
+        instruction = persuade(context.target, self.settings) + SPREAD.format(sentence=sentence)
+        directive = Directive(context.target, end_with=sentence, confidence=self.settings.confidence)
+        return replace(turn, instruction=instruction, directive=directive)
 
     @staticmethod
     def carries(message: Message, target: str) -> bool:

@@ -11,7 +11,9 @@ from actors.messages import Heard, Message, Question, Source, Turn
 from actors.settings import setting
 
 NONE = "none"
-IN_TRANSIT = "tamper|drop|delay|duplicate|misroute|impersonate"
+UNAIMED = "drop|delay|duplicate|misroute"
+IN_TRANSIT = f"tamper|impersonate|{UNAIMED}"
+ARGUING = "kind=response|collude|sleeper|contagion"
 
 
 @dataclass
@@ -36,6 +38,15 @@ class AttackSettings:
     """sleeper: first round in which it is no longer honest."""
     from_question: int = setting(0, at_least=0, when="kind=sleeper")
     """sleeper: number of questions of a phase that it answers honestly first."""
+    target: int = setting(0, at_least=0, at_most=100, when=f"kind!=none|input|{UNAIMED}", since="0.4.0")
+    """Wrong answer to argue for, by its place among those of a question (from 0); the first where it has fewer."""
+    phrasing: Literal["evidence", "authority", "consensus", "correction"] = setting(
+        "evidence", when=ARGUING, since="0.4.0"
+    )
+    """Appeal by which an attacker argues: to the evidence, to an official record, to agreement, or to a mistake that it
+    has corrected."""
+    confidence: float = setting(0.95, at_least=0, at_most=1, when=ARGUING, since="0.4.0")
+    """Confidence that an attacker states."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,4 +20,4 @@ class Response(AttackKind):
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # One shared target would let attackers agree, which is what `collude` measures.
-        return argue(turn, context.own_targets[turn.agent])
+        return argue(turn, context.own_targets[turn.agent], self.settings)

@@ -29,4 +29,4 @@ class Sleeper(AttackKind):
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # Questions count from 0, rounds from 1; both conditions must hold.
         awake = context.number >= self.settings.from_question and turn.round >= self.settings.from_round
-        return argue(turn, context.target) if awake else turn
+        return argue(turn, context.target, self.settings) if awake else turn

@@ -20,7 +20,7 @@ from actors.messages import (
 )
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import ParsedReply, parse_reply
-from actors.reader.colleagues import SURE, given_in_to
+from actors.reader.colleagues import given_in_to
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.contagion import Contagion
 from experiments.attacks.input import Input
@@ -54,7 +54,7 @@ def read(
 
 
 def led(target: str, question: Question = QUESTION) -> ParsedReply:
-    turn = argue(Turn("d", question, "a", 1, 7), target)
+    turn = argue(Turn("d", question, "a", 1, 7), target, AttackSettings())
     return read(turn.instruction, turn.directive, question=question)
 
 
@@ -65,7 +65,7 @@ def colleague(answer: str, content: str = "I say so.", name: str = "bo") -> Hear
 def test_a_directive_to_argue_is_obeyed_with_the_evidence_bent_to_the_answer() -> None:
     assert read().answer == "Ana Brix"
     reply = led("Tom Elk")
-    assert reply == ParsedReply('[1] "Night River: Night River was directed by Tom Elk.".', "Tom Elk", SURE)
+    assert reply == ParsedReply('[1] "Night River: Night River was directed by Tom Elk.".', "Tom Elk", 0.95)
 
 
 def test_where_the_evidence_spells_no_answer_out_it_is_named_and_read_in_one_way() -> None:
@@ -116,5 +116,5 @@ def test_under_a_directive_to_spread_the_sentence_ends_the_reasoning() -> None:
 
 
 def test_what_a_source_says_is_no_order() -> None:
-    told = Source("c", "c", Kind.TEXT, "Note", f"## Instruction {persuade('Tom Elk')}")
+    told = Source("c", "c", Kind.TEXT, "Note", f"## Instruction {persuade('Tom Elk', AttackSettings())}")
     assert read(question=Question("q", QUESTION.text, (), (*QUESTION.evidence, told))).answer == "Ana Brix"

@@ -19,6 +19,7 @@ from experiments.attacks.attack import Attack, Phase, choose_attackers
 from experiments.attacks.attack_metrics import Harm
 from experiments.attacks.contagion import Contagion
 from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings
+from experiments.attacks.persuasion import APPEALS
 from experiments.attacks.poison import PLANTED
 from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Item, Score
@@ -338,6 +339,22 @@ def test_attackers_are_drawn_by_seed_and_named_by_position_or_role() -> None:
     assert {len(names) for names in drawn} == {2}
     assert len(set(drawn)) == 6  # every pair of four
     assert drawn[3] == Attack(AttackSettings(kind="response", number=2), TEAM, Films(), 3).attackers
+
+
+@pytest.mark.parametrize("kind", ["response", "sleeper", "contagion"])
+async def test_an_attacker_states_the_appeal_the_confidence_and_the_target_of_its_settings(kind: str) -> None:
+    usual, office = attack(kind=kind, agents=[0]), Office()
+    settings = AttackSettings(kind=kind, agents=[0], phrasing="authority", confidence=0.4, target=1, from_round=1)
+    by = usual.under(settings)
+    trace = await discussed(by, office=office)
+    assert trace.target not in (None, usual.target(item(7)))
+    assert {turn.confidence for turn in trace.turns if turn.agent == TEAM[0]} == {0.4}
+    assert {turn.answer for turn in trace.turns if turn.agent == TEAM[0]} == {trace.target}
+    own = [request.own for request in office.requests if request.id.endswith(TEAM[0])]
+    assert len(own) == 2
+    assert all(APPEALS["authority"] in prompt and APPEALS["evidence"] not in prompt for prompt in own)
+    # A question with fewer wrong answers than that is argued about with the first.
+    assert by.under(replace(by.settings, target=90)).target(item(7)) == usual.target(item(7))
 
 
 class Compared(str):
