@@ -1,0 +1,1 @@
+"""Controls of a method: what its tokens alone, and messages as such, would have answered."""

@@ -1,0 +1,65 @@
+"""The placebo of a method: the same discussions, in which every message is one of another question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from actors.messages import Heard, Message, Question, Status, Trace, Turn, derive_seed
+from topologies.topology import Ask, Topology
+
+NEAREST = 5  # discussions on either side, in the order of their lengths, that messages may come from
+
+
+class Placebo:
+    """A topology whose agents hear, in place of each message, what its sender wrote in that round of another question.
+
+    The noise control of Bertalanič and Fortuna (2026, arXiv 2605.00914), with all messages of one other discussion, so
+    that they agree with each other as a team's do. Graph, agents, turns and weights are the method's; an agent keeps
+    its own earlier messages. Where no donor has a message, its receiver does not hear it.
+
+    donors: discussions of the method by question, best first (`donors`).
+    """
+
+    def __init__(self, topology: Topology, donors: Mapping[str, Sequence[Trace]]) -> None:
+        self.method = topology.method
+        self._topology, self._donors = topology, donors
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        foreign: dict[str, Message] = {}
+        # The first donor that has a message comes last, and stays.
+        for donor in reversed(self._donors.get(question.id, ())):
+            foreign |= {message.id: message for message in donor.turns if message.status is Status.OK}
+
+        def instead(turn: Turn, heard: Heard) -> Heard | None:
+            if heard.message.agent == turn.agent:
+                return heard
+            message = foreign.get(heard.message.id)
+            return None if message is None else replace(heard, message=message)
+
+        async def misheard(turn: Turn) -> Message:
+            heard = (instead(turn, each) for each in turn.heard)
+            return await ask(replace(turn, heard=tuple(filter(None, heard))))
+
+        return await self._topology.answer(question, misheard, seed, sample)
+
+
+def donors(traces: Sequence[Trace], seed: int) -> dict[str, list[Trace]]:
+    """Orders, for each question, other discussions of a method that are about as long, by a draw of the seed.
+
+    Those with which it shares no evidence come first.
+    """
+    words = {trace.question: sum(len(turn.content.split()) for turn in trace.turns) for trace in traces}
+    order = sorted(traces, key=lambda trace: (words[trace.question], trace.question))
+
+    def rank(trace: Trace, other: Trace) -> tuple[bool, int]:
+        related = not set(trace.evidence).isdisjoint(other.evidence)
+        return related, derive_seed(seed, "placebo", trace.question, other.question)
+
+    return {
+        trace.question: sorted(
+            (other for other in order[max(0, place - NEAREST) : place + NEAREST + 1] if other is not trace),
+            key=lambda other: rank(trace, other),
+        )
+        for place, trace in enumerate(order)
+    }
