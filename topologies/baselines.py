@@ -125,9 +125,10 @@ def _random(context: MethodContext) -> Wired:
     return Wired(context.method, context.agents, random_like(context.learned.wiring, context.rounds, context.seed))
 
 
+_alone = partial(Method, asks_team=False, alone=True)
 METHODS = (
-    Method("closed_book", "one agent alone, without evidence", lambda c: Single(c.method, True), asks_team=False),
-    Method("single", "one agent alone, with all evidence", lambda c: Single(c.method), asks_team=False),
+    _alone("closed_book", "one agent alone, without evidence", lambda context: Single(context.method, True)),
+    _alone("single", "one agent alone, with all evidence", lambda context: Single(context.method)),
     Method("full", "complete graph: everybody hears all that speak before, and everybody's previous round", wired),
     _on(graphs.chain, "each agent hears the one before it"),
     _on(graphs.star, "the first agent hears all the others"),

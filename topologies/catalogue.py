@@ -60,7 +60,7 @@ EXPERIMENTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 # Traces lie in files that are named after methods, and these two after the phases before the evaluation.
 _PHASES = ("train", "calibrate")
 # Attributes of a topology's class that override the defaults of `Method`.
-_ATTRIBUTES = ("name", "roles", "asks_team", "needs_graph", "needs_calibration", "needs_library")
+_ATTRIBUTES = ("name", "roles", "asks_team", "needs_graph", "needs_calibration", "needs_library", "alone")
 
 
 def find_methods(names: Sequence[str]) -> tuple[Method, ...]:

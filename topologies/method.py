@@ -97,6 +97,7 @@ class Method:
     needs_graph: whether a graph is learned first; `learner` names the variant of a learned method itself.
     needs_calibration: whether it watches unlabelled discussions first.
     needs_library: whether it searches itself, instead of reading the evidence that is retrieved for every question.
+    alone: whether it is one turn of one agent, which has no controls (`topologies.controls`).
     check: raises UserError where it cannot take these agents and this number of rounds.
     """
 
@@ -108,6 +109,7 @@ class Method:
     needs_graph: bool = False
     needs_calibration: bool = False
     needs_library: bool = False
+    alone: bool = False
     learner: str = ""
     check: Callable[[Sequence[str], int], object] = lambda agents, rounds: None
 

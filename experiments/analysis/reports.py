@@ -9,11 +9,12 @@ from actors.messages import Source
 from experiments.analysis import agents, turn_counts
 from experiments.analysis.agreement import agreement, concluded
 from experiments.analysis.embedded import LIMIT_TURNS, embed, packed
+from experiments.analysis.gains import gains_table
 from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.page import LABELS, SCRIPTS, Section, page, pictures, titled
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_table import paired_table, run_table
-from experiments.analysis.summary import Metrics, broken, model_notes
+from experiments.analysis.summary import GAINS, Metrics, broken, model_notes
 from experiments.records import start, usage
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
@@ -82,6 +83,8 @@ def run_sections(
 
 def _run_tables(run: RunFolder, metrics: Metrics, metric: str, traces: bool) -> Iterator[ResultTable]:
     yield titled(f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}", run_table(metrics, metric))
+    if GAINS in metrics:
+        yield gains_table(metrics)
     judged = metrics.get("judged", {"paired": {}})["paired"]
     yield from (paired_table(*tests) for tests in ((metrics["paired"], metric), (judged, "Acc*")) if tests[0])
     ended = turn_counts.by_phase(run, metrics["methods"]) if traces else {}

@@ -13,6 +13,7 @@ from experiments.analysis.summary import (
     CERTIFIED,
     CLEAN,
     CUT,
+    GAINS,
     SIGNIFICANT,
     SILENT,
     STRICT,
@@ -37,7 +38,7 @@ def run_table(metrics: Metrics, metric: str) -> ResultTable:
     rows = {
         name: {**row, "acc_star": judged_rows.get(name, {}).get("acc_star")}
         for name, row in metrics["methods"].items()
-        if name not in clean.values()
+        if name not in (*clean.values(), *metrics.get(GAINS, {}).get("controls", ()))
     }
     for name, twin in clean.items():
         rows[name]["clean"] = metrics["methods"][twin]["utility"]

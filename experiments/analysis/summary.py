@@ -38,6 +38,7 @@ TRAINING_TOKENS = "training_tokens"
 TROUBLES = ("failed_turns", CUT)
 SILENT = "silent_turns"
 CLEAN, ATTACKERS = "clean", "attackers"  # keys of `RunFacts.clean` and `RunFacts.attackers`
+GAINS = "gains"  # the key of gains over controls, where there are any
 DIGITS = 6  # enough for any table, few enough to hide floating-point error
 # Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
 SIGNIFICANT = 0.05

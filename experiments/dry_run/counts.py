@@ -188,9 +188,9 @@ def _notes(counts: RunCounts) -> Iterator[str]:
     yield "Turns and calls are exact; a reply that cannot be read, or a call that fails, takes one more."
     if vague := [phase.name for phase in counts.phases if not phase.exact]:
         yield (
-            f"Except in {', '.join(vague)}: needed turns depend on the learned graph, and a system's next call on "
-            "earlier replies. For a learned graph these are upper bounds, as if every turn were needed and no other "
-            "method had asked the same."
+            f"Except in {', '.join(vague)}: needed turns depend on the learned graph, a system's next call on earlier "
+            "replies, and a twin's samples on their length. For a learned graph these are upper bounds, as if every "
+            "turn were needed and no other method had asked the same."
         )
     for method, source in counts.plan.shared_from.items():
         yield f"{method} learns from the discussions of {source} and holds none for its training."

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -21,13 +20,12 @@ from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, count
 from experiments.dry_run.simulated_team import REPLY, SimulatedCache, SimulatedTeam, judge_calls
 from experiments.dry_run.token_count import counter_of
 from experiments.evidence.library import LabelledLibrary, triples_given
-from experiments.planning.plan import Plan
-from experiments.planning.topologies import learned_topologies, make_topology
+from experiments.planning.plan import Evaluation, Plan
+from experiments.planning.topologies import further_topology, learned_topologies, make_topology
 from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, training_items, watched_items
 from experiments.running.left_to_extract import check_extraction, left_to_extract
 from topologies.learning.making import make_learner
-from topologies.method import Method
 
 QUESTIONS = 40  # sampled for each phase
 DISCUSSIONS = 400  # held to count training
@@ -74,6 +72,7 @@ class _DryRun:
         searched = self._dataset.evaluate() if plan.has_library else ()
         self._library = LabelledLibrary(self._evidence, searched, triples=triples_given(self._dataset))
         self._calibration_traces: list[tuple[Question, Trace]] = []
+        self._traces: dict[str, list[Trace]] = {}  # of each evaluation
         self._learners = {method: make_learner(spec) for method, spec in plan.learners.items()}
         local = {method: Local(learner) for method, learner in self._learners.items()}
         self._learned = learned_topologies(config.topology.inference, agents, local)
@@ -101,13 +100,11 @@ class _DryRun:
             raise UserError(f"{self._dataset.name} has no question to evaluate; check data.root and the selection")
         sampled = spread(items, QUESTIONS)
         questions = [await self._evidence.question(item) for item in sampled]
-        for method in self._plan.methods:
-            phases.append(await self._evaluation(method, questions, len(items)))
-        # Asked anew: no attacked discussion has made these requests.
-        self._cache = SimulatedCache()
-        for method in self._plan.methods if self._plan.clean else ():
-            phase = await self._evaluation(method, questions, len(items))
-            phases.append(replace(phase, name=f"evaluating {self._plan.clean[method.name]}"))
+        for evaluation in self._plan.evaluations:
+            if evaluation.name == next(iter(self._plan.clean.values()), None):
+                # Asked anew: no attacked discussion has made these requests.
+                self._cache = SimulatedCache()
+            phases.append(await self._evaluation(evaluation, questions, len(items)))
         judged = None
         if self._plan.models.judge:
             answers = len(items) * len(self._plan.evaluated)
@@ -163,8 +160,8 @@ class _DryRun:
             each.next_stage()
         return counts.scaled(f"learning {method}, stage {stage}", steps * per_step * k)
 
-    async def _evaluation(self, method: Method, questions: Sequence[Question], total: int) -> PhaseCounts:
-        plan, config = self._plan, self._config
+    async def _evaluation(self, evaluation: Evaluation, questions: Sequence[Question], total: int) -> PhaseCounts:
+        plan, config, method = self._plan, self._config, evaluation.method
         topology = make_topology(
             method, config, plan.roles.agents, self._learned, self._library, self._calibration_traces
         )
@@ -174,11 +171,15 @@ class _DryRun:
         exact = every_turn and plan.is_ours(method) and not method.needs_library
         # Unknown requests are not taken to be answered by another method's.
         cache = self._cache if exact else SimulatedCache()
-        counts = PhaseCounts()
+        if evaluation.kind != "method":
+            of_method = self._traces[method.name]
+            topology = further_topology(evaluation, topology, of_method, (), self._evidence.store, config.seed)
+        counts, traces = PhaseCounts(), self._traces.setdefault(evaluation.name, [])
         for question in questions:
-            await self._team.run_discussion(topology, question, config.seed, 0, counts, cache)
-        phase = counts.scaled(f"evaluating {method.name}", total)
-        phase.exact = exact
+            traces.append(await self._team.run_discussion(topology, question, config.seed, 0, counts, cache))
+        phase = counts.scaled(f"evaluating {evaluation.name}", total)
+        # The samples of a twin depend on the length of replies.
+        phase.exact = exact and evaluation.kind != "twin"
         return phase
 
     def _warnings(self, whole: PhaseCounts) -> Iterator[str]:

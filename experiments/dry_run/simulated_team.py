@@ -119,12 +119,12 @@ class SimulatedTeam:
         turn = in_own_form(turn, role)
         recalled = memory.recall(turn)
         counts.turns += 1
-        content = DUMMY_SENTENCE
+        content, prompt, completion = DUMMY_SENTENCE, 0, 0
         if not role.dummy:
             request = build_request(
                 turn, role.modality, role.instruction, recalled, self._settings, reads=role.evidence
             )
-            content = self._answer(request, role, counts, cache)
+            content, prompt, completion = self._answer(request, role, counts, cache)
         answers = not role.dummy and (role.answers if turn.task is None or turn.task.answers else False)
         answer, confidence = (ANSWER, CONFIDENCE) if answers else (None, None)
         fields = []
@@ -133,12 +133,17 @@ class SimulatedTeam:
             value = repr(CONFIDENCE) if wanted.value is Value.SHARE else ANSWER
             fields.append((wanted.name, wanted.values[0] if wanted.values else value))
         id = f"{turn.round}/{turn.agent}"
-        message = Message(id, turn.agent, turn.round, content, answer, confidence, fields=tuple(fields))
+        message = Message(
+            *(id, turn.agent, turn.round, content, answer, confidence),
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            fields=tuple(fields),
+        )
         memory.remember(turn, message)
         return message
 
-    def _answer(self, request: Request, role: Role, counts: PhaseCounts, cache: SimulatedCache) -> str:
-        """Counts a request; returns the reply's text."""
+    def _answer(self, request: Request, role: Role, counts: PhaseCounts, cache: SimulatedCache) -> tuple[str, int, int]:
+        """Counts a request; returns the reply's text, and the tokens of prompt and reply."""
         model, counter = self._others.get(role.played, (MAIN, self._counter))
         # Everything that a completion depends on here, as in the completion cache's key.
         key = "\x1f".join((*([model] if self._others else []), request.prefix, request.own, str(request.seed)))
@@ -158,7 +163,7 @@ class SimulatedTeam:
             counts.cached += shared if (model, request.prefix) in cache.prefixes else 0
         cache.requests.add(digest)
         cache.prefixes.add((model, request.prefix))
-        return text.format(key=digest[:KEY_DIGITS])
+        return text.format(key=digest[:KEY_DIGITS]), prompt, tokens
 
 
 def judge_calls(items: Sequence[Item], answers: int, rubric: Rubric, counter: TokenCounter) -> PhaseCounts:

@@ -17,14 +17,14 @@ from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack, Phase
 from experiments.datasets.item import Item
 from experiments.inspection.opened_run import OpenedRun
-from experiments.planning.topologies import make_topology
+from experiments.planning.topologies import further_topology, make_topology, recorded_for
 from experiments.records.recorder import RunFolder
 from experiments.running.evaluation import CALIBRATION
 from experiments.running.inputs import training_items, watched_items
 from experiments.running.recorded_learner import score_step
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.making import make_learner
-from topologies.topology import Renamed, Topology
+from topologies.topology import Topology
 
 Recorded = tuple[Topology, Item, int, int]
 
@@ -74,10 +74,13 @@ class HeldDiscussions:
             if not items:
                 raise UserError(f"question {trace.question} is not in the data set of {self._run.path}")
             [(number, item)], sample = items, 0
-            method = next((name for name, clean in self._plan.clean.items() if clean == group), group)
-            topology = await self._method(method)
-            if method != group:
-                topology, attack = Renamed(topology, group), attack.absent()
+            [evaluation] = [each for each in self._plan.evaluations if each.name == group]
+            topology = await self._method(evaluation.method.name)
+            if evaluation.kind != "method":
+                records = recorded_for(evaluation, self._plan, self._run)
+                store = self._opened.evidence.store
+                topology = further_topology(evaluation, topology, *records, store, self._plan.config.seed)
+                attack = attack.absent() if evaluation.kind == "clean" else attack
         team, seed, question = _Answering(trace), self._plan.config.seed, await self._opened.evidence.question(item)
         try:
             again = await attack.run_discussion(

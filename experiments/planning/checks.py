@@ -36,7 +36,7 @@ def check_plan(plan: Plan) -> None:
         own_style(config.figures.style)
     if len(set(plan.evaluated)) < len(plan.evaluated):
         raise UserError(
-            f"attack.clean=true: two evaluations would have one name of {', '.join(plan.evaluated)}; rename your method"
+            f"attack.clean, compare.twins: two evaluations share a name of {', '.join(plan.evaluated)}; rename yours"
         )
     # An attack that cannot be, or one that would never begin.
     settings = config.attack

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from experiments.attacks.kind import NONE
 from experiments.config.config import Config
@@ -51,6 +51,18 @@ class Job:
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         """Does the job from where it was left; returns False without a conclusion. Raises UserError; records stay."""
         raise NotImplementedError
+
+
+Kind = Literal["method", "twin", "placebo", "clean"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One pass of a method over the evaluated questions: itself, a control of it, or without the attack."""
+
+    name: str
+    method: Method
+    kind: Kind = "method"
 
 
 @dataclass(frozen=True)
@@ -133,9 +145,31 @@ class Plan:
         return {method.name: f"{method.name}-clean" for method in self.methods} if twice else {}
 
     @property
+    def controlled(self) -> bool:
+        """True if a method has controls, with `compare.twins`."""
+        return not all(method.alone for method in self.methods)
+
+    @property
+    def controls(self) -> dict[str, dict[Kind, str]]:
+        """By method, the names of the evaluations of its twin and its placebo; empty without `compare.twins`."""
+        kinds: tuple[Kind, Kind] = ("twin", "placebo")
+        compared = [method for method in self.methods if self.config.compare.twins and not method.alone]
+        return {method.name: {kind: f"{method.name}-{kind}" for kind in kinds} for method in compared}
+
+    @property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        """All evaluations in their order: the methods, then their controls, then those without the attack."""
+        controls = self.controls
+        return (
+            *(Evaluation(method.name, method) for method in self.methods),
+            *(Evaluation(name, m, kind) for m in self.methods for kind, name in controls.get(m.name, {}).items()),
+            *(Evaluation(self.clean[method.name], method, "clean") for method in self.methods if self.clean),
+        )
+
+    @property
     def evaluated(self) -> tuple[str, ...]:
-        """Names of all evaluations: the methods, then those without the attack."""
-        return (*(method.name for method in self.methods), *self.clean.values())
+        """Names of all evaluations."""
+        return tuple(evaluation.name for evaluation in self.evaluations)
 
     @property
     def stages(self) -> int:

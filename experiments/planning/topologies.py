@@ -1,8 +1,10 @@
-"""The topologies of a run's methods, and the pairs of methods that it compares."""
+"""The topologies of a run's methods and of their controls, and the pairs of methods that it compares."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -10,11 +12,16 @@ from actors.errors import UserError
 from actors.messages import Question, Trace
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
+from experiments.planning.plan import Evaluation, Plan
+from experiments.records.recorder import RunFolder
+from retrieval.store import EVERYTHING, Store
+from topologies.controls.placebo import Placebo, donors
+from topologies.controls.twin import Read, Twin, left_over, tokens_of
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner_settings import Inference
 from topologies.library import Library, TopK
 from topologies.method import LearnedGraph, Method, MethodContext
-from topologies.topology import Topology
+from topologies.topology import Renamed, Topology
 
 
 def make_topology(
@@ -59,6 +66,50 @@ def learned_topologies(
 ) -> dict[str, LearnedTopology]:
     """The learned topology of each method, over its learner, whose methods are coroutines."""
     return {method: LearnedTopology(method, agents, learner, inference) for method, learner in learners.items()}
+
+
+def further_topology(
+    evaluation: Evaluation,
+    topology: Topology,
+    recorded: Sequence[Trace],
+    answered: Sequence[Trace],
+    store: Store,
+    seed: int,
+) -> Topology:
+    """Makes the topology of a further evaluation from that of its method.
+
+    recorded: all evaluated discussions of the method, in order. answered: those of this evaluation so far.
+    """
+    if evaluation.kind == "twin":
+        tokens = {trace.question: tokens_of(trace.turns) for trace in recorded}
+        known = {trace.question: left_over(tokens[trace.question], trace.turns) for trace in answered}
+        return Twin(evaluation.name, tokens, known, reading({t.question: t.evidence for t in recorded}, store))
+    if evaluation.kind == "placebo":
+        topology = Placebo(topology, donors(recorded, seed))
+    return Renamed(topology, evaluation.name)
+
+
+def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[list[Trace], list[Trace]]:
+    """Reads the discussions of the method of a control, and those of the control itself; of a replay, the recorded
+    run's, which may have had more questions."""
+    if evaluation.kind == "clean":
+        return [], []
+    folder = RunFolder(plan.replayed) if plan.replayed else run
+    method, own = (list(folder.traces(f"evaluate-{name}")) for name in (evaluation.method.name, evaluation.name))
+    return method, own
+
+
+def reading(read: Mapping[str, Sequence[str]], store: Store) -> Read:
+    """Gives a question the sources, by their ids, that a method read for it, without those from the web."""
+
+    async def again(question: Question) -> Question:
+        ids, found = read[question.id], {source.id: source for source in question.evidence}
+        if lacking := [id for id in ids if id not in found]:
+            sources = await asyncio.to_thread(store.sources, lacking, EVERYTHING)
+            found |= {source.id: source for source in sources}
+        return replace(question, evidence=tuple(found[id] for id in ids if id in found))
+
+    return again
 
 
 def compared_pairs(methods: Sequence[Method], clean: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.backends.model_settings import model_name
 from actors.messages import Usage
-from experiments.analysis import agents, judged, summary
+from experiments.analysis import agents, gains, judged, summary
 from experiments.analysis.reports import write_run_report
 from experiments.attacks.attack import choose_attackers
 from experiments.config.config import Config
@@ -62,6 +62,8 @@ def conclude(
         metrics["judged"] = judged.summarise(
             folder, name, methods, pairs, config.seed, plan.rubric, config.failures.share
         )
+    if plan.controls and not compared:
+        metrics[summary.GAINS] = gains.summarise(folder, plan.controls, dataset, about)
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
     agents.write(folder, methods, dataset)
@@ -73,7 +75,7 @@ def conclude(
             drawn = draw.draw_run(folder, metrics, dataset.metric, timed(config))
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
-    # The last method, before the evaluations without the attack.
-    listed = methods[-1 - len(plan.clean)]
+    # The last method, before its controls and the evaluations without the attack.
+    listed = methods[len(plan.methods) - 1] if compared is None else methods[-1]
     write_run_report(folder, metrics, dataset.metric, listed, drawn, corpus=dataset.corpus(), seed=config.seed)
     return metrics, used, summary.inconclusive(metrics)

@@ -11,7 +11,7 @@ from actors.messages import Question, Trace
 from experiments.attacks.attack import Attack
 from experiments.evidence.extraction import CAPTIONS
 from experiments.evidence.library import LabelledLibrary, open_web, triples_given
-from experiments.planning.topologies import make_topology
+from experiments.planning.topologies import further_topology, make_topology, recorded_for
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import Slots
 from experiments.running.evaluation import calibrate, evaluate, judge_answers
@@ -20,7 +20,6 @@ from experiments.running.launching import Launched
 from experiments.running.learned_graphs import GraphLearning
 from experiments.running.model_extraction import extract_graph, write_captions
 from retrieval.graph_tables import BY_RULES
-from topologies.topology import Renamed, Topology
 
 
 class Discussions:
@@ -68,7 +67,7 @@ class Discussions:
             triples_given(context.dataset),
             self._statements,
         )
-        topologies: list[Topology] = []
+        topologies = {}
         async with asyncio.TaskGroup() as group:
             learning = await self.learning.begin(group, self._side_by_side)
             # In their order, for their scores are in one file: a graph that is still being learned holds up the rest.
@@ -78,12 +77,15 @@ class Discussions:
                     await (learning.get(method.name) or learning[next(iter(self.learning.learners))])
                 graphs = self.learning.graphs
                 topology = make_topology(method, context.config, context.agents, graphs, library, watched)
-                topologies.append(topology)
+                topologies[method.name] = topology
                 await evaluate(topology, context, self.agents.team, self.attack, self._slots, self.usage, questions)
-            for topology in topologies if context.plan.clean else ():
-                topology = Renamed(topology, context.plan.clean[topology.method])
-                absent = self.attack.absent()
-                await evaluate(topology, context, self.agents.team, absent, self._slots, self.usage, questions)
+            for further in context.plan.evaluations[len(methods) :]:
+                records = recorded_for(further, context.plan, context.recorder.run)
+                topology = further_topology(
+                    further, topologies[further.method.name], *records, context.evidence.store, context.config.seed
+                )
+                attack = self.attack.absent() if further.kind == "clean" else self.attack
+                await evaluate(topology, context, self.agents.team, attack, self._slots, self.usage, questions)
         # Last, because equal answers of several methods are judged once.
         if self.agents.judge:
             with self.usage.phase("judging"):

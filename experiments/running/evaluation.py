@@ -80,8 +80,9 @@ async def evaluate(
 
     async def answer(numbered: tuple[int, Item]) -> Trace:
         number, item = numbered
-        question = await context.evidence.question(item)
+        # The slot first, so that discussions begin in the questions' order: a twin's wait for those before them.
         async with slots.slot(learning=False):
+            question = await context.evidence.question(item)
             return await attack.run_discussion(
                 topology, item, question, counted, config.seed, phase="evaluate", number=number
             )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from experiments.analysis.gains import gains_table
 from experiments.analysis.run_table import run_table
+from experiments.analysis.summary import GAINS
 from experiments.analysis.tables.formats import print_paths, write_tables
 from experiments.analysis.tables.measured import Evaluated
 from experiments.datasets.item import Dataset
@@ -30,6 +32,9 @@ class Prune(DiscussionJob):
         metrics, used, lacking = conclude(plan, folder, dataset, answering, tracker)
         print()
         run_table(metrics, dataset.metric).print(further=usage.notes(used))
+        if GAINS in metrics:
+            print()
+            gains_table(metrics).print()
         table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
         print_paths(folder.path, table_files)
         return not lacking

@@ -46,9 +46,8 @@ def open_recorded(plan: Plan) -> tuple[RecordedTeam, Config]:
     check_outside(folder.path)
     recorded = read_config(folder.config)
     check_same(plan.config, recorded)
-    searching = [method.name for method in plan.methods if method.needs_library]
-    clean = [plan.clean[name] for name in searching if plan.clean]
-    return RecordedTeam(folder, frozenset((*searching, *clean))), recorded
+    searching = frozenset(each.name for each in plan.evaluations if each.method.needs_library)
+    return RecordedTeam(folder, searching), recorded
 
 
 def answering(recorded: Config) -> str:

@@ -29,7 +29,9 @@ class Placebo:
         foreign: dict[str, Message] = {}
         # The first donor that has a message comes last, and stays.
         for donor in reversed(self._donors.get(question.id, ())):
-            foreign |= {message.id: message for message in donor.turns if message.status is Status.OK}
+            heard = (message for message in donor.turns if message.status is Status.OK)
+            # An id that no message of this discussion has: none of these was heard.
+            foreign |= {message.id: replace(message, id=f"{donor.question}/{message.id}") for message in heard}
 
         def instead(turn: Turn, heard: Heard) -> Heard | None:
             if heard.message.agent == turn.agent:

@@ -15,25 +15,26 @@ Read = Callable[[Question], Awaitable[Question]]
 class Twin:
     """Self-consistency (Wang et al. 2022) of the agent that answers alone, with another method's tokens.
 
-    A question has as many samples as the method's tokens on it pay for, and one at least. What is left over, or was
-    spent too much, counts for the next question (error diffusion), so that the sum over all questions is within about
-    half a sample of the method's. The most frequent answer wins, as in `majority`. The first sample is the answer of
-    `single`. A question waits for those before it with its last samples alone; all before it must have been started.
+    A question has as many samples as the method's tokens on it pay for, and one at least. What the last sample leaves
+    over or lacks counts for the next question (error diffusion), so that the sums over all questions differ by half a
+    sample and by chance in the lengths of last replies. The most frequent answer wins, as in `majority`. The first
+    sample is the answer of `single`. With its last samples, a question waits for those before it, which must have been
+    started.
 
     Args:
         method: the twin's own name.
         tokens: of the method, prompts and replies, by question in the order in which questions are answered. With 0,
             as for a failed discussion, a question has one sample and nothing is left over.
-        known: tokens that an earlier start of the run left over at a question, where it has answered that.
+        known: `left_over` of the questions that an earlier start of the run has answered.
         read: gives a question the evidence that the method read.
     """
 
-    def __init__(self, method: str, tokens: Mapping[str, int], known: Mapping[str, int], read: Read) -> None:
+    def __init__(self, method: str, tokens: Mapping[str, int], known: Mapping[str, float], read: Read) -> None:
         self.method = method
         self._tokens, self._read = tokens, read
         self._order = {question: place for place, question in enumerate(tokens)}
         loop = asyncio.get_running_loop()
-        self._left: list[asyncio.Future[int]] = [loop.create_future() for _ in tokens]
+        self._left: list[asyncio.Future[float]] = [loop.create_future() for _ in tokens]
         for question, left in known.items():
             self._left[self._order[question]].set_result(left)
 
@@ -53,14 +54,14 @@ class Twin:
 
         turns = [await take(1)]
         target = self._tokens[question.id]
-        # Two fewer than it pays for: questions before it may have spent a sample too much.
-        await more(max(0, _samples(target, turns) - 2))
-        left = 0
-        if target:
+        while number := _next(target, turns):
+            await more(number)
+        mean = tokens_of(turns) / len(turns)
+        left = 0.0
+        if target and mean:
             for earlier in self._left[:place]:
                 left += await earlier
-            while (number := _samples(left + target - tokens_of(turns), turns)) > 0:
-                await more(number)
+            await more(max(0, round((left + target) / mean) - len(turns)))
         if not self._left[place].done():  # a repeated discussion ends the same
             self._left[place].set_result(left_over(target, turns))
         return Trace(
@@ -78,18 +79,23 @@ class Twin:
 
 
 def tokens_of(turns: Sequence[Message]) -> int:
-    """Tokens of prompts and replies."""
-    return sum(turn.prompt_tokens + turn.completion_tokens for turn in turns)
-
-
-def left_over(target: int, turns: Sequence[Message]) -> int:
-    """Tokens of `target` that the turns of a question left over; none where one failed."""
+    """Tokens of the prompts and replies of a discussion; 0 where a turn failed, whose cost is not known."""
     failed = any(turn.status is Status.FAILED for turn in turns)
-    return target - tokens_of(turns) if target and not failed else 0
+    return 0 if failed else sum(turn.prompt_tokens + turn.completion_tokens for turn in turns)
 
 
-def _samples(tokens: int, turns: Sequence[Message]) -> int:
-    """Number of samples, of the mean cost of those that were taken, nearest to a number of tokens."""
+def left_over(target: int, turns: Sequence[Message]) -> float:
+    """Tokens of `target` that the samples of a question leave over, negative where they lack some; 0 where one failed.
+
+    A sample costs the mean of those before the last ones, as the cost of these is not awaited.
+    """
+    taken = 1
+    while number := _next(target, turns[:taken]):
+        taken += number
+    return target - tokens_of(turns[:taken]) / taken * len(turns) if target and tokens_of(turns) else 0.0
+
+
+def _next(target: int, turns: Sequence[Message]) -> int:
+    """Half of the samples that a question's own tokens still pay for: the first ones tell what a sample costs."""
     spent = tokens_of(turns)
-    # A failed sample has no known cost, and its question counts in no mean.
-    return round(tokens * len(turns) / spent) if spent and not any(t.status is Status.FAILED for t in turns) else 0
+    return max(0, round((target - spent) * len(turns) / spent)) // 2 if spent else 0
