@@ -1,21 +1,17 @@
-"""Gains of methods over their controls: over one agent with the same tokens, and over messages of other questions.
-
-Correlated agents repeat each other, so the number of independent agents is measured with them.
-"""
+"""Gains of methods over their controls, and the number of independent agents of each."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from actors.messages import Message, Status, Trace
+from actors.messages import Status, Trace
 from experiments.analysis.findings import differences
-from experiments.analysis.result_table import ResultTable, number, tenths
+from experiments.analysis.result_table import Cell, ResultTable, number
 from experiments.analysis.scores import by_method, sound
 from experiments.analysis.summary import GAINS, Metrics, RunFacts, paired_tests, rounded
 from experiments.datasets.item import Dataset
@@ -26,17 +22,17 @@ SPARE = ("twin", "placebo", "hearing\np", "coord.\np", "tokens\nof twin")
 NOTES = (
     "Coordination gain: the method minus its twin, a vote of one agent's samples with the same tokens. Hearing gain: "
     "minus its placebo, whose agents hear messages of another question. Independent: agents whose errors, if "
-    "independent, would cancel as these do, of those in the last round.",
+    "independent, would cancel as the team's do, by last answers.",
 )
 
 
 def summarise(run: RunFolder, controls: Mapping[str, Mapping[Any, str]], dataset: Dataset, about: RunFacts) -> Metrics:
     """Returns the gains of each method as metrics.json has them, and how independent its agents are.
 
-    - `tokens_ratio`: the twin's tokens over the method's, on the questions that both have answered without failure. A
-      method whose twin has not the same tokens within 2% has no coordination gain: it is cheaper than one sample.
+    - `tokens_ratio`: the twin's tokens over the method's, on questions that both answered without failure. Beyond 2% of
+      difference there is no coordination gain: the method is cheaper than one sample, or the questions are few.
     - A method that hears nothing has no hearing gain.
-    - `agents`, `correlation` and `independent` are by `first` and `last` turn (`independent_agents`).
+    - `first`, `last`: `independent_agents`, by agents' first and last answers.
     - `paired`: the tests of all gains, adjusted for their number together.
     """
     kept = sound(by_method(run, failed=True), about.failures)
@@ -45,105 +41,85 @@ def summarise(run: RunFolder, controls: Mapping[str, Mapping[Any, str]], dataset
     items = {item.question.id: item for item in dataset.evaluate()}
     score = cache(lambda question, answer: dataset.score(items[question], answer).utility)
     for method, of in controls.items():
-        twin, placebo = of["twin"], of["placebo"]
-        shared = kept[method].keys() & kept[twin].keys()
-        spent = {
-            name: sum(kept[name][id].prompt_tokens + kept[name][id].completion_tokens for id in shared)
-            for name in (method, twin)
-        }
-        ratio = spent[twin] / spent[method] if spent[method] else math.inf
-        pairs += [(method, twin)] if abs(ratio - 1) <= SAME_TOKENS else []
+        shared = kept[method].keys() & kept[of["twin"]].keys()
+        spent, own = (
+            sum(kept[name][id].prompt_tokens + kept[name][id].completion_tokens for id in shared)
+            for name in (of["twin"], method)
+        )
+        if own and abs(spent / own - 1) <= SAME_TOKENS:
+            pairs.append((method, of["twin"]))
         traces = list(run.traces(f"evaluate-{method}"))
-        pairs += [(method, placebo)] if any(map(_hears, traces)) else []
-        rows[method] = {**of, "tokens_ratio": ratio if shared and spent[method] else None}
-        for turn, place in (("first", 0), ("last", -1)):
-            agents, correlation, independent = independent_agents(list(_right(traces, place, score)))
-            rows[method] |= {turn: {"agents": agents, "correlation": correlation, "independent": independent}}
+        if any(id.partition("/")[2] != turn.agent for trace in traces for turn in trace.turns for id in turn.heard):
+            pairs.append((method, of["placebo"]))
+        firsts, lasts = ([_right(trace, order, score) for trace in traces] for order in (-1, 1))
+        independent = {"first": independent_agents(firsts), "last": independent_agents(lasts)}
+        rows[method] = {**of, "tokens_ratio": spent / own if own else None, **independent}
     scores = {method: {id: one.utility for id, one in of.items()} for method, of in kept.items()}
-    return {
-        "methods": rounded(rows),
-        "controls": [name for of in controls.values() for name in of.values()],
-        "paired": paired_tests(scores, pairs, about.seed, GAINS, about.margin),
-    }
+    tests = paired_tests(scores, pairs, about.seed, GAINS, about.margin)
+    return {"methods": rounded(rows), "paired": tests}
 
 
-def independent_agents(scores: Sequence[Sequence[float]]) -> tuple[float | None, float | None, float | None]:
-    """The mean number n of agents, the correlation of their scores within a question, and n / (1 + (n - 1) rho).
+def control_names(metrics: Metrics) -> Iterator[str]:
+    """Yields the names of all twins and placebos in metrics.json."""
+    for of in metrics.get(GAINS, {"methods": {}})["methods"].values():
+        yield from (of["twin"], of["placebo"])
 
-    scores: of the agents of each question, which may have different numbers of them. rho is the intraclass correlation
-    of a one-way analysis of variance, ICC(1) of Shrout and Fleiss (1979), with the mean group size of Donner and Koval
-    (1980) where these differ; n over the design effect is Kish's effective sample size (1965). A negative rho counts as
-    0. The mean score of so many independent agents would vary as much as that of these n. None where no question has
-    two agents, or all scores are equal.
+
+def independent_agents(scores: Sequence[Sequence[float]]) -> dict[str, float | None]:
+    """The mean number n of `agents`, the `correlation` rho of their scores within a question, and how many independent
+    ones they are: n / (1 + (n - 1) rho), n over the design effect (Kish 1965).
+
+    The mean score of so many independent agents would vary as much as that of these n. rho is Fisher's intraclass
+    correlation (1925): the mean product of two agents' deviations from the mean of all, over their mean square. It
+    counts 0 below 0. None where no question has two agents, or all scores are equal.
+
+    scores: of the agents of each question, which may differ in number.
     """
-    groups = [np.asarray(of, dtype=np.float64) for of in scores if len(of)]
-    sizes = np.array([len(of) for of in groups])
-    if len(groups) < 2 or sizes.sum() == len(groups):
-        return (float(sizes.mean()) if len(groups) else None), None, None
-    k, total, everything = len(groups), sizes.sum(), np.concatenate(groups)
-    means = np.array([of.mean() for of in groups])
-    between = (sizes * (means - everything.mean()) ** 2).sum() / (k - 1)
-    within = ((everything - np.repeat(means, sizes)) ** 2).sum() / (total - k)
-    n, size = total / k, (total - (sizes**2).sum() / total) / (k - 1)
-    if not between + (size - 1) * within:
-        return float(n), None, None
-    rho = (between - within) / (between + (size - 1) * within)
-    return float(n), float(rho), float(n / (1 + (n - 1) * max(0.0, rho)))
+    everything = np.array([score for of in scores for score in of])
+    deviations = [np.array(of) - everything.mean() for of in scores if of]
+    n = len(everything) / len(deviations) if deviations else None
+    squares = sum((len(of) - 1) * (of**2).sum() for of in deviations)
+    if n is None or squares < 1e-9:
+        return {"agents": n, "correlation": None, "independent": None}
+    rho = float(sum(of.sum() ** 2 - (of**2).sum() for of in deviations) / squares)
+    return {"agents": n, "correlation": rho, "independent": n / (1 + (n - 1) * max(0.0, rho))}
 
 
-def _right(traces: Iterable[Trace], place: int, score: Callable[[str, str | None], float]) -> Iterator[list[float]]:
-    """Yields the scores of the first (0) or last (-1) answers of each discussion's agents, without failed ones."""
-    for trace in traces:
-        answers: dict[str, list[Message]] = {}
-        for turn in trace.turns:
-            # A step of a system has fields and no answer.
-            if turn.agent in trace.agents and turn.status is Status.OK and (turn.answer is not None or not turn.fields):
-                answers.setdefault(turn.agent, []).append(turn)
-        yield [score(trace.question, turns[place].answer) for turns in answers.values()]
-
-
-def _hears(trace: Trace) -> bool:
-    return any(id.partition("/")[2] != turn.agent for turn in trace.turns for id in turn.heard)
+def _right(trace: Trace, order: int, score: Callable[[str, str | None], float]) -> list[float]:
+    """The scores of the last answers of a discussion's agents, or with order -1 of their first ones."""
+    # A failed turn has no answer, and a step of a system has fields instead.
+    answers = {
+        turn.agent: turn.answer
+        for turn in trace.turns[::order]
+        if turn.agent in trace.agents and turn.status is Status.OK and (turn.answer is not None or not turn.fields)
+    }
+    return [score(trace.question, answer) for answer in answers.values()]
 
 
 def gains_table(metrics: Metrics) -> ResultTable:
     """A row for each method that has controls."""
-    found, rows = metrics[GAINS], metrics["methods"]
-    body = {
-        method: {
-            **of,
-            **{kind: rows[of[kind]]["utility"] for kind in ("twin", "placebo")},
-            "coordination": found["paired"].get(f"{method} vs {of['twin']}"),
-            "hearing": found["paired"].get(f"{method} vs {of['placebo']}"),
-        }
-        for method, of in found["methods"].items()
-    }
+    found, utility = metrics[GAINS], {name: row["utility"] for name, row in metrics["methods"].items()}
+    rows: dict[str, Metrics] = {}
+    for method, of in found["methods"].items():
+        gains = {kind: found["paired"].get(f"{method} vs {of[kind]}") for kind in ("twin", "placebo")}
+        scores = {f"{kind}_score": utility[of[kind]] for kind in gains}
+        rows[method] = {**of["last"], **scores, **gains, "tokens_ratio": of["tokens_ratio"]}
 
-    def gain(name: str) -> Callable[[Mapping[str, Any]], str]:
-        form = "{difference:+.3f} ({ci95[0]:+.3f} to {ci95[1]:+.3f})"
-        return lambda row: form.format(**row[name]) if row[name] else "-"
-
-    def p(name: str) -> Callable[[Mapping[str, Any]], str]:
-        return lambda row: f"{row[name]['p_holm']:.2g}" if row[name] else "-"
-
-    def independent(row: Mapping[str, Any]) -> str:
-        last = row["last"]
-        return "-" if last["independent"] is None else f"{last['independent']:.1f} of {tenths(last['agents'])}"
+    def gain(kind: str, form: str = "{difference:+.3f} ({ci95[0]:+.3f} to {ci95[1]:+.3f})") -> Cell:
+        return lambda row: form.format(**row[kind]) if row[kind] else "-"
 
     cells = {
         "tokens\nof twin": number("tokens_ratio", ".3f", "-"),
-        "twin": number("twin"),
-        "coordination gain\n(95% interval)": gain("coordination"),
-        "coord.\np": p("coordination"),
-        "placebo": number("placebo"),
-        "hearing gain\n(95% interval)": gain("hearing"),
-        "hearing\np": p("hearing"),
-        "independent\nagents": independent,
+        "twin": number("twin_score"),
+        "coordination gain\n(95% interval)": gain("twin"),
+        "coord.\np": gain("twin", "{p_holm:.2g}"),
+        "placebo": number("placebo_score"),
+        "hearing gain\n(95% interval)": gain("placebo"),
+        "hearing\np": gain("placebo", "{p_holm:.2g}"),
+        "agents": number("agents", ".3g"),
+        "inde-\npendent": number("independent", ".1f", "-"),
     }
-    unequal = [name for name, of in body.items() if of["coordination"] is None]
-    notes = (
-        *NOTES,
-        *differences(found["paired"]),
-        *(f"{name} has no coordination gain: its twin has not the same tokens." for name in unequal),
-    )
-    return replace(ResultTable.of("method", body, cells, notes, f"Gains in {metrics['metric']}"), spare=SPARE)
+    unequal = (name for name, row in rows.items() if row["twin"] is None)
+    unlike = (f"{name} has no coordination gain: its twin has not the same tokens within 2%." for name in unequal)
+    notes = (*NOTES, *differences(found["paired"]), *unlike)
+    return replace(ResultTable.of("method", rows, cells, notes, f"Gains in {metrics['metric']}"), spare=SPARE)

@@ -8,12 +8,12 @@ from typing import Any
 
 from experiments.analysis import judged
 from experiments.analysis.findings import attackers_found, in_short
+from experiments.analysis.gains import control_names
 from experiments.analysis.result_table import Cell, ResultTable, number, tenths, with_interval
 from experiments.analysis.summary import (
     CERTIFIED,
     CLEAN,
     CUT,
-    GAINS,
     SIGNIFICANT,
     SILENT,
     STRICT,
@@ -38,7 +38,7 @@ def run_table(metrics: Metrics, metric: str) -> ResultTable:
     rows = {
         name: {**row, "acc_star": judged_rows.get(name, {}).get("acc_star")}
         for name, row in metrics["methods"].items()
-        if name not in (*clean.values(), *metrics.get(GAINS, {}).get("controls", ()))
+        if name not in (*clean.values(), *control_names(metrics))
     }
     for name, twin in clean.items():
         rows[name]["clean"] = metrics["methods"][twin]["utility"]

@@ -145,16 +145,10 @@ class Plan:
         return {method.name: f"{method.name}-clean" for method in self.methods} if twice else {}
 
     @property
-    def controlled(self) -> bool:
-        """True if a method has controls, with `compare.twins`."""
-        return not all(method.alone for method in self.methods)
-
-    @property
     def controls(self) -> dict[str, dict[Kind, str]]:
         """By method, the names of the evaluations of its twin and its placebo; empty without `compare.twins`."""
-        kinds: tuple[Kind, Kind] = ("twin", "placebo")
-        compared = [method for method in self.methods if self.config.compare.twins and not method.alone]
-        return {method.name: {kind: f"{method.name}-{kind}" for kind in kinds} for method in compared}
+        several = [method.name for method in self.methods if self.config.compare.twins and not method.alone]
+        return {name: {"twin": f"{name}-twin", "placebo": f"{name}-placebo"} for name in several}
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:

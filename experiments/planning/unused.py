@@ -28,7 +28,7 @@ Varied = tuple[Mapping[str, Any], Plan]
 FACTS = {
     "learns": "none of the methods learns a graph",
     "watches": "none of the methods watches agents, as anomaly and agreement do",
-    "controlled": "each of the methods is one turn of one agent, which has no twin and no placebo",
+    "controls": "each of the methods is one turn of one agent, which has no twin and no placebo",
     "searches": "none of the methods searches a knowledge graph or the web; name a system that does",
     "reader": "no model is the embedded reader",
 }

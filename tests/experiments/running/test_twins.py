@@ -157,17 +157,24 @@ def scores(draws: np.random.Generator, rho: float, agents: int, questions: int) 
 @pytest.mark.parametrize("rho", [0.0, 0.25, 0.64])
 def test_independent_agents_are_those_whose_mean_varies_as_much(rho: float) -> None:
     drawn = list(scores(np.random.default_rng(0), rho, 9, 10_000))
-    agents, correlation, independent = independent_agents(drawn)
-    assert agents == 9
-    assert correlation == pytest.approx(rho, abs=0.02)
-    variance = np.var(np.mean(drawn, axis=1))
-    assert independent == pytest.approx(0.4 * 0.6 / variance, rel=0.1)
+    found = independent_agents(drawn)
+    assert found["agents"] == 9
+    assert found["correlation"] == pytest.approx(rho, abs=0.02)
+    assert found["independent"] == pytest.approx(0.4 * 0.6 / np.var(np.mean(drawn, axis=1)), rel=0.1)
 
 
-def test_independent_agents_are_not_known_without_several_that_differ() -> None:
-    assert independent_agents([]) == (None, None, None)
-    assert independent_agents([[1.0], [0.0]]) == (1.0, None, None)
-    assert independent_agents([[1.0, 1.0], [1.0, 1.0]]) == (2.0, None, None)
-    assert independent_agents([[1.0, 1.0], [0.0, 0.0, 0.0]]) == (2.5, pytest.approx(1.0), pytest.approx(1.0))
-    # Those that are right where others are wrong are no more than they are.
-    assert independent_agents([[1.0, 0.0], [0.0, 1.0]])[2] == 2.0
+@pytest.mark.parametrize(
+    ("drawn", "expected"),
+    [
+        ([], (None, None, None)),
+        ([[1.0], [0.0]], (1.0, None, None)),
+        ([[1.0, 1.0], [1.0, 1.0]], (2.0, None, None)),
+        ([[1.0, 1.0], [0.0, 0.0, 0.0]], (2.5, 1.0, 1.0)),
+        # Those that are right where others are wrong are no more than they are.
+        ([[1.0, 0.0], [0.0, 1.0]], (2.0, -1.0, 2.0)),
+    ],
+)
+def test_independent_agents_are_not_known_without_several_that_differ(
+    drawn: list[list[float]], expected: tuple[float | None, ...]
+) -> None:
+    assert tuple(independent_agents(drawn).values()) == pytest.approx(expected, abs=1e-9)
