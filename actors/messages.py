@@ -582,6 +582,8 @@ class Trace:
     attack: its kind; attacked: the compromised agents; target: the wrong answer that the attack argues for, if any.
     certified: largest number of agents that cannot change the answer, whatever they send (None: no certificate).
     planted: sources that the attack planted or altered; written: tokens of its text in sources, messages and memories.
+    suspicion, weights: a defence's score of each agent after each round, and the weight that it gives its messages from
+        then on (0: isolated).
     """
 
     question: str
@@ -607,6 +609,8 @@ class Trace:
     certified: int | None = None
     planted: int = 0
     written: int = 0
+    suspicion: tuple[tuple[float, ...], ...] = ()
+    weights: tuple[tuple[float, ...], ...] = ()
 
 
 def derive_seed(*parts: str | int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from actors.messages import Heard, Message, Question, Status, Trace, Turn, Usage
 from topologies.wiring import Bools, Floats, Ints, Wiring, into, needed_turns, weighed_senders
 
 Ask = Callable[[Turn], Awaitable[Message]]
+Suspicion = tuple[tuple[float, ...], ...]
+"""A defence's scores of a discussion, by round and agent (`Trace.suspicion`)."""
 Noted = Callable[[Turn, float, Usage], None]
 """Gets each answered turn, when it was asked (of the monotonic clock), and what it has used."""
 DECISION_AGENT = "decision"
@@ -28,6 +30,20 @@ class Topology(Protocol):
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         """Holds one discussion. Randomness comes from `seed` and the question's id; in the wiring from `sample` too."""
+
+
+@runtime_checkable
+class InBlocks(Protocol):
+    """Topology that learns from scores of its evaluated discussions, between blocks that are held at once.
+
+    block: discussions of a block; 0 for all of them, so that it learns nothing.
+    """
+
+    @property
+    def block(self) -> int: ...
+
+    def after(self, suspicion: Sequence[Suspicion]) -> Topology:
+        """Returns the topology of the next block; suspicion: of each discussion of this one, in order."""
 
 
 class Wired:
@@ -122,6 +138,12 @@ class Renamed:
     def __init__(self, topology: Topology, method: str) -> None:
         self.method = method
         self._topology = topology
+        self.block = topology.block if isinstance(topology, InBlocks) else 0
+
+    def after(self, suspicion: Sequence[Suspicion]) -> Renamed:
+        """Returns the renamed topology of the next block."""
+        assert isinstance(self._topology, InBlocks)
+        return Renamed(self._topology.after(suspicion), self.method)
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         name = discussion_id(self.method, question, sample)

@@ -93,7 +93,7 @@ class Config:
     learner: LearnerSettings = setting(factory=LearnerSettings, when="job!=behaviour")
     pruning: PruningSettings = setting(factory=PruningSettings)
     attack: AttackSettings = setting(factory=AttackSettings, when=DISCUSSES)
-    defence: DefenceSettings = setting(factory=DefenceSettings, when=f"watches, {DISCUSSES}")
+    defence: DefenceSettings = setting(factory=DefenceSettings, when=DISCUSSES)
     systems: SystemSettings = setting(factory=SystemSettings, when=DISCUSSES)
     compare: CompareSettings = setting(factory=CompareSettings, when=DISCUSSES, since="0.4.0")
     failures: FailureSettings = setting(factory=FailureSettings, when=DISCUSSES, since="0.3.0")

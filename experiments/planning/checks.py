@@ -18,7 +18,7 @@ def check_plan(plan: Plan) -> None:
         raise UserError(f"runtime=inline uses no Ray, and ray.address={config.ray.address} names one: drop either")
     if config.replay.run is not None and config.model.kind != "replay":
         raise UserError(f"replay.run={config.replay.run} is read with model=replay alone: name that too, or drop it")
-    if plan.watched_questions and (dropped := config.defence.dropped) >= len(team):
+    if plan.watched_questions and (dropped := config.defence.dropped or 0) >= len(team):
         raise UserError(f"defence.dropped={dropped}: expected fewer than the {len(team)} agents of the team")
     if config.ablation in ("no_inter", "no_alignment") and plan.job.learns and not plan.learners:
         raise UserError(

@@ -6,6 +6,7 @@ Some defences choose the agents that they silence from what was watched.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from actors.messages import Question, Trace
 from actors.runtime.in_order import in_order
@@ -20,7 +21,7 @@ from experiments.running.discussion_slots import CountedTeam, Slots
 from experiments.running.inputs import RunContext, watched_items
 from experiments.running.launching import MeteredTeam
 from topologies.baselines import complete_wiring
-from topologies.topology import Team, Topology, Wired
+from topologies.topology import InBlocks, Suspicion, Team, Topology, Wired
 
 CALIBRATION = "calibrate"
 
@@ -75,6 +76,11 @@ async def evaluate(
     done = context.recorder.done(topology.method)
     bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
     timings = TimingLog(context.recorder.run)
+    # A killed run has the discussions of earlier blocks in its records.
+    size = topology.block if isinstance(topology, InBlocks) else 0
+    phase = f"evaluate-{topology.method}"
+    suspicion = {trace.question: trace.suspicion for trace in context.recorder.run.traces(phase)} if size else {}
+    ids = [item.question.id for item in context.dataset.evaluate()] if size else []
     metered = team.metered(timings.turn)
     counted = CountedTeam(metered, bar, context.breaker)
 
@@ -87,15 +93,29 @@ async def evaluate(
                 topology, item, question, counted, config.seed, phase="evaluate", number=number
             )
 
-    # Numbered before the filter: a resumed run must give a question the number that it had.
-    items = (pair for pair in enumerate(context.dataset.evaluate()) if pair[1].question.id not in done)
-    # In the questions' order: traces and scores of a method are in one order in their files.
     with usage.phase(f"{EVALUATING}{topology.method}", lambda: metered.usage):
-        async for (_, item), trace in in_order(items, answer, config.concurrency):
-            score, harm = context.dataset.score(item, trace.answer), Harm.of(trace, item, context.dataset)
-            context.recorder.evaluated(trace, item, score, harm)
-            timings.ended(f"evaluate-{topology.method}", trace)
-            bar.advance()
+        # Numbered before the filter: a resumed run must give a question the number that it had.
+        for place, block in groupby(enumerate(context.dataset.evaluate()), lambda pair: pair[0] // (size or questions)):
+            items = (pair for pair in block if pair[1].question.id not in done)
+            # In the questions' order: traces and scores of a method are in one order in their files.
+            async for (_, item), trace in in_order(items, answer, config.concurrency):
+                score, harm = context.dataset.score(item, trace.answer), Harm.of(trace, item, context.dataset)
+                context.recorder.evaluated(trace, item, score, harm)
+                timings.ended(phase, trace)
+                bar.advance()
+                if size:
+                    suspicion[item.question.id] = trace.suspicion
+            if size and isinstance(topology, InBlocks):
+                topology = topology.after([suspicion[id] for id in ids[place * size : (place + 1) * size]])
+
+
+def at_question(topology: Topology, number: int, suspicion: Sequence[Suspicion]) -> Topology:
+    """Returns the topology that held question `number` (from 0); suspicion: of all questions before it, in order."""
+    start = 0
+    while isinstance(topology, InBlocks) and 0 < topology.block <= number - start:
+        end = start + topology.block
+        topology, start = topology.after(suspicion[start:end]), end
+    return topology
 
 
 async def judge_answers(context: RunContext, judge: Judge) -> None:

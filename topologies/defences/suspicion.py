@@ -9,6 +9,7 @@ import numpy as np
 from actors.messages import Message, Question, Status, Trace
 from topologies.answers import ballot
 from topologies.baselines import constant_wiring
+from topologies.defences.online import most_suspicious, outliers, robust_z
 from topologies.graphs import complete
 from topologies.method import Method, MethodContext
 from topologies.topology import Wired
@@ -16,33 +17,17 @@ from topologies.wiring import Bools, Edges, Floats, Wiring
 
 Questions = Mapping[str, Question]
 Suspicion = Callable[[Sequence[Trace], Questions], Floats]
-FEATURES = (
-    "agrees with those it hears",
-    "is agreed with by those who hear it",
-    "is followed by those who had another answer",
-    "is left by those who had the same answer",
-    "repeats its own last answer",
-    "confidence",
-    "words",
-    "gives no answer",
-)
+FEATURES = {
+    "agrees": "agrees with those it hears",
+    "agreed": "is agreed with by those who hear it",
+    "followed": "is followed by those who had another answer",
+    "left": "is left by those who had the same answer",
+    "repeats": "repeats its own last answer",
+    "confidence": "confidence",
+    "words": "words",
+    "silent": "gives no answer",
+}
 Z_MOST = 5.0  # a feature that hardly varies would otherwise decide alone
-
-Samples = list[list[float]]
-Answers = Mapping[tuple[int, str], str | None]  # by round and agent
-
-
-def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
-    """Picks the `dropped` agents with the largest suspicion [agents], bool [agents]; of equal ones the first.
-
-    Raises ValueError unless at least one agent is left.
-    """
-    if not 0 <= dropped < len(suspicion):
-        raise ValueError(f"of {len(suspicion)} agents, 0 to {len(suspicion) - 1} can be silenced, not {dropped}")
-    chosen = np.zeros(len(suspicion), dtype=bool)
-    # Negated for the largest first; stable, so that the first of equal ones is dropped.
-    chosen[np.argsort(-suspicion, kind="stable")[:dropped]] = True
-    return chosen
 
 
 def silencing(silent: Bools, rounds: int) -> Wiring:
@@ -56,9 +41,11 @@ def silencing(silent: Bools, rounds: int) -> Wiring:
 def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
     """Discussions without the agents that were most suspicious in watched, unlabelled ones.
 
-    The silenced take no turn at all. Raises ValueError unless at least one agent is left.
+    They are the `outliers` where `defence.dropped` names no number, and take no turn at all. Raises ValueError unless
+    at least one agent is left.
     """
-    silent = most_suspicious(suspicion(context.watched, context.asked), context.defence.dropped)
+    scores, dropped = suspicion(context.watched, context.asked), context.defence.dropped
+    silent = outliers(scores) if dropped is None else most_suspicious(scores, dropped)
     return Wired(context.method, context.agents, silencing(silent, context.rounds))
 
 
@@ -96,81 +83,46 @@ def anomaly(traces: Sequence[Trace], asked: Questions) -> Floats:
     return rms
 
 
-def robust_z(values: Floats) -> Floats:
-    """Distance from the column's median in robust standard deviations, float [agents, features].
-
-    The deviation is 1.4826 MAD, or, where more than half of a column are equal, 1.2533 times the mean absolute
-    deviation (Iglewicz and Hoaglin 1993). NaN (no occasion) and columns without any deviation count 0.
-    """
-    scores = np.zeros_like(values)
-    for column, feature in enumerate(values.T):
-        known = ~np.isnan(feature)
-        if not known.any():
-            continue
-        away = feature[known] - np.median(feature[known])
-        # The two factors make either deviation estimate the standard deviation of normal data.
-        scale = 1.4826 * np.median(np.abs(away)) or 1.2533 * np.mean(np.abs(away))
-        if scale > 0:
-            scores[known, column] = away / scale
-    return scores
-
-
 def features(traces: Sequence[Trace], asked: Questions) -> Floats:
     """Mean of each of `FEATURES` over all occasions, float [agents, features]; NaN where there was none.
 
     Raises ValueError when the traces are not of the same agents.
     """
     agents = traces[0].agents if traces else ()
-    samples: list[Samples] = [[[] for _ in FEATURES] for _ in agents]
+    occasions: dict[tuple[str, str], list[float]] = {}
+
+    def seen(agent: str, **values: float | None) -> None:
+        for name, value in values.items():
+            if value is not None:
+                occasions.setdefault((agent, name), []).append(float(value))
+
     for trace in traces:
         if trace.agents != agents:
             raise ValueError(f"discussions of different agents: {list(agents)} and {list(trace.agents)}")
         # By round and agent, to look up the answer at either end of an edge.
-        turns = {(turn.round, turn.agent): turn for turn in trace.turns}
-        answers = {place: answer_of(asked[trace.question], turn) for place, turn in turns.items()}
-        _of_turns(trace, answers, samples)
-        _of_edges(trace, answers, samples)
-    return np.array(
-        [[np.mean(occasions) if occasions else np.nan for occasions in agent] for agent in samples]
-        # Without agents the array would have one dimension only.
-    ).reshape(-1, len(FEATURES))
-
-
-def _of_turns(trace: Trace, answers: Answers, samples: list[Samples]) -> None:
-    for i, agent in enumerate(trace.agents):
-        # In the order of FEATURES: the last four describe an agent's own turns.
-        *_, repeats, confidence, words, silent = samples[i]
+        answers = {(turn.round, turn.agent): answer_of(asked[trace.question], turn) for turn in trace.turns}
         for turn in trace.turns:
-            if turn.agent != agent:
+            answer, before = answers[turn.round, turn.agent], answers.get((turn.round - 1, turn.agent))
+            repeats = None if before is None else answer == before
+            said = len(turn.content.split()) if turn.status is Status.OK else None
+            seen(turn.agent, repeats=repeats, confidence=turn.confidence, words=said, silent=answer is None)
+        # (round in which it was sent, round in which it was heard, sender, receiver)
+        heard = [(t, t, j, i) for t, j, i in trace.spatial] + [(t - 1, t, j, i) for t, j, i in trace.temporal]
+        for sent_in, heard_in, j, i in heard:
+            sent, reply = answers.get((sent_in, agents[j])), answers.get((heard_in, agents[i]))
+            # Memory of oneself, or no answer at one end: neither shows influence.
+            if i == j or sent is None or reply is None:
                 continue
-            answer, before = answers[turn.round, agent], answers.get((turn.round - 1, agent))
-            silent.append(float(answer is None))
-            if turn.status is Status.OK:
-                words.append(float(len(turn.content.split())))
-            if turn.confidence is not None:
-                confidence.append(turn.confidence)
-            if before is not None:
-                repeats.append(float(answer == before))
-
-
-def _of_edges(trace: Trace, answers: Answers, samples: list[Samples]) -> None:
-    # (round in which it was sent, round in which it was heard, sender, receiver)
-    heard = [(t, t, j, i) for t, j, i in trace.spatial] + [(t - 1, t, j, i) for t, j, i in trace.temporal]
-    for sent_in, heard_in, j, i in heard:
-        sender, receiver = trace.agents[j], trace.agents[i]
-        sent, reply = answers.get((sent_in, sender)), answers.get((heard_in, receiver))
-        # Memory of oneself, or no answer at one end: neither shows influence.
-        if i == j or sent is None or reply is None:
-            continue
-        # The first four FEATURES, in their order: one of the receiver, then three of the sender.
-        samples[i][0].append(float(reply == sent))
-        samples[j][1].append(float(reply == sent))
-        # Only a receiver that had an answer before it heard this one can follow it or leave it.
-        before = answers.get((heard_in - 1, receiver))
-        if before is not None and before != sent:
-            samples[j][2].append(float(reply == sent))
-        elif before is not None:
-            samples[j][3].append(float(reply != sent))
+            seen(agents[i], agrees=reply == sent)
+            # Only a receiver that had an answer before it heard this one can follow it or leave it.
+            before = answers.get((heard_in - 1, agents[i]))
+            follows, leaves = (reply == sent, None) if before != sent else (None, reply != sent)
+            seen(agents[j], agreed=reply == sent, **({} if before is None else {"followed": follows, "left": leaves}))
+    return np.array([[np.mean(occasions.get((agent, name), np.nan)) for name in FEATURES] for agent in agents]).reshape(
+        # Without agents the array would have one dimension only.
+        -1,
+        len(FEATURES),
+    )
 
 
 METHODS = (

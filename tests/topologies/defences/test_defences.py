@@ -34,8 +34,9 @@ from topologies.baselines import constant_wiring
 from topologies.catalogue import METHODS
 from topologies.defences import suspicion as suspicions
 from topologies.defences.majority import Majority, vote
+from topologies.defences.online import most_suspicious, robust_z
 from topologies.defences.resilience import CHALLENGE, Inspector, corrected
-from topologies.defences.suspicion import most_suspicious, silencing
+from topologies.defences.suspicion import silencing
 from topologies.graphs import complete
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.making import make_learner
@@ -51,6 +52,7 @@ WORDS = [
     "retrieval.texts=3",
     "retrieval.pictures=1",
     "defence.calibration=4",
+    "defence.dropped=1",
 ]
 LEARNED = [name for name in LearnedMethod if name is not LearnedMethod.M3PRUNE]
 FAILING = "text_data_analyst"
@@ -345,7 +347,7 @@ def test_among_equals_nobody_is_suspicious_and_the_first_is_silenced() -> None:
 
 def test_a_robust_score_counts_nothing_where_all_are_equal_and_is_not_blinded_by_what_it_looks_for() -> None:
     values = np.array([[1.0, 1.0, np.nan], [1.0, 2.0, 1.0], [1.0, 3.0, 1.0], [1.0, 4.0, 1.0], [1.0, 1000.0, 9.0]])
-    z = suspicions.robust_z(values)
+    z = robust_z(values)
     assert not z[:, 0].any()
     assert z[:4, 1] == pytest.approx(np.array([-2, -1, 0, 1]) / 1.4826)
     assert z[4, 1] > 600
@@ -360,13 +362,13 @@ def test_the_features_are_what_their_names_say() -> None:
     )
     of_a, of_b, of_c = suspicions.features([trace], {"q": QUESTION})
     told = dict(zip(suspicions.FEATURES, of_a, strict=True))
-    assert told["is agreed with by those who hear it"] == 0.5
-    assert told["is followed by those who had another answer"] == 1.0
-    assert np.isnan(told["is left by those who had the same answer"])
-    assert told["repeats its own last answer"] == 1.0
-    assert dict(zip(suspicions.FEATURES, of_b, strict=True))["agrees with those it hears"] == 0.5
-    assert dict(zip(suspicions.FEATURES, of_b, strict=True))["repeats its own last answer"] == 0.0
-    assert dict(zip(suspicions.FEATURES, of_c, strict=True))["gives no answer"] == 0.5
+    assert told["agreed"] == 0.5
+    assert told["followed"] == 1.0
+    assert np.isnan(told["left"])
+    assert told["repeats"] == 1.0
+    assert dict(zip(suspicions.FEATURES, of_b, strict=True))["agrees"] == 0.5
+    assert dict(zip(suspicions.FEATURES, of_b, strict=True))["repeats"] == 0.0
+    assert dict(zip(suspicions.FEATURES, of_c, strict=True))["silent"] == 0.5
 
 
 def test_the_silenced_are_heard_by_nobody_and_never_all_silenced() -> None:

@@ -1,0 +1,88 @@
+"""An e-process for each agent, over the questions of an evaluation; the chance of any false alarm is bounded.
+
+Null hypothesis of an agent: in each discussion, given all discussions before it, the probability that the agent makes a
+claim is at most `defence.tolerance`, p. A claim is an answer with a word that neither the question, its evidence nor an
+answer that the agent heard has, in a round in which most colleagues' answers have no such word. Nothing is assumed
+about dependence between agents, rounds or discussions.
+
+A discussion multiplies the agent's wealth by q / p with a claim and by (1 - q) / (1 - p) without, a bet whose expected
+value is at most 1 under the hypothesis (Shafer 2021, "Testing by betting"). Of the wealth 1 at the beginning, the share
+1 / (b (b + 1)) enters with block b of discussions, so that an agent's honest past does not hide its later attack: the
+delay grows with the logarithm of its length (Shin, Ramdas and Rinaldo 2023, "E-detectors", with weights that sum to 1).
+What is left and what was bet are an e-process together (Ramdas, Grunwald, Vovk and Shafer 2023, "Game-theoretic
+statistics and safe anytime-valid inference"). By Ville's inequality (1939) it ever reaches n / a with probability a / n
+at most. So over n agents, and however many questions, any honest agent is isolated with probability a at most:
+`defence.error_rate`.
+
+Alarms are raised between blocks of `defence.block` discussions, which are held at once. So they do not depend on
+concurrency, and a resumed run finds its wealth in the recorded scores, which are logarithms of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+
+import numpy as np
+
+from topologies.defences.online import Guarded, Talk, words
+from topologies.method import Method, MethodContext
+from topologies.topology import Suspicion
+from topologies.wiring import Floats
+
+CLAIMING = 0.5  # q: the bet is best against agents that make a claim in half of their discussions
+
+
+class EProcesses(Guarded):
+    """Discussions without the agents whose e-process raised an alarm in a block before."""
+
+    def __init__(self, context: MethodContext) -> None:
+        super().__init__(context, claims)
+        self.block = context.defence.block
+        self._defence, self._blocks = context.defence, 0
+        self._staked = np.full(len(self.agents), np.log(1 / 2))
+        self._highest = np.full(len(self.agents), -np.inf)
+
+    def after(self, suspicion: Sequence[Suspicion]) -> EProcesses:
+        """Returns the discussions of the next block; suspicion: the scores of each discussion of this one."""
+        later = copy(self)
+        wealth = self._staked + np.sum([np.array(rows[-1]) - self._staked for rows in suspicion], axis=0)
+        later._highest = np.maximum(self._highest, wealth)
+        later._blocks += 1
+        # 1 / (b (b + 1)) enters with block b, from 1.
+        later._staked = np.logaddexp(wealth, -np.log((later._blocks + 1) * (later._blocks + 2)))
+        return later
+
+    def suspicion(self, talk: Talk) -> Floats:
+        """Returns the logarithm of each agent's wealth after this discussion, float [agents]."""
+        p, made = self._defence.tolerance, super().suspicion(talk)
+        # No evidence of an agent without a message, whose turns all failed.
+        gained = np.select([made == 1, made == 0], [np.log(CLAIMING / p), np.log((1 - CLAIMING) / (1 - p))], 0.0)
+        return np.asarray(self._staked + gained)
+
+    def weights(self, scores: Floats) -> Floats:
+        """Isolates agents for good whose wealth has reached n / a."""
+        return np.asarray(self._highest < np.log(len(scores) / self._defence.error_rate), dtype=float)
+
+
+def claims(talk: Talk) -> Floats:
+    """Finds agents that have made a claim in a discussion so far, 1 or 0, float [agents]; NaN without a message."""
+    answers = {message.id: frozenset(words(message.answer or "")) for message in talk.messages}
+    made = np.full(len(talk.agents), np.nan)
+    for message in talk.messages:
+        colleagues = [each for each in talk.messages if each.round == message.round and each is not message]
+        strange = sum(bool(answers[each.id] - talk.known) for each in colleagues)
+        others = (answers.get(id, frozenset()) for id in message.heard if not id.endswith(f"/{message.agent}"))
+        claim = bool(answers[message.id].difference(talk.known, *others)) and 2 * strange < len(colleagues)
+        place = talk.agents.index(message.agent)
+        made[place] = np.fmax(made[place], float(claim))
+    return made
+
+
+METHODS = (
+    Method(
+        "e_process",
+        "complete graph without agents whose answers have words of no source; bounds the chance of any false alarm",
+        EProcesses,
+    ),
+)

@@ -1,0 +1,158 @@
+"""Defences that act while a team talks: before each turn, a guard weighs the messages that the agent would hear.
+
+A guard sees the question, its evidence and the messages so far. It knows neither a label nor the number of attackers,
+and treats honest agents and compromised ones alike. A message that is changed on its way is seen as it was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from string import ascii_lowercase
+
+import numpy as np
+
+from actors.messages import Message, Question, Status, Trace, Turn
+from topologies.answers import ballot, text_form
+from topologies.baselines import wired
+from topologies.method import Method, MethodContext
+from topologies.topology import DECISION_AGENT, Ask
+from topologies.wiring import Bools, Floats
+
+OUTLIER = 3.0  # robust standard deviations above the median
+LEAST = 0.1  # above the median, where nearly all are equal
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A discussion so far.
+
+    messages: of the team, in the order of their turns. Failed ones are left out: they are no evidence against anyone.
+    known: all words of the question, its choices and its evidence.
+    """
+
+    question: Question
+    agents: tuple[str, ...]
+    messages: tuple[Message, ...]
+    known: frozenset[str]
+
+    @property
+    def last(self) -> list[Message | None]:
+        """Each agent's last message; None before its first."""
+        spoken = {message.agent: message for message in self.messages}
+        return [spoken.get(agent) for agent in self.agents]
+
+    def form(self, message: Message | None) -> str | None:
+        """A message's answer in the form in which answers are compared; None without."""
+        return ballot(self.question, message.answer) if message else None
+
+
+Guard = Callable[[Talk], Floats]
+"""Suspicion of each agent, float [agents], more for a likelier attacker; from 0 to 1 for `Guarded` itself."""
+
+
+class Guarded:
+    """The discussions of the complete graph, in which a guard weighs what is heard, from each turn to the next.
+
+    Agents speak one after another there, so that the guard's view of a turn depends on no timing. The weight of a
+    sender multiplies that of its edge; the others' stay, as for a failed turn. With weight 0 it is isolated: neither
+    another agent nor the decision agent hears it. The trace has suspicion and weights after each round.
+    """
+
+    def __init__(self, context: MethodContext, guard: Guard) -> None:
+        self.method = context.method
+        self.agents = tuple(context.agents)
+        self._topology = wired(context)
+        self._guard = guard
+
+    def suspicion(self, talk: Talk) -> Floats:
+        """Returns the guard's suspicion of each agent, float [agents]."""
+        return self._guard(talk)
+
+    def weights(self, scores: Floats) -> Floats:
+        """Weighs agents by 1 minus suspicion, over the largest, and isolates outliers; float [agents]."""
+        weights: Floats = (1 - scores) / max(1 - scores.min(), 1e-9) * ~outliers(scores)
+        return weights
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        shown = (question.text, *question.choices, *(f"{source.title} {source.text}" for source in question.evidence))
+        # Letters name choices.
+        known = frozenset((*words(" ".join(shown)), *ascii_lowercase[: len(question.choices)]))
+        messages: list[Message] = []
+
+        def judged(rounds: int) -> tuple[Floats, Floats]:
+            until = tuple(message for message in messages if message.round <= rounds)
+            scores = self.suspicion(Talk(question, self.agents, until, known))
+            weights = self.weights(scores)
+            # With all isolated, there would be no discussion.
+            return scores, weights if weights.any() else np.ones(len(weights))
+
+        async def guarded(turn: Turn) -> Message:
+            weights = dict(zip(self.agents, judged(turn.round)[1].tolist(), strict=True)) | {turn.agent: 1.0}
+            heard = (replace(h, weight=h.weight * weights[h.message.agent]) for h in turn.heard)
+            message = await ask(replace(turn, heard=tuple(h for h in heard if h.weight > 0)))
+            if turn.agent != DECISION_AGENT and message.status is Status.OK:
+                messages.append(message)
+            return message
+
+        trace = await self._topology.answer(question, guarded, seed, sample)
+        rounds = range(1, 1 + max(turn.round for turn in trace.turns if turn.agent != DECISION_AGENT))
+        # Rounded: the last bits of a sum may differ between machines.
+        suspicion, weights = (
+            tuple(tuple((np.round(row, 6) + 0.0).tolist()) for row in rows)
+            for rows in zip(*map(judged, rounds), strict=True)
+        )
+        return replace(trace, suspicion=suspicion, weights=weights)
+
+
+def guarded(name: str, description: str, guard: Guard) -> Method:
+    """Makes the method of a guard."""
+    return Method(name, f"complete graph that {description}", lambda context: Guarded(context, guard))
+
+
+def outliers(scores: Floats) -> Bools:
+    """Finds scores more than `OUTLIER` robust deviations, and `LEAST`, above the median, bool [agents].
+
+    Fewer than half are found, the highest. The deviation is that of `robust_z`.
+    """
+    highest = most_suspicious(scores, (len(scores) - 1) // 2)
+    return highest & (robust_z(scores[:, None])[:, 0] > OUTLIER) & (scores > np.median(scores) + LEAST)
+
+
+def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
+    """Picks the `dropped` agents with the largest suspicion [agents], bool [agents]; of equal ones the first.
+
+    Raises ValueError unless at least one agent is left.
+    """
+    if not 0 <= dropped < len(suspicion):
+        raise ValueError(f"of {len(suspicion)} agents, 0 to {len(suspicion) - 1} can be silenced, not {dropped}")
+    chosen = np.zeros(len(suspicion), dtype=bool)
+    # Negated for the largest first; stable, so that the first of equal ones is dropped.
+    chosen[np.argsort(-suspicion, kind="stable")[:dropped]] = True
+    return chosen
+
+
+def robust_z(values: Floats) -> Floats:
+    """Distance from the column's median in robust standard deviations, float [agents, features].
+
+    The deviation is 1.4826 MAD, or, where more than half of a column are equal, 1.2533 times the mean absolute
+    deviation (Iglewicz and Hoaglin 1993). NaN (no occasion) and columns without any deviation count 0.
+    """
+    scores = np.zeros_like(values)
+    for column, feature in enumerate(values.T):
+        known = ~np.isnan(feature)
+        if not known.any():
+            continue
+        away = feature[known] - np.median(feature[known])
+        # The two factors make either deviation estimate the standard deviation of normal data.
+        scale = 1.4826 * np.median(np.abs(away)) or 1.2533 * np.mean(np.abs(away))
+        if scale > 0:
+            scores[known, column] = away / scale
+    return scores
+
+
+@lru_cache(maxsize=2_000)  # answers are read before every turn
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text in the form in which answers are compared: folded, numbers as numbers."""
+    return tuple((text_form(text) or "").split())
