@@ -82,7 +82,9 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     made = [*missing(Path(config.cache or output / "cache").absolute()), *missing(output)]
     folder = open_folder(config, arguments)
     outcome["folder"] = str(folder.path)
-    _log_to(folder.log)
+    folder.keep_log()
+    # A log that cannot be written, on a full disk, must not fill the terminal either.
+    logging.raiseExceptions = False
     sys.stdout = Unbroken(sys.stdout)
     resume = visible(f"; go on with: {resumption(config, folder.path)}")
     ending.line = f"ended at once{resume}\n"
@@ -109,16 +111,6 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     print(f"took {time.monotonic() - started:.1f} s")
     print(f"run: {visible(str(folder.path))}")
     return 0 if complete else 1
-
-
-def _log_to(path: Path) -> None:
-    # Into the run's folder: the terminal is for progress and results.
-    logging.basicConfig(filename=path, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # A log that cannot be written, on a full disk, must not fill the terminal either.
-    logging.raiseExceptions = False
-    # Their INFO lines would bury the run's own.
-    for library in ("wandb", "fontTools"):
-        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def _stopped(resume: str = "") -> int:

@@ -97,10 +97,6 @@ def _settings_of(experiment: str) -> dict[str, str]:
     return {f"{key}={_shown(value)}": list(_keys(key).values())[-1] for key, value in chosen.items()}
 
 
-def _first_sentence(documented: object) -> str:
-    return " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split())
-
-
 @cache  # the source of all settings is parsed
 def _documented() -> tuple[Row, ...]:
     """Every key with its default and description; groups of keys without a default."""
@@ -108,11 +104,14 @@ def _documented() -> tuple[Row, ...]:
     return (*_of_fields(Config()), *chain.from_iterable(studies))
 
 
+def _first_paragraph(documented: object) -> str:
+    return " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split())
+
+
 def _of_group(group: Any, key: str, condition: str) -> Iterator[Row]:
-    text = inspect.getdoc(type(group)) or ""
+    text = _first_paragraph(type(group))
     # A dataclass without a docstring has its signature there.
-    text = "" if text.startswith(f"{type(group).__name__}(") else " ".join(text.split("\n\n")[0].split())
-    yield key, key, _with_condition(text, condition)
+    yield key, key, _with_condition("" if text.startswith(f"{type(group).__name__}(") else text, condition)
     yield from _of_fields(group, f"{key}.")
 
 
@@ -186,7 +185,7 @@ TOPICS: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "experiments": experiments,
     "methods": lambda: {method.name: method.description for method in METHODS} | installed("methods"),
     "data": lambda: {dataset.name: dataset.release for dataset in DATASETS} | installed("datasets"),
-    "attacks": lambda: {attack.name: _first_sentence(attack) for attack in ATTACKS} | installed("attacks"),
+    "attacks": lambda: {attack.name: _first_paragraph(attack) for attack in ATTACKS} | installed("attacks"),
     "models": lambda: {backend.name: backend.description for backend in BACKENDS} | installed("models"),
     "keys": lambda: {label: text for _, label, text in _documented()},
 }

@@ -45,8 +45,13 @@ def overrides_again(config: Config, used: Callable[[str], bool] = lambda key: Tr
     """The `key=value` of everything that a configuration names outside of its folder, ready for a shell; of settings
     that are `used`, by their own keys."""
     keys = dict.fromkeys(named_as for named_as, key, _ in _outside(config) if used(key))
-    values = dict(flat(asdict(config)))
-    return [shlex.quote(f"{key}={_written(values[key])}") for key in keys]
+    values, written = dict(flat(asdict(config))), []
+    for key in keys:
+        # Text with a sign that YAML knows is quoted, which text as addresses have it need not be.
+        value = values[key]
+        plain = isinstance(value, str) and re.fullmatch(r"[\w./@~-]+(://[\w.:/@~-]+)?", value)
+        written.append(shlex.quote(f"{key}={value if plain else json.dumps(value)}"))
+    return written
 
 
 def at_home(config: Config, folder: Path) -> None:
@@ -140,13 +145,6 @@ def _parts(key: str, value: Any) -> Iterator[Leaf]:
 
 def _hashable(value: Any) -> Any:
     return json.dumps(value, sort_keys=True, default=str)
-
-
-def _written(value: Any) -> str:
-    """A value as the command line takes it."""
-    # Text with a sign that YAML knows is quoted, which text as addresses have it need not be.
-    plain = isinstance(value, str) and re.fullmatch(r"[\w./@~-]+(://[\w.:/@~-]+)?", value)
-    return value if plain else json.dumps(value)
 
 
 def check_secrets(config: Config) -> None:

@@ -106,7 +106,9 @@ def check_method(name: str) -> None:
 
 async def check_all(subject: MethodInWorld) -> None:
     """Makes every check of this file. Raises NotConforming with the first rule that the method breaks."""
-    for check in (check_order, check_ends, check_failures, check_labels, check_withheld, check_own):
+    for reply in (*map(improvised, range(1, 5)), stubborn(0), stubborn(-1)):
+        check_discussion(subject.method, await subject.observe(reply))
+    for check in (check_order, check_failures, check_labels, check_withheld, check_own):
         await check(subject)
 
 
@@ -115,12 +117,6 @@ async def check_order(subject: MethodInWorld) -> None:
     first, *others = [(await subject.observe(improvised(1), delays=delays)).trace for delays in (None, 1, 2)]
     same = all(trace == first for trace in others)
     require(same, f"{subject.method.name}: its trace depends on which of its turns end first")
-
-
-async def check_ends(subject: MethodInWorld) -> None:
-    """Requires an end and a whole trace for any replies."""
-    for reply in (*map(improvised, range(1, 5)), stubborn(0), stubborn(-1)):
-        check_discussion(subject.method, await subject.observe(reply))
 
 
 async def check_failures(subject: MethodInWorld) -> None:
@@ -180,9 +176,17 @@ async def check_own(subject: MethodInWorld) -> None:
 def check_discussion(method: Method, observed: ObservedDiscussion) -> None:
     """Requires a whole transcript, an answer that an agent gave, and an end."""
     check_transcript(method, observed)
-    check_answer(method, observed.trace)
-    turns = len(observed.trace.turns)
-    require(turns <= TURNS_AT_MOST, f"{method.name}: {turns} turns for one question, {TURNS_AT_MOST} at most")
+    name, trace, turns = method.name, observed.trace, len(observed.trace.turns)
+    if trace.answer is not None:
+        stated = {
+            said for one in trace.turns if one.status is Status.OK for said in (one.answer, *one.values("Answer"))
+        }
+        require(trace.answer in stated, f"{name}: no agent stated the answer {trace.answer!r}")
+        require(trace.status is Status.OK, f"{name}: there is an answer and the status is {trace.status}")
+    if all(message.status is not Status.OK for message in trace.turns):
+        require(trace.answer is None, f"{name}: there is an answer though no turn has one")
+        require(trace.status is not Status.OK, f"{name}: no turn has an answer and the status is ok")
+    require(turns <= TURNS_AT_MOST, f"{name}: {turns} turns for one question, {TURNS_AT_MOST} at most")
 
 
 def check_transcript(method: Method, observed: ObservedDiscussion) -> None:
@@ -219,17 +223,3 @@ def check_transcript(method: Method, observed: ObservedDiscussion) -> None:
     require(lookups == observed.library.results, f"{name}: the trace's lookups are not its searches")
     # "": a search before the first turn belongs to none.
     require({lookup.of for lookup in trace.lookups} <= {"", *messages}, f"{name}: a lookup is of no turn of the trace")
-
-
-def check_answer(method: Method, trace: Trace) -> None:
-    """Requires the answer to be one that an agent stated, and the status to agree with it."""
-    name = method.name
-    if trace.answer is not None:
-        stated = {
-            said for one in trace.turns if one.status is Status.OK for said in (one.answer, *one.values("Answer"))
-        }
-        require(trace.answer in stated, f"{name}: no agent stated the answer {trace.answer!r}")
-        require(trace.status is Status.OK, f"{name}: there is an answer and the status is {trace.status}")
-    if all(message.status is not Status.OK for message in trace.turns):
-        require(trace.answer is None, f"{name}: there is an answer though no turn has one")
-        require(trace.status is not Status.OK, f"{name}: no turn has an answer and the status is ok")

@@ -218,17 +218,17 @@ def improvised(seed: int) -> Reply:
     evidence."""
 
     def reply(turn: Turn) -> str:
+        # By seed and turn, so that the same turn always gets the same reply.
         random = Random(derive_seed("improvised", seed, turn.id))
         if turn.task is None:
             return answered(_value(None, turn, random), round(random.random(), 2))
-        lines = []
-        for form in turn.task.fields:
-            # Left out now and then; by seed and turn, so that the same turn always gets the same reply.
-            if form.optional and random.random() < 0.3:
-                continue
-            number = random.randint(1, 3) if form.many else 1
-            lines += [f"{form.name}: {_value(form, turn, random)}" for _ in range(number)]
-        return "\n".join(lines)
+        return "\n".join(
+            f"{form.name}: {_value(form, turn, random)}"
+            for form in turn.task.fields
+            # Left out now and then.
+            if not form.optional or random.random() >= 0.3
+            for _ in range(random.randint(1, 3) if form.many else 1)
+        )
 
     return reply
 
@@ -244,11 +244,11 @@ def stubborn(place: int) -> Reply:
             return answered("unknown", 0.0)
         lines = []
         for form in turn.task.fields:
+            # Numbered, so that a method that stops at repetitions meets none.
+            text = "{} {}" if not form.values and form.value is Value.TEXT else "{}"
             for number in range(8 if form.many else 1):
                 value = form.values[place] if form.values else _value(form, turn, random)
-                # Numbered, so that a method that stops at repetitions meets none.
-                free = not form.values and form.value is Value.TEXT
-                lines.append(f"{form.name}: {value}{f' {number}' if free else ''}")
+                lines.append(f"{form.name}: {text.format(value, number)}")
         return "\n".join(lines)
 
     return reply

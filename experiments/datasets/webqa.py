@@ -102,10 +102,11 @@ class WebQa(Benchmark):
 
     def sources(self) -> Iterator[Source]:
         """Question by question, snippets and pictures."""
-        # Documents that agents may be shown.
-        whole = self.request.whole_corpus
-        items = map(item_of, self._questions.values()) if whole else chain(self.train(), self.evaluate())
-        written = {doc for item in items for doc in item.pool} if self._starts is not None else set[str]()
+        written = set[str]()  # of the documents that agents may be shown
+        if self._starts is not None:
+            whole = self.request.whole_corpus
+            items = map(item_of, self._questions.values()) if whole else chain(self.train(), self.evaluate())
+            written = {doc for item in items for doc in item.pool}
         for record in self._questions.values():
             for source in record.facts:
                 if source.kind is Kind.IMAGE and self._starts is not None:
@@ -123,8 +124,8 @@ class WebQa(Benchmark):
         if answer is None:
             return Score(0.0, 0.0)
         category = item.tags["category"]
-        best = max((overlap(answer, gold, category, self._lemmatise) for gold in item.gold), key=lambda o: o.accuracy)
-        return Score(best.accuracy, best.f1)
+        accuracy, f1 = max((overlap(answer, gold, category, self._lemmatise) for gold in item.gold), key=itemgetter(0))
+        return Score(accuracy, f1)
 
     @cached_property
     def _questions(self) -> dict[str, WebQaQuestion]:

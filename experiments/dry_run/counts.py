@@ -140,16 +140,10 @@ class RunCounts:
     def price(self) -> float | None:
         return self.costs.price(self.whole.prompt, self.whole.completion)
 
-    @property
-    def price_with_caches(self) -> float:
-        """The expected price of computed tokens, where both caches have room."""
-        whole = self.whole
-        return self.costs.price(whole.made_prompt - whole.cached, whole.made_completion, whole.cached) or 0.0
-
 
 def hours(costs: CostSettings, earlier: EarlierRun | None, counts: PhaseCounts) -> float | None:
     """Hours at stated speeds without any cache, else at the speed and with the caches of an earlier run."""
-    if rates := _rates(costs):
+    if any(rates := (costs.prompt_tokens_per_s, costs.completion_tokens_per_s)):
         # An unstated speed takes no time: the hours are then those of the other part alone.
         per_prompt, per_completion = (1 / rate if rate else 0.0 for rate in rates)
     elif earlier:
@@ -159,11 +153,6 @@ def hours(costs: CostSettings, earlier: EarlierRun | None, counts: PhaseCounts) 
     else:
         return None
     return (counts.prompt * per_prompt + counts.completion * per_completion) / 3600
-
-
-def _rates(costs: CostSettings) -> tuple[float | None, float | None] | None:
-    rates = costs.prompt_tokens_per_s, costs.completion_tokens_per_s
-    return rates if any(rates) else None
 
 
 def counts_table(counts: RunCounts) -> ResultTable:
@@ -222,7 +211,7 @@ def _notes(counts: RunCounts) -> Iterator[str]:
 
 def _cost_notes(counts: RunCounts) -> Iterator[str]:
     costs, taken, earlier = counts.costs, counts.hours, counts.earlier
-    if taken and _rates(costs):
+    if taken and (costs.prompt_tokens_per_s or costs.completion_tokens_per_s):
         yield f"Hours at the given rates: {taken:,.2f} (without any cache)."
     elif taken and earlier:
         used = earlier.used
@@ -237,10 +226,9 @@ def _cost_notes(counts: RunCounts) -> Iterator[str]:
         cost = "" if each is None else f", for {each * gpu_hours:,.2f}"
         yield f"GPUs: {gpus:g}, for {gpu_hours:,.2f} GPU hours{cost}."
     if counts.price:
-        yield (
-            f"Price at the given rates: {counts.price:,.2f} (without any cache); {counts.price_with_caches:,.2f} with "
-            "both caches."
-        )
+        whole = counts.whole
+        cached = costs.price(whole.made_prompt - whole.cached, whole.made_completion, whole.cached) or 0.0
+        yield f"Price at the given rates: {counts.price:,.2f} (without any cache); {cached:,.2f} with both caches."
     if counts.judged and (taken or counts.price):
         yield "The judge is in none of these."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
@@ -14,13 +15,13 @@ from actors.errors import UserError, WebError
 from actors.messages import Hit, Question, Search, Source, Triple
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence, first
-from experiments.evidence.recorded_web import RecordedWeb
 from experiments.evidence.retrieval_settings import SERPER_KEY, RetrievalSettings
+from experiments.records import jsonl
 from experiments.records.run_files import write_atomically
 from retrieval.graph import KnowledgeGraph
 from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import SearchSpace
-from retrieval.web_search import Serper, Web
+from retrieval.web_search import QUOTED_CHARACTERS, Results, Serper, Web, as_hits
 
 RECORDING = "web.jsonl"
 SERPER_URL = "https://google.serper.dev/search"
@@ -146,3 +147,48 @@ def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None =
         return RecordedWeb(recording, live)
     except OSError as error:
         raise UserError(str(error)) from error
+
+
+class RecordedWeb:
+    """Answers from the recording first.
+
+    path: the file, created with the first recorded query. An incomplete last line, of a killed run, is removed.
+    live: searches what is not recorded yet; None answers only from the recording.
+
+    Raises UserError where the file cannot be read, or is no recording.
+    """
+
+    def __init__(self, path: Path, live: Serper | None = None) -> None:
+        self._path = path
+        self._live = live
+        jsonl.cut(path)
+        self._recorded = read_recording(path)
+        self._searching: dict[str, asyncio.Lock] = {}
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """Searches like `Web.search`, once for equal words. Raises WebError; UserError without a record."""
+        query = " ".join(query.split())
+        if not query:
+            return ()
+        async with self._searching.setdefault(query, asyncio.Lock()):
+            if query not in self._recorded:
+                if self._live is None:
+                    asked = repr(query[:QUOTED_CHARACTERS])
+                    raise UserError(f"{self._path} holds no results for {asked}: record it with retrieval.web=serper")
+                results = await self._live.results(query)
+                jsonl.append_to(self._path, json.dumps({"query": query, "results": results}))
+                self._recorded[query] = results
+        self._searching.pop(query, None)  # waiting searches keep the lock, and then find the results
+        return as_hits(self._recorded[query], k)
+
+
+def read_recording(path: Path) -> dict[str, Results]:
+    """Reads results by query. Raises UserError where the file is no recording."""
+    return dict(jsonl.records(path, _decoded, "give the web.jsonl of a run"))
+
+
+def _decoded(line: str) -> tuple[str, Results]:
+    record = json.loads(line)
+    return record["query"], [
+        {name: str(result[name]) for name in ("title", "text", "link")} for result in record["results"]
+    ]

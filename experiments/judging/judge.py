@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import Field
 
 from actors.errors import ModelError
 from actors.messages import Abilities, Completion, FieldKind, Grading, Request, Status, Usage, derive_seed
@@ -18,6 +21,7 @@ from actors.prompting.safe_text import line_of_its_own, one_line, safe_line
 from actors.settings import Replies
 from experiments.datasets.item import Item
 from experiments.judging.rubric import CORRECT, GRADED, Rubric
+from experiments.records.records import Count
 
 REFERENCE = "## Reference answer"
 GIVEN = "## Answer to grade"
@@ -33,20 +37,12 @@ class Judgement:
     calls, tokens: nominal, like a message's: 1 call, 2 with a repair, 0 where there was nothing to judge.
     """
 
-    grade: int | None
+    grade: Annotated[int, Field(ge=1, le=5)] | None
     reason: str = ""
     error: str = ""
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a grade or counts that no judge gives."""
-        counts = (self.calls, self.prompt_tokens, self.completion_tokens)
-        if self.grade not in (None, 1, 2, 3, 4, 5) or not all(type(n) is int and n >= 0 for n in counts):
-            raise ValueError(f"expected a grade from 1 to 5 or none, and counts, not {self.grade!r} and {counts}")
-        if not (isinstance(self.reason, str) and isinstance(self.error, str)):
-            raise ValueError("expected a reason and an error in words")
+    calls: Count = 0
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
 
     @property
     def status(self) -> Status:

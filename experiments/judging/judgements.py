@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from actors.errors import UserError
 from actors.messages import Question
@@ -26,18 +26,18 @@ from experiments.records import jsonl
 from experiments.records.failures import Breaker
 from experiments.records.progress import Progress
 from experiments.records.recorder import JUDGEMENTS, SCENES, RunFolder
-from experiments.records.records import Scored
+from experiments.records.records import Record, Scored
 from experiments.records.run_files import write_atomically
 from topologies.answers import wording
 
 DAMAGED = "delete the file to judge again"
 
 
-@dataclass(frozen=True)
-class Judged:
+@dataclass(frozen=True, slots=True)
+class Judged(Record):
     """The judgement of one method's answer to one question, or of one description of an entity (scenes.jsonl).
 
-    `judge` is the digest of the judge and its rubric.
+    `judge` is the digest of the judge and its rubric. In a line, the judgement's fields are among the others.
     """
 
     method: str
@@ -47,20 +47,15 @@ class Judged:
     entity: str | None = None
 
     def encode(self) -> str:
-        """One line of plain ASCII, without its newline."""
         entity = {} if self.entity is None else {"entity": self.entity}
         record = {"method": self.method, "question": self.question, **entity, **asdict(self.judgement)}
         return json.dumps({**record, "judge": self.judge}, separators=(",", ":"))
 
-    @staticmethod
-    def decode(line: str) -> Judged:
-        """Reads an encoded line. Raises ValueError, KeyError or TypeError for one that is no judgement."""
+    @classmethod
+    def decode(cls, line: str) -> Self:
         record = json.loads(line)
-        texts = {name: record.pop(name) for name in ("method", "question", "judge")}
-        entity = record.pop("entity", "")
-        if not all(isinstance(text, str) for text in (*texts.values(), entity)):
-            raise ValueError(f"expected texts as {', '.join(texts)} and entity")
-        return Judged(**texts, judgement=Judgement(**record), entity=entity or None)
+        own = {name: record.pop(name) for name in ("method", "question", "judge", "entity") if name in record}
+        return super(Judged, cls).decode(json.dumps({**own, "judgement": record}))
 
 
 def judged(folder: RunFolder) -> Iterator[Judged]:

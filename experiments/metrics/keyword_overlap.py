@@ -18,7 +18,6 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from topologies.answers import NUMBER_WORDS
 
@@ -48,26 +47,18 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation.replace(".", ""))
 _NO_DECIMAL_POINT = re.compile(r"\.(?!\d)")
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """`accuracy` is QA-Acc; both in [0, 1]."""
-
-    accuracy: float
-    f1: float
-
-
-def overlap(answer: str, keywords: str, category: str, lemmatise: Lemmatise | None = None) -> Overlap:
-    """QA-Acc and F1 of an answer. Raises ValueError for a category that is none of `CATEGORIES`."""
+def overlap(answer: str, keywords: str, category: str, lemmatise: Lemmatise | None = None) -> tuple[float, float]:
+    """QA-Acc and F1 of an answer, in [0, 1]. Raises ValueError for a category that is none of `CATEGORIES`."""
     if category not in CATEGORIES:
         raise ValueError(f"unknown question category {category!r}: one of {', '.join(CATEGORIES)}")
     given, gold = (_bag(text, category, lemmatise) for text in (answer, keywords))
     # Counters: a word counts as often as both have it.
     common = (given & gold).total()
     if not common:
-        return Overlap(0.0, 0.0)
+        return 0.0, 0.0
     precision, recall = common / given.total(), common / gold.total()
     f1 = 2 * precision * recall / (precision + recall)
-    return Overlap(recall if category in BY_RECALL else f1, f1)
+    return (recall if category in BY_RECALL else f1), f1
 
 
 def normalised(text: str, lemmatise: Lemmatise | None = None) -> str:

@@ -23,14 +23,34 @@ def learned_methods(methods: Sequence[Method]) -> tuple[str, ...]:
 
 def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) -> dict[str, LearnerSpec]:
     """Plans the learner of each method. Raises UserError for settings, samples or a team that it cannot have."""
-    specs = {}
+    topology, specs, chosen = config.topology, {}, None
+    if methods and len(team) > DENSE:
+        raise UserError(
+            f"{methods[0]}: a run that learns records matrices of all pairs, and there are {len(team)} agents; ask for "
+            f"{DENSE} at most, with topology.instances"
+        )
+    if methods and topology.candidates != "complete":
+        drawn = {"seed": config.seed} if topology.candidates in ("regular", "small_world") else {}
+        chosen = candidates_along(getattr(graphs, topology.candidates)(len(team), **drawn))
     for method in methods:
-        if len(team) > DENSE:
-            raise UserError(
-                f"{method}: a run that learns records matrices of all pairs, and there are {len(team)} agents; ask for "
-                f"{DENSE} at most, with topology.instances"
-            )
-        specs[method] = _spec(config, method, team)
+        variant = VARIANTS[LearnedMethod(method)]
+        check_samples(variant, config.training.samples)
+        if config.ablation == "no_inter":
+            variant = replace(variant, inter=False)
+        if config.ablation == "no_alignment":
+            if not variant.is_gradient:
+                raise UserError(f"ablation=no_alignment: {method} has no alignment term; leave it out of methods")
+            variant = replace(variant, terms=variant.terms - {"alignment"})
+        specs[method] = LearnerSpec(
+            modalities=[role.modality for role in team],
+            rounds=topology.rounds,
+            seed=config.seed,
+            variant=variant,
+            settings=config.learner,
+            pruning=config.pruning,
+            candidates=chosen,
+            roles=[role.played for role in team] if topology.tied else None,
+        )
         try:
             specs[method].check()
         except UserError as error:
@@ -45,29 +65,3 @@ def check_samples(variant: Variant, samples: int) -> None:
             f"training.samples={samples}: {variant.name} compares the samples of a question with each other and needs "
             f"2; raise it, or leave {variant.name} out"
         )
-
-
-def _spec(config: Config, method: str, team: Sequence[Role]) -> LearnerSpec:
-    """The learner as its method has it, without the parts that an ablation removes."""
-    variant, topology = VARIANTS[LearnedMethod(method)], config.topology
-    check_samples(variant, config.training.samples)
-    if config.ablation == "no_inter":
-        variant = replace(variant, inter=False)
-    if config.ablation == "no_alignment":
-        if not variant.is_gradient:
-            raise UserError(f"ablation=no_alignment: {method} has no alignment term; leave it out of methods")
-        variant = replace(variant, terms=variant.terms - {"alignment"})
-    chosen = None
-    if topology.candidates != "complete":
-        drawn = {"seed": config.seed} if topology.candidates in ("regular", "small_world") else {}
-        chosen = candidates_along(getattr(graphs, topology.candidates)(len(team), **drawn))
-    return LearnerSpec(
-        modalities=[role.modality for role in team],
-        rounds=topology.rounds,
-        seed=config.seed,
-        variant=variant,
-        settings=config.learner,
-        pruning=config.pruning,
-        candidates=chosen,
-        roles=[role.played for role in team] if topology.tied else None,
-    )

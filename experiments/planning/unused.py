@@ -48,7 +48,11 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
     """
     plans = [one for _, one in trials] or [plan]
     alone = replace(plan, config=overrides.alone, methods=find_methods(overrides.alone.methods))
-    chosen = [key for key in overrides.keys if _differs(config, key)]
+    # Settings that are not at their default. A dictionary of the user's own has no defaults.
+    values, defaults = (dict(flat(asdict(one))) for one in (config, type(config)()))
+    names = {**values, **defaults}
+    changed = [n for n in names if n not in values or n not in defaults or values[n] != defaults[n]]
+    chosen = [key for key in overrides.keys if any(f"{name}.".startswith(f"{key}.") for name in changed)]
     chosen += [key for key in overrides.preset if key not in overrides.keys and not overrides.ours]
     reasons: dict[str, list[str | None]] = {}  # by setting: of each plan that has it, None where it counts
     for key in chosen:
@@ -135,12 +139,3 @@ def _value(config: Config, key: str) -> str:
     for name in names:
         value = value[name] if isinstance(value, dict) else getattr(value, name)
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
-
-
-def _differs(config: Config, key: str) -> bool:
-    """True for a setting that is not at its default. A dictionary of the user's own has no defaults."""
-    values, defaults = (
-        {name: value for name, value in flat(asdict(one)) if f"{name}.".startswith(f"{key}.")}
-        for one in (config, type(config)())
-    )
-    return values != defaults

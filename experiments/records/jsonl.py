@@ -14,6 +14,7 @@ import fcntl
 import gzip
 import os
 import shutil
+import sys
 import time
 import zlib
 from collections.abc import Callable, Container, Iterator
@@ -54,8 +55,8 @@ def content(path: Path) -> Iterator[BinaryIO]:
     """Opens a file in either form, empty where there is none. Raises UserError, also while it is read, for damage."""
     with ExitStack() as stack:
         file: BinaryIO = BytesIO()
-        # The plain one twice: its writer may be replacing one form by the other.
-        for form in (path, compressed(path), path):
+        # Several times: its writer may be replacing one form by the other.
+        for form in (path, compressed(path)) * 8:
             try:
                 file = stack.enter_context(form.open("rb") if form is path else unpacked(form))
                 break
@@ -223,8 +224,7 @@ def make_plain(path: Path) -> None:
     packed = compressed(path)
     if packed.exists():
         if not path.exists():
-            with content(path) as file:
-                write_atomically(path, iter(lambda: file.read(READ_BYTES), b""))
+            write_atomically(path, pieces(path, sys.maxsize))
         packed.unlink()
 
 
@@ -239,7 +239,5 @@ def compress(path: Path) -> None:
 def _packed(path: Path) -> Iterator[bytes]:
     # 16 + 15 makes zlib write a gzip header, in which it leaves the time at 0.
     packer = zlib.compressobj(LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
-    with path.open("rb") as file:
-        while piece := file.read(READ_BYTES):
-            yield packer.compress(piece)
+    yield from map(packer.compress, pieces(path, sys.maxsize))
     yield packer.flush()

@@ -100,6 +100,17 @@ class RunFolder:
             raise UserError(f"{part}: version 0.1 wrote traces in parts; read this folder with that version")
         return run
 
+    def keep_log(self) -> logging.Handler:
+        """Sends the log of this process to the run's file: the terminal is for progress and results."""
+        handler = logging.FileHandler(self.log)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.getLogger().addHandler(handler)
+        logging.getLogger().setLevel(logging.INFO)
+        # Their INFO lines would bury the run's own.
+        for library in ("wandb", "fontTools"):
+            logging.getLogger(library).setLevel(logging.WARNING)
+        return handler
+
     def learned(self, method: str) -> RunFolder:
         """The folder of a learned method's graph: its training discussions and steps, state, and what was learned."""
         return RunFolder(self.path / "learned" / method)
@@ -200,15 +211,12 @@ class Recorder(_Writer):
         self.close()
         if kind is not None:
             return
-        for folder in (self.run, *self.run.all_learned()):
-            for path in (
-                *jsonl.files(folder.path / "traces", "*.jsonl"),
-                *jsonl.files(folder.path / TIMINGS, "*.jsonl"),
-            ):
-                try:
-                    jsonl.compress(path)
-                except OSError as failure:
-                    log.warning("%s stays uncompressed: %s", path, failure)
+        folders = [run.path / name for run in (self.run, *self.run.all_learned()) for name in ("traces", TIMINGS)]
+        for path in (file for folder in folders for file in jsonl.files(folder, "*.jsonl")):
+            try:
+                jsonl.compress(path)
+            except OSError as failure:
+                log.warning("%s stays uncompressed: %s", path, failure)
 
     def done(self, method: str) -> frozenset[str]:
         """Ids of the questions that a resumed run has already evaluated with this method."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -40,14 +40,20 @@ def read_record(kind: TypeAdapter[T], line: str) -> T:
 
 
 class Record:
-    """A record whose form is one line of JSON; a subclass is a frozen dataclass."""
+    """A record whose form is one line of JSON; a subclass is a frozen dataclass with slots.
+
+    SPARSE: fields that a line lacks where they have these values.
+    """
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    SPARSE: ClassVar[Mapping[str, Any]] = {}
 
     def encode(self) -> str:
-        """One line of ASCII JSON without its newline."""
-        return json.dumps(asdict(self), separators=(",", ":"))  # type: ignore[call-overload]
+        """One line of ASCII JSON without its newline; parts of it without their fields at the default."""
+        names: Iterable[str] = self.__slots__
+        line = {name: value for name in names if (value := getattr(self, name)) != self.SPARSE.get(name, MISSING)}
+        return json.dumps(line, separators=(",", ":"), default=_plain)
 
     @classmethod
     def decode(cls, line: str) -> Self:
@@ -63,6 +69,11 @@ class Record:
 
 
 _ADAPTERS: dict[type[Record], TypeAdapter[Any]] = {}  # pydantic compiles a validator for each
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """A mapping or a part of a record as JSON has it."""
+    return dict(value) if isinstance(value, Mapping) else _changed(value, [(f.name, f.default) for f in fields(value)])
 
 
 def encode_trace(trace: Trace) -> str:
@@ -87,7 +98,7 @@ def decode_trace(line: str) -> Trace:
     return trace
 
 
-def _changed(value: Trace | Message | Lookup, defaults: list[tuple[str, Any]]) -> dict[str, Any]:
+def _changed(value: Any, defaults: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: present for name, default in defaults if (present := getattr(value, name)) != default}
 
 
@@ -125,12 +136,7 @@ class LearningStep(Record):
     edges: Mapping[str, Count]
     probabilities: Mapping[str, Matrix]
     source: str = ""
-
-    def encode(self) -> str:
-        fields = asdict(self)
-        if not self.source:
-            del fields["source"]
-        return json.dumps(fields, separators=(",", ":"))
+    SPARSE: ClassVar[Mapping[str, Any]] = {"source": ""}
 
     def check(self) -> None:
         n = len(self.agents)
@@ -190,6 +196,7 @@ class Scored(Record):
     path_count: Count | None = None
     failed_calls: Count = 0
     certified: Count | None = None
+    SPARSE: ClassVar[Mapping[str, Any]] = {"failed_calls": 0, "certified": None}
 
     @staticmethod
     def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
@@ -222,15 +229,6 @@ class Scored(Record):
             failed_calls=sum(turn.status is Status.FAILED for turn in trace.turns),
             certified=trace.certified,
         )
-
-    def encode(self) -> str:
-        # asdict would copy `tags` by its own type, which a loader may have made read-only.
-        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__} | {"tags": dict(self.tags)}
-        if not self.failed_calls:
-            del fields["failed_calls"]
-        if self.certified is None:
-            del fields["certified"]
-        return json.dumps(fields, separators=(",", ":"))
 
 
 def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:

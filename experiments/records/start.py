@@ -68,8 +68,14 @@ def program() -> str:
 def write_start(folder: Path, arguments: Sequence[str]) -> None:
     """Adds this start to a run folder's starts. Raises OSError where it cannot be written."""
     command, now = f"{program()} {shlex.join(arguments)}", datetime.now().astimezone().isoformat(timespec="seconds")
+    commit = None  # of an installed package, which may lie in the checkout of something else
+    with suppress(OSError, ValueError, subprocess.SubprocessError):
+        git = ["git", "-C", str(ROOT), "rev-parse", "--show-toplevel", "HEAD"]
+        done = subprocess.run(git, capture_output=True, text=True, check=True, timeout=GIT_S)
+        top, head = done.stdout.splitlines()
+        commit = head if Path(top) == ROOT else None
     with (folder / STARTS).open("a") as file:
-        start = Start(project_version(), command, now, _commit(), os.getpid(), socket.gethostname())
+        start = Start(project_version(), command, now, commit, os.getpid(), socket.gethostname())
         file.write(f"{start.encode()}\n")
 
 
@@ -90,13 +96,3 @@ def facts(folder: Path) -> dict[str, str]:
         "Version": last.version + (f", commit {last.commit[:12]}" if last.commit else ""),
         "Command": first.command,
     }
-
-
-def _commit() -> str | None:
-    """The commit of the checkout; None for an installed package, which may lie in the checkout of something else."""
-    with suppress(OSError, ValueError, subprocess.SubprocessError):
-        command = ["git", "-C", str(ROOT), "rev-parse", "--show-toplevel", "HEAD"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GIT_S)
-        top, commit = done.stdout.splitlines()
-        return commit if Path(top) == ROOT else None
-    return None

@@ -6,7 +6,6 @@ replay have none.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,10 +46,6 @@ class DiscussionTimes(Record):
     started: Seconds
     turns: Mapping[str, TurnTime] = field(default_factory=dict)
 
-    def encode(self) -> str:
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return json.dumps(values | {"turns": dict(self.turns)}, separators=(",", ":"))
-
 
 Times = Mapping[tuple[str, int], DiscussionTimes]  # by question and sample
 
@@ -86,10 +81,8 @@ class TimingLog:
             id: TurnTime(round(asked - first, DIGITS), round(took, DIGITS), *served)
             for id, (asked, took, *served) in turns.items()
         }
-        started = round(self._epoch_s + first, DIGITS)
-        jsonl.append_to(
-            _file(self._folder, phase), DiscussionTimes(trace.question, trace.sample, started, times).encode()
-        )
+        line = DiscussionTimes(trace.question, trace.sample, round(self._epoch_s + first, DIGITS), times)
+        jsonl.append_to(_file(self._folder, phase), line.encode())
 
 
 def times_of_turns(folder: RunFolder, phase: str) -> Times:

@@ -8,12 +8,11 @@ ended are not counted.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import astuple, dataclass, field
 from operator import sub
 from typing import Annotated
 
@@ -58,11 +57,6 @@ class PhaseUsage(Record):
     def total(self) -> Usage:
         return sum(self.agents.values(), Usage())
 
-    def encode(self) -> str:
-        agents = {name: {key: n for key, n in asdict(usage).items() if n} for name, usage in self.agents.items()}
-        record = {"phase": self.phase, "seconds": round(self.seconds, 3), "agents": agents}
-        return json.dumps(record, separators=(",", ":"))
-
     def check(self) -> None:
         if any(abs(count) >= 2**63 for usage in self.agents.values() for count in astuple(usage)):
             raise ValueError("agents: expected counts of calls and tokens")
@@ -98,7 +92,8 @@ class UsageLog:
             # An agent may appear only later, and all its usage is then new.
             both = {agent: (astuple(usage), astuple(then.get(agent, Usage()))) for agent, usage in sorted(now.items())}
             grown = {agent: Usage(*map(sub, *counts)) for agent, counts in both.items()}
-            line = PhaseUsage(name, at - read_at, {agent: usage for agent, usage in grown.items() if usage != Usage()})
+            used_now = {agent: usage for agent, usage in grown.items() if usage != Usage()}
+            line = PhaseUsage(name, round(at - read_at, 3), used_now)
             then, read_at = now, at
             # Opened for each line: they are rare, and an open file would need closing.
             jsonl.append_to(self._path, line.encode())
@@ -159,12 +154,12 @@ def notes(usage: Usage) -> Iterator[str]:
     answered = usage.calls + usage.reused
     yield (
         f"In all: {usage.calls:,} model calls made and {usage.reused:,} of {answered:,} "
-        f"({_share(usage.reused, answered)}) answered from the completion cache, which saved {usage.reused_tokens:,} "
-        "tokens."
+        f"({usage.reused / max(1, answered):.1%}) answered from the completion cache, which saved "
+        f"{usage.reused_tokens:,} tokens."
     )
     yield (
         f"Prompt tokens computed: {usage.prompt_tokens - usage.cached_tokens:,}; served by the model's prefix cache: "
-        f"{usage.cached_tokens:,} ({_share(usage.cached_tokens, usage.prompt_tokens)}); completion tokens: "
+        f"{usage.cached_tokens:,} ({usage.cached_tokens / max(1, usage.prompt_tokens):.1%}); completion tokens: "
         f"{usage.completion_tokens:,}."
     )
     if usage.reused:
@@ -175,18 +170,5 @@ def cells(used: PhaseUsage, questions: int) -> tuple[str, ...]:
     """The cells of a phase under `HEADERS`, where each method answers so many questions."""
     usage = used.total
     each = f"{used.seconds / questions:,.2f} s" if questions and used.phase.startswith(EVALUATING) else ""
-    return (
-        used.phase,
-        f"{used.seconds:,.1f} s",
-        each,
-        f"{usage.calls:,}",
-        f"{usage.reused:,}",
-        f"{usage.prompt_tokens:,}",
-        f"{usage.cached_tokens:,}",
-        f"{usage.completion_tokens:,}",
-    )
-
-
-def _share(part: int, whole: int) -> str:
-    # Zero of zero is 0.0%.
-    return f"{part / max(1, whole):.1%}"
+    counts = usage.calls, usage.reused, usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
+    return (used.phase, f"{used.seconds:,.1f} s", each, *(f"{count:,}" for count in counts))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -24,6 +24,7 @@ from experiments.records.recorder import RunFolder
 from experiments.records.records import STRICT, read_record
 from experiments.records.run_files import write_atomically
 
+T = TypeVar("T")
 MOST_BYTES = 2**20  # of model.json (under 1 kB for each model)
 # In a tuple, as the class knows nothing of pydantic; a record of version 0.2.0 has fewer fields.
 _ABILITIES = TypeAdapter(tuple[Abilities], config=STRICT)
@@ -79,7 +80,10 @@ def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: 
         record["roles"] = {role: model.record() for model in others for role in model.roles}
     record = json.loads(json.dumps(record))  # with lists in place of tuples, as a record is read
     if folder.model.exists():
-        _check_same(folder, record)
+        began = _recorded(folder, _comparable)
+        for role, each in {"": record, **record.get("roles", {})}.items():
+            if role in began:
+                _check_as_it_was(folder, each["name"], began[role], _comparable(each["abilities"]))
         return
     try:
         write_atomically(folder.model, f"{json.dumps(record, indent=2)}\n".encode())
@@ -89,35 +93,22 @@ def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: 
 
 def recorded_abilities(folder: RunFolder) -> dict[str, Abilities]:
     """Reads the abilities of a run's models by role, the run's own under "". Raises UserError for a damaged record."""
+    return _recorded(folder, lambda each: read_record(_ABILITIES, json.dumps([each]))[0])
+
+
+def _recorded(folder: RunFolder, read: Callable[[Any], T]) -> dict[str, T]:
     try:
-        record = _read(folder)
-        abilities = {role: model["abilities"] for role, model in {"": record, **record.get("roles", {})}.items()}
-        return {role: read_record(_ABILITIES, json.dumps([each]))[0] for role, each in abilities.items()}
+        with folder.model.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+        record = json.loads(content)
+        return {role: read(model["abilities"]) for role, model in {"": record, **record.get("roles", {})}.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{folder.model} is damaged ({error}); start a new run") from error
-
-
-def _check_same(folder: RunFolder, now: Mapping[str, Any]) -> None:
-    try:
-        began = _read(folder)
-        then = {"": began, **began.get("roles", {})}
-        for role, model in {"": now, **now.get("roles", {})}.items():
-            if role in then:
-                _check_as_it_was(folder, model["name"], then[role]["abilities"], model["abilities"])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UserError(f"{folder.model} is damaged ({error}); start a new run") from error
-
-
-def _read(folder: RunFolder) -> Any:
-    with folder.model.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-    return json.loads(content)
 
 
 def _check_as_it_was(folder: RunFolder, name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    then, now = ({**side, **_comparable(side)} for side in (then, now))
     changed = [ability for ability in then if ability in now and then[ability] != now[ability]]
     if changed:
         # As on the command line.
@@ -132,7 +123,7 @@ def _comparable(abilities: Mapping[str, Any]) -> dict[str, Any]:
     """The model without a provider's build, what was adapted without an endpoint's words; 0.2.0 recorded neither."""
     served = {"served": abilities["served"][:1]} if "served" in abilities else {}
     adapted = {"adapted": sorted(setting for setting, _ in abilities["adapted"])} if "adapted" in abilities else {}
-    return {**served, **adapted}
+    return {**abilities, **served, **adapted}
 
 
 def describe(config: Config, models: Sequence[AbleModel]) -> Iterator[str]:

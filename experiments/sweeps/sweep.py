@@ -9,17 +9,16 @@ runs/<time>-<experiment>/
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import json
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+
+from anyio.from_thread import start_blocking_portal
 
 from actors.errors import ClusterError, ModelGone, StoreError, UserError
 from actors.runtime.runtime import Runtime
@@ -95,10 +94,16 @@ def write_trials(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
         path.mkdir(parents=True, exist_ok=True)
         # A resumed sweep must not change the configuration of a trial that has begun.
         if (saved := path / "config.yaml").exists():
-            before = read(saved)
-            _check_same(before, trial)
-            if before == trial.config:
+            begun = read(saved)
+            if begun == trial.config:
                 continue
+            before, now = (dict(flat(asdict(config))) for config in (begun, trial.config))
+            changed = sorted(key for key in {*before, *now} if before.get(key) != now.get(key) and not may_change(key))
+            if changed:
+                raise UserError(
+                    f"trial {trial.name}: its config.yaml has another {', '.join(changed[:3])} than its sweep gives "
+                    "it; restore the file from a copy, or start a new sweep"
+                )
         # The process that runs a trial reads this file and imports what it names: it is always the sweep's own.
         save(trial.config, saved)
 
@@ -118,16 +123,6 @@ def finished_trials(folder: Path, trials: Sequence[Trial]) -> set[str]:
             raise UserError(f"{folder / RESULTS}: {result.name} {what}; restore the file, or start a new sweep")
         done.add(result.name)
     return done
-
-
-def _check_same(saved: Config, trial: Trial) -> None:
-    """Raises UserError where a trial's saved configuration is not the one that its sweep gives it."""
-    before, now = (dict(flat(asdict(config))) for config in (saved, trial.config))
-    if changed := sorted(key for key in {*before, *now} if before.get(key) != now.get(key) and not may_change(key)):
-        raise UserError(
-            f"trial {trial.name}: its config.yaml has another {', '.join(changed[:3])} than its sweep gives it; "
-            "restore the file from a copy, or start a new sweep"
-        )
 
 
 def wait_for_writer(trial: Path) -> None:
@@ -159,13 +154,16 @@ class _Sweep:
         with Progress() as progress:
             progress.print(references.resumption_line(config, self.folder))
             self._prepare(left, progress)
-            with _loop_in_thread() as loop, runtime_start.runtime_started(config, progress, trials=True) as runtime:
+            # An event loop in another thread watches replicas while Tune blocks this one.
+            with (
+                start_blocking_portal() as portal,
+                runtime_start.runtime_started(config, progress, trials=True) as runtime,
+            ):
                 trials, bar = groups(left), None
                 for group in trials:
                     plan, cache = group[0].plan, inputs.open_cache(config)
                     shared = launching.launch_shared(plan, runtime, cache, progress.print)
-                    # In the thread's loop, where replicas are watched from then on while Tune blocks this thread.
-                    asyncio.run_coroutine_threadsafe(self._up(group, runtime, progress), loop).result()
+                    portal.call(self._up, group, runtime, progress)
                     # One bar for all groups, and only now: while replicas start, another one is shown.
                     bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
                     by_name = {trial.name: trial for trial in group}
@@ -176,10 +174,9 @@ class _Sweep:
                     runtime.clear()
 
     async def _up(self, group: Sequence[Trial], runtime: Runtime, progress: Progress) -> None:
-        """Waits for a group's agents, and checks what their models can do."""
+        """Waits for a group's agents, and checks what their models, which are the same, can do."""
         await runtime_start.wait(runtime, progress)
         folders = [RunFolder(self.folder / TRIALS / trial.name) for trial in group]
-        # One group has the same models, and the same settings of agents.
         await model_record.check_models(group[0].plan, runtime, folders, progress)
 
     def _prepare(self, left: Sequence[Trial], progress: Progress) -> None:
@@ -208,23 +205,3 @@ class _Sweep:
         stopped, utility = (0, None) if report.finished else (report.steps, round(report.utility, 6))
         # Last, once metrics.json has been read: from here on the trial counts as done.
         self.results.append(TrialResult(trial.name, trial.values, trial.seed, metrics, stopped, utility))
-
-
-@contextmanager
-def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in another thread, which watches replicas while Tune blocks this one."""
-    started, stop = Future[asyncio.AbstractEventLoop](), asyncio.Event()
-
-    async def watch() -> None:
-        started.set_result(asyncio.get_running_loop())
-        await stop.wait()
-
-    # `asyncio.run` cancels the tasks that are left when `watch` ends.
-    thread = threading.Thread(target=lambda: asyncio.run(watch()), name="watch", daemon=True)
-    thread.start()
-    loop = started.result()
-    try:
-        yield loop
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()

@@ -11,8 +11,8 @@ import io
 import logging
 import re
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -80,18 +80,21 @@ async def run_trial(folder: Path, opened: Opened, each_step: bool) -> AsyncGener
     With `each_step` it reports after every training step too, and waits. Closing the iterator stops the trial.
     """
     run = RunFolder.open(folder)
-    with _logging_to(run.log):
-        steps, utility = 0, 0.0
-        try:
-            # Closed with this iterator, and not when garbage is collected: it holds the trial's records open.
-            async with aclosing(_reports(run, opened, each_step)) as reports:
-                async for report in reports:
-                    steps, utility = report.steps, report.utility
-                    yield report
-        # Reported and not raised: Tune would try again, and an error of the run itself would recur every time.
-        except Exception as error:
-            log.exception("the trial failed")
-            yield Report(steps, utility, failed=reason(error))
+    handler, steps, utility = run.keep_log(), 0, 0.0
+    try:
+        # Closed with this iterator, and not when garbage is collected: it holds the trial's records open.
+        async with aclosing(_reports(run, opened, each_step)) as reports:
+            async for report in reports:
+                steps, utility = report.steps, report.utility
+                yield report
+    # Reported and not raised: Tune would try again, and an error of the run itself would recur every time.
+    except Exception as error:
+        log.exception("the trial failed")
+        yield Report(steps, utility, failed=reason(error))
+    finally:
+        # The next trial in this process logs elsewhere.
+        logging.getLogger().removeHandler(handler)
+        handler.close()
 
 
 async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGenerator[Report, None]:
@@ -161,24 +164,3 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
             await team.part()
             # Does nothing after the `finish` of a trial that succeeded.
             tracker.finish(exit_code=1)
-
-
-@contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
-    """Sends this process's log to a file while the block runs."""
-    handler = logging.FileHandler(path)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger()
-    # Restored at the end, because the next trial in this process logs elsewhere.
-    before = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    # Libraries that fill a log at this level.
-    for talker in ("wandb", "fontTools"):
-        logging.getLogger(talker).setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(before)
-        handler.close()

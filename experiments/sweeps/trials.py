@@ -66,23 +66,24 @@ def expand(config: Config) -> list[Trial]:
     trials: list[Trial] = []
     names: dict[str, str] = {}
     for values in chosen:
-        checked: Config | None = None
-        plan: Plan | None = None
+        # Valid as a folder's name on any file system.
+        settings = ",".join(f"{short[key]}={plain(value)}" for key, value in values.items())
+        settings = re.sub(r"[^\w.,=+-]+", "_", settings)[:LONGEST].rstrip(",")
+        # No value is right with one seed and wrong with another, and a check takes a tenth of a second.
+        first = f"{len(trials):04}-{settings and f'{settings},'}seed={config.seed}"
+        try:
+            checked = varied({**values, "seed": config.seed})
+            if checked.model.kind == "replay":
+                raise UserError("model=replay answers for one recorded run; start it without sweep")
+            plan = plan_of(checked)
+        except UserError as error:
+            raise UserError(f"trial {first}: {error}") from error
+        # Values that are written otherwise, or that an axis takes the place of, may be the same.
+        if (same := names.setdefault(repr(checked), first)) != first:
+            raise UserError(f"trial {first} is the same as trial {same}: name each setting of a sweep once")
         for seed in range(config.seed, config.seed + config.sweep.seeds):
-            # Names hold the trial's number: they identify finished trials when a sweep is resumed.
-            name = trial_name(len(trials), {short[key]: value for key, value in values.items()}, seed)
-            # No value is right with one seed and wrong with another, and a check takes a tenth of a second.
-            if checked is None or plan is None:
-                try:
-                    checked = varied({**values, "seed": seed})
-                    if checked.model.kind == "replay":
-                        raise UserError("model=replay answers for one recorded run; start it without sweep")
-                    plan = plan_of(checked)
-                except UserError as error:
-                    raise UserError(f"trial {name}: {error}") from error
-                # Values that are written otherwise, or that an axis takes the place of, may be the same.
-                if (same := names.setdefault(repr(checked), name)) != name:
-                    raise UserError(f"trial {name} is the same as trial {same}: name each setting of a sweep once")
+            # The number identifies finished trials when a sweep is resumed, and keeps names unique that were cut.
+            name = f"{len(trials):04}-{settings and f'{settings},'}seed={seed}"
             single = deepcopy(checked)
             single.seed = seed
             trials.append(Trial(name, values, seed, single, plan))
@@ -129,14 +130,6 @@ def _by_key(tree: Mapping[str, Any], where: str) -> Values:
         if key.partition(".")[0] in FIXED:
             raise UserError(f"{where}: {key} is the same for the whole sweep; set it outside of sweep")
     return values
-
-
-def trial_name(number: int, values: Mapping[str, Any], seed: int) -> str:
-    """A trial's name, such as `0007-rounds=4,rate=0.3,seed=2`, valid as a folder's name on any file system."""
-    settings = ",".join(f"{key}={plain(value)}" for key, value in values.items())
-    # Cut names stay unique by their number.
-    safe = re.sub(r"[^\w.,=+-]+", "_", settings)[:LONGEST].rstrip(",")
-    return f"{number:04}-{safe + ',' if safe else ''}seed={seed}"
 
 
 def print_unused(overrides: Overrides | None, config: Config, trials: Sequence[Trial]) -> None:

@@ -58,11 +58,19 @@ def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
         Route("/", viewer.runs),
         Route("/events", viewer.events),
         Route("/compare", viewer.compare),
-        Route("/compare/{data}.json", viewer.compared_data),
+        Route("/compare/{data}.json", viewer.compare),
         Route("/run/{run:path}/{data}.json", viewer.data),
         Route("/run/{run:path}/", viewer.run),
     ]
-    problems = dict.fromkeys((UserError, OSError), _problem)
+
+    def problem(request: Request, error: Exception) -> Response:
+        """A run that cannot be read, in one line."""
+        status, line = 404 if isinstance(error, NoSuchRun) else 422, visible(str(error))
+        if request.url.path.endswith(".json"):
+            return PlainTextResponse(line, status)
+        return _html(page("Not shown", [Section("Problem", [line])], ()), status)
+
+    problems = dict.fromkeys((UserError, OSError), problem)
     return Starlette(
         routes=[Mount("/{token}", Starlette(routes=routes, exception_handlers=problems))],
         middleware=[
@@ -116,27 +124,26 @@ class Viewer:
         """Server-sent events: one at once and after every change, of a run or of any in the list."""
         if (run := request.query_params.get("run")) is not None:
             self._root.run(run)
-        return StreamingResponse(self._changes(run), media_type="text/event-stream")
 
-    async def _changes(self, run: str | None) -> AsyncIterator[str]:
-        last: list[Overview] | None = None
-        # The stream ends where the folder is moved away; a browser asks again.
-        with suppress(OSError):
-            while True:
-                seen = await run_in_threadpool(self._overviews.all, run)
-                if seen != last:
-                    yield f"data: {seen[0].steps if seen else 0}\n\n"
-                last = seen
-                await asyncio.sleep(EVERY_S)
+        async def changes() -> AsyncIterator[str]:
+            last: list[Overview] | None = None
+            # The stream ends where the folder is moved away; a browser asks again.
+            with suppress(OSError):
+                while True:
+                    seen = await run_in_threadpool(self._overviews.all, run)
+                    if seen != last:
+                        yield f"data: {seen[0].steps if seen else 0}\n\n"
+                    last = seen
+                    await asyncio.sleep(EVERY_S)
+
+        return StreamingResponse(changes(), media_type="text/event-stream")
 
     def compare(self, request: Request) -> Response:
-        """The page that compares two runs."""
-        return _html(self._compared(request).page())
-
-    def compared_data(self, request: Request) -> Response:
-        """The discussions of two runs, or how their methods agree."""
-        compared = self._compared(request)
-        match request.path_params["data"]:
+        """The page that compares two runs, its discussions (`index`), or how their methods agree (`pairs`)."""
+        compared = Compared.open(self._root, request.query_params.getlist("run"))
+        match request.path_params.get("data"):
+            case None:
+                return _html(compared.page())
             case "index":
                 return _json(compared.index())
             case "pairs":
@@ -164,9 +171,6 @@ class Viewer:
                 return _json(live.texts(_given(request, "group"), _given(request, "words").split("\n")[:MOST_WORDS]))
         raise HTTPException(404)
 
-    def _compared(self, request: Request) -> Compared:
-        return Compared.open(self._root, request.query_params.getlist("run"))
-
     def _live(self, request: Request) -> LiveRun:
         name = request.path_params["run"]
         run = self._root.run(name)
@@ -178,9 +182,9 @@ class Viewer:
         return live
 
 
-def _html(text: str) -> Response:
+def _html(text: str, status: int = 200) -> Response:
     # The page itself names what may run in it.
-    return HTMLResponse(text, headers={"Content-Security-Policy": "frame-ancestors 'none'"})
+    return HTMLResponse(text, status, headers={"Content-Security-Policy": "frame-ancestors 'none'"})
 
 
 def _json(value: Any) -> Response:
@@ -199,13 +203,3 @@ def _number(request: Request, name: str, default: str | None = None) -> int:
     if value is None or not (value.isascii() and value.isdecimal() and len(value) < 10):
         raise HTTPException(400, f"{name}: expected a number")
     return int(value)
-
-
-def _problem(request: Request, error: Exception) -> Response:
-    """A run that cannot be read, in one line."""
-    status, line = 404 if isinstance(error, NoSuchRun) else 422, visible(str(error))
-    if request.url.path.endswith(".json"):
-        return PlainTextResponse(line, status)
-    answer = _html(page("Not shown", [Section("Problem", [line])], ()))
-    answer.status_code = status
-    return answer

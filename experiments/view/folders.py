@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,16 +66,9 @@ class Root:
                 yield f"{sweep}/{TRIALS}/{trial}"
 
 
-def _mode(path: Path) -> int:
-    try:
-        return os.lstat(path).st_mode
-    except OSError:
-        return 0
-
-
 def _is_folder(path: Path) -> bool:
-    return stat.S_ISDIR(_mode(path))
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _is_file(path: Path) -> bool:
-    return stat.S_ISREG(_mode(path))
+    return os.path.isfile(path) and not os.path.islink(path)

@@ -35,7 +35,12 @@ class Lines:
         """
         form = _form(self.path)
         if form != self._form or (self.path.exists() and self.path.stat().st_size < self._places[-1]):
-            self._restart(form)
+            # A compressed file becomes a temporary one, in which any place can be read.
+            self._unpacked = jsonl.seekable(self.path) if form.endswith(".gz") else None
+            if self._unpacked:
+                weakref.finalize(self, self._unpacked.close)
+            self._cuts += 1
+            self._form, self.version, self._places = form, f"{form}-{self._cuts}", [0]
         with self._content() as file:
             file.seek(self._places[-1])
             while (line := file.readline(jsonl.LINE_BYTES)).endswith(b"\n"):
@@ -52,14 +57,6 @@ class Lines:
         with self._content() as file:
             file.seek(self._places[number])
             return file.readline(jsonl.LINE_BYTES)
-
-    def _restart(self, form: str) -> None:
-        # A compressed file becomes a temporary one, in which any place can be read.
-        self._unpacked = jsonl.seekable(self.path) if form.endswith(".gz") else None
-        if self._unpacked:
-            weakref.finalize(self, self._unpacked.close)
-        self._cuts += 1
-        self._form, self.version, self._places = form, f"{form}-{self._cuts}", [0]
 
     @contextmanager
     def _content(self) -> Iterator[BinaryIO]:

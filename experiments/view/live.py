@@ -43,8 +43,12 @@ class LiveRun:
         with self._lock:
             self._read_scores()
             after = after if version == self._scores.version and after <= len(self._entries) else 0
+            groups = [
+                DiscussionGroup(method, method, f"traces/evaluate-{method}.jsonl", count, count)
+                for method, count in self._counts.items()
+            ]
             return {
-                "groups": [asdict(group) for group in self._groups()],
+                "groups": list(map(asdict, groups)),
                 "entries": self._entries[after:],
                 "after": after,
                 "version": self._scores.version,
@@ -54,9 +58,9 @@ class LiveRun:
         """Returns the trace on a line, from 1, of a group's file, as JSON. Raises UserError where there is none."""
         with self._lock:
             self._read_scores()  # which name the groups
-            lines = self._lines(group)
-            text = lines.line(line - 1)
-        trace = jsonl.decoded(self._file(group), line, text, decode_trace, DAMAGED)
+            path = self._file(group)
+            text = self._traces.setdefault(group, Lines(path)).line(line - 1)
+        trace = jsonl.decoded(path, line, text, decode_trace, DAMAGED)
         return timed(encode_trace(trace), of_trace(self.run, f"evaluate-{group}", trace))
 
     def pairs(self) -> list[dict[str, Any]]:
@@ -99,21 +103,10 @@ class LiveRun:
         attacked = {"attack": self._attack} if scored.attack_success is not None else {}
         return {"group": scored.method, **scored_entry(scored), "line": line, **costs, **attacked}
 
-    def _groups(self) -> list[DiscussionGroup]:
-        return [
-            DiscussionGroup(method, method, f"traces/evaluate-{method}.jsonl", count, count)
-            for method, count in self._counts.items()
-        ]
-
     def _file(self, group: str) -> Path:
         if group not in self._counts:
             raise UserError(f"{group}: the run has no discussions of this name")
         return self.run.path / f"traces/evaluate-{group}.jsonl"
-
-    def _lines(self, group: str) -> Lines:
-        if group not in self._traces:
-            self._traces[group] = Lines(self._file(group))
-        return self._traces[group]
 
 
 def _spoken(line: str) -> str:

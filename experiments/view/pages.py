@@ -77,15 +77,12 @@ def _results(run: RunFolder, seen: Overview, sweep: bool, whole: bool) -> Iterat
         metrics = json.loads(run.metrics.read_bytes())
         yield from run_sections(run, metrics, metrics.get("metric", "utility"), drawn, facts, whole)
     else:
+        # The result of a study as it is written, at its end.
+        study = run.path / f"{seen.kind}.json"
+        text = study.read_text(encoding="utf-8", errors="replace")[:MOST_CHARACTERS] if study.is_file() else ""
         yield Section("Summary", facts=facts)
-        yield Section("Results", tables=[*_so_far(run)], text=_study(run, seen.kind))
+        yield Section("Results", tables=[*_so_far(run)], text=text)
         yield Section("Figures", pictures=tuple(pictures(drawn)))
-
-
-def _study(run: RunFolder, job: str) -> str:
-    """The result of a study as it is written; empty before its end."""
-    path = run.path / f"{job}.json"
-    return path.read_text(encoding="utf-8", errors="replace")[:MOST_CHARACTERS] if path.is_file() else ""
 
 
 def _listed(heading: str, runs: list[Overview], below: str) -> Section:

@@ -31,7 +31,15 @@ def serve(folder: str, options: Sequence[str]) -> int:
     Raises:
         UserError: the folder or an option is wrong, or the port is taken.
     """
-    port, opens, named = _options(options)
+    given = dict(option.partition("=")[::2] for option in options)
+    text, opens = given.pop("view.port", "0"), given.pop("view.open", "false")
+    named = [option for option in options if option.partition("=")[0] in given]
+    named_again(named)  # for its errors alone
+    port = int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else 2**16
+    if port >= 2**16:
+        raise UserError(f"view.port={text}: expected a number from 0 to 65535")
+    if opens not in ("true", "false"):
+        raise UserError(f"view.open={opens}: expected true or false")
     root, token = Root.open(folder), secrets.token_urlsafe(TOKEN_BYTES)
     try:
         listening = socket.create_server((HOST, port))
@@ -40,7 +48,7 @@ def serve(folder: str, options: Sequence[str]) -> int:
     with listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}/{token}/"
         print(visible(f"{folder} is shown at {address} (Ctrl-C ends it)"), flush=True)
-        if opens:
+        if opens == "true":
             webbrowser.open(address)
         # Without access log: an address holds the token.
         settings = uvicorn.Config(application(root, token, named), log_config=None, access_log=False, lifespan="off")
@@ -53,15 +61,3 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leaves Ctrl-C to `run.py`, where it ends the program with one line, also while a browser listens."""
         yield
-
-
-def _options(options: Sequence[str]) -> tuple[int, bool, list[str]]:
-    given = dict(option.partition("=")[::2] for option in options)
-    port, opens = given.pop("view.port", "0"), given.pop("view.open", "false")
-    named = [option for option in options if option.partition("=")[0] in given]
-    named_again(named)  # for its errors alone
-    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) < 2**16):
-        raise UserError(f"view.port={port}: expected a number from 0 to 65535")
-    if opens not in ("true", "false"):
-        raise UserError(f"view.open={opens}: expected true or false")
-    return int(port), opens == "true", named

@@ -20,8 +20,7 @@ from actors.errors import UserError, WebError
 from actors.messages import Kind
 from experiments.config.loading import load
 from experiments.evidence import library
-from experiments.evidence.library import RECORDING, check_web, open_web
-from experiments.evidence.recorded_web import RecordedWeb, read_recording
+from experiments.evidence.library import RECORDING, RecordedWeb, check_web, open_web, read_recording
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.records import jsonl
 from retrieval import web_search as web

@@ -45,7 +45,7 @@ def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics)
     (run.learned("m3prune").path / "topology.graphml").write_text("<graphml/>")
     script = (
         "import json, pathlib, sys; from experiments.records.tracking import Tracker, WandbSettings\n"
-        "from experiments.records import wandb_tables; wandb_tables.MOST_ROWS = 12\n"
+        "from experiments.records import tracking; tracking.MOST_ROWS = 12\n"
         "path = pathlib.Path(sys.argv[1])\n"
         "settings = WandbSettings(project='test', group='sweep')\n"
         "tracker = Tracker(path, {'seed': 1, 'job': 'prune', 'data': {'name': 'sample'}}, settings)\n"
