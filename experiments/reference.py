@@ -70,7 +70,10 @@ def reference(topic: str) -> str:
     known = experiments()
     if topic in known or topic.endswith((".yaml", ".yml")):
         rows[topic] = known.get(topic, "an experiment of your own")
-        rows |= _settings_of(topic)
+        _, overrides = load_overrides([f"experiment={topic}"])
+        for key, value in flat(asdict(overrides.alone)) if overrides else ():
+            if overrides and among(key, overrides.preset):
+                rows[f"{key}={_shown(value)}"] = list(_keys(key).values())[-1]
     rows |= _keys(topic)
     if not rows:
         keys = list(paths())
@@ -87,14 +90,6 @@ def _keys(key: str) -> dict[str, str]:
     rows = [row for row in _documented() if f"{row[0]}.".startswith(f"{own}.") or own.startswith(f"{row[0]}.")]
     is_known = any(name == own or label != name for name, label, _ in rows)
     return {label: text for _, label, text in rows} if is_known else {}
-
-
-def _settings_of(experiment: str) -> dict[str, str]:
-    """Lists the settings of an experiment's preset, each with its description."""
-    _, overrides = load_overrides([f"experiment={experiment}"])
-    values = flat(asdict(overrides.alone)) if overrides else ()
-    chosen = {key: value for key, value in values if overrides and among(key, overrides.preset)}
-    return {f"{key}={_shown(value)}": list(_keys(key).values())[-1] for key, value in chosen.items()}
 
 
 @cache  # the source of all settings is parsed

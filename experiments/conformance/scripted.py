@@ -32,7 +32,6 @@ from actors.messages import (
 )
 from actors.models import Model
 from actors.reader.reader import Reader, ReaderSettings
-from actors.settings import AgentSettings
 from experiments.conformance.parts import require
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
@@ -79,7 +78,6 @@ class ScriptedTeam:
         self,
         roles: Iterable[Role],
         model: Model | Reply | None = None,
-        agents: AgentSettings | None = None,
         *,
         failing: Collection[str] = (),
         babbling: Collection[str] = (),
@@ -94,7 +92,7 @@ class ScriptedTeam:
         self._failing, self._babbling, self._delays = failing, babbling, delays
         self._asked: dict[str, Turn] = {}
         self._texts: dict[str, str] = {}
-        self._agents = {role.name: RoleAgent(role, self, agents) for role in self.roles}
+        self._agents = {role.name: RoleAgent(role, self) for role in self.roles}
 
     def metered(self, noted: Noted | None = None) -> Self:
         """Returns itself: it does not count what is spent."""

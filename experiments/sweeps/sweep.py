@@ -153,7 +153,16 @@ class _Sweep:
 
         with Progress() as progress:
             progress.print(references.resumption_line(config, self.folder))
-            self._prepare(left, progress)
+            # Each data set and index once, so that no two trials build the same one at once.
+            different = list({inputs.data_key(trial.plan, trial.config): trial for trial in left}.values())
+            preparing = progress.phase("preparing data", total=len(different))
+            for trial in different:
+                plan, cache = replace(trial.plan, config=trial.config), inputs.open_cache(trial.config)
+                dataset = inputs.open_dataset(plan, cache)
+                inputs.open_store(plan.retrieval, dataset, cache)
+                for note in inputs.notes_of(dataset):
+                    progress.print(f"note: {note}")
+                preparing.advance()
             # An event loop in another thread watches replicas while Tune blocks this one.
             with (
                 start_blocking_portal() as portal,
@@ -178,19 +187,6 @@ class _Sweep:
         await runtime_start.wait(runtime, progress)
         folders = [RunFolder(self.folder / TRIALS / trial.name) for trial in group]
         await model_record.check_models(group[0].plan, runtime, folders, progress)
-
-    def _prepare(self, left: Sequence[Trial], progress: Progress) -> None:
-        """Prepares each data set and index once, so that no two trials build the same one at once."""
-        different = list({inputs.data_key(trial.plan, trial.config): trial for trial in left}.values())
-        bar = progress.phase("preparing data", total=len(different))
-        for trial in different:
-            plan = replace(trial.plan, config=trial.config)
-            cache = inputs.open_cache(plan.config)
-            dataset = inputs.open_dataset(plan, cache)
-            inputs.open_store(plan.retrieval, dataset, cache)
-            for note in inputs.notes_of(dataset):
-                progress.print(f"note: {note}")
-            bar.advance()
 
     def _ended(self, trials: Mapping[str, Trial], bar: Bar, name: str, report: Report) -> None:
         trial = trials[name]

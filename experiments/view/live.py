@@ -89,19 +89,17 @@ class LiveRun:
             scored = jsonl.decoded(self._scores.path, len(self._entries) + 1, line, Scored.decode, DAMAGED)
             # A method's scores and traces are recorded in one order.
             place = self._counts[scored.method] = self._counts.get(scored.method, 0) + 1
-            self._entries.append(self._entry(scored, place))
+            costs = {
+                "calls": scored.calls,
+                "tokens": scored.prompt_tokens + scored.completion_tokens,
+                "failed": scored.failed_turns,
+                "cut": scored.cut_turns,
+            }
+            attacked = {"attack": self._attack} if scored.attack_success is not None else {}
+            entry = {"group": scored.method, **scored_entry(scored), "line": place, **costs, **attacked}
+            self._entries.append(entry)
         if version != self._scores.version:
             self._entries, self._counts = [], {}
-
-    def _entry(self, scored: Scored, line: int) -> Entry:
-        costs = {
-            "calls": scored.calls,
-            "tokens": scored.prompt_tokens + scored.completion_tokens,
-            "failed": scored.failed_turns,
-            "cut": scored.cut_turns,
-        }
-        attacked = {"attack": self._attack} if scored.attack_success is not None else {}
-        return {"group": scored.method, **scored_entry(scored), "line": line, **costs, **attacked}
 
     def _file(self, group: str) -> Path:
         if group not in self._counts:

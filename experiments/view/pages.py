@@ -64,7 +64,11 @@ def run_page(runs: Overviews, name: str, whole: bool) -> str:
 
 
 def _results(run: RunFolder, seen: Overview, sweep: bool, whole: bool) -> Iterator[Section]:
-    facts, drawn = _facts(seen), sorted(run.figures.glob("*.png"))
+    names = ("State", "Kind", "Started", "Answers", "Learning steps", "Tokens", "Price", "")
+    up = Markup('<a href="{}">all runs</a>').format("../" * (2 + seen.name.count("/")))
+    facts = {"Folder": up} | {name: cell for name, cell in zip(names, _cells(seen), strict=True) if name and cell}
+    facts |= {name: _command(line) for name, line in (("To stop", seen.stop), ("To resume", seen.resume)) if line}
+    drawn = sorted(run.figures.glob("*.png"))
     if sweep:
         config, results = read(run.config), read_results(run.path, stopped=True)
         yield Section("State", facts=facts)
@@ -108,13 +112,6 @@ def _command(line: str) -> str:
     return (
         Markup('<button type="button" class="command" title="copy">{}</button>').format(visible(line)) if line else ""
     )
-
-
-def _facts(one: Overview) -> dict[str, str]:
-    names = ("State", "Kind", "Started", "Answers", "Learning steps", "Tokens", "Price", "")
-    up = Markup('<a href="{}">all runs</a>').format("../" * (2 + one.name.count("/")))
-    facts = {"Folder": up} | {name: cell for name, cell in zip(names, _cells(one), strict=True) if name and cell}
-    return facts | {name: _command(line) for name, line in (("To stop", one.stop), ("To resume", one.resume)) if line}
 
 
 def _so_far(run: RunFolder) -> Iterator[ResultTable]:

@@ -15,7 +15,7 @@ from actors.runtime.in_order import in_order
 from experiments.attacks.attack_metrics import Harm, won
 from experiments.attacks.targets import Targets, aimed_at
 from experiments.config.study_settings import BehaviourSettings
-from experiments.datasets.item import Dataset, Item
+from experiments.datasets.item import Item
 from experiments.running.discussion_slots import CountedTeam
 from experiments.running.discussions import Discussions
 from retrieval.store import SearchSpace, Store
@@ -83,13 +83,6 @@ def find_evidence(item: Item, store: Store, most: int) -> StudyEvidence:
         k *= 2
 
 
-def answerable(dataset: Dataset, seed: int) -> list[tuple[Item, str]]:
-    """Lists the evaluated questions that fit every condition, each with the wrong answer of its colleagues."""
-    targets = Targets(dataset, seed)
-    chosen = ((item, targets.of(item)) for item in dataset.evaluate() if item.supporting)
-    return [(item, target) for item, target in chosen if target is not None]
-
-
 class MisledAgent:
     """Topology of one agent that hears colleagues in its round: no agents, each gives `answer` for some reason."""
 
@@ -129,7 +122,10 @@ async def ask_every_question(discussions: Discussions, settings: BehaviourSettin
     Raises UserError for a data set that does not name the documents with the answers.
     """
     context, config, dataset = discussions.context, discussions.context.config, discussions.context.dataset
-    asked = answerable(dataset, config.seed)
+    # The evaluated questions that fit every condition, each with the wrong answer of its colleagues.
+    targets = Targets(dataset, config.seed)
+    chosen = ((item, targets.of(item)) for item in dataset.evaluate() if item.supporting)
+    asked = [(item, target) for item, target in chosen if target is not None]
     if not asked:
         evaluated = sum(1 for _ in dataset.evaluate())
         raise UserError(
