@@ -1,17 +1,6 @@
 """The run folder: append-only records, a line at a time, from which a killed run is resumed.
 
-    runs/<time>-<experiment>/
-        config.yaml                    written by the runner; its presence makes the folder a run
-        model.json                     what the model could do when the run began
-        traces/calibrate.jsonl         unlabelled discussions before the evaluation, written all at once
-        traces/evaluate-<method>.jsonl one discussion per evaluated question
-        scores.jsonl                   a Scored per line
-        learned/<method>/              one for each learned graph
-            traces/train-<stage>.jsonl     every discussion of a training step
-            learning.jsonl                 a LearningStep per line
-            topology.safetensors           the learner's state after its last training step
-
-Long files of traces are compressed when the run ends (`jsonl.py`).
+docs/runs.md lists its files. Long files of traces are compressed when the run ends (`jsonl.py`).
 
 A checkpoint has the sizes of the training records, so resuming cuts them back to these. Evaluated questions need no
 checkpoint: those with a complete trace and score count, and a trace or score alone is cut off. Resuming also drops

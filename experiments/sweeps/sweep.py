@@ -1,10 +1,6 @@
 """A sweep from its configuration to its table: expand, launch what trials share, run them, and sum up.
 
-runs/<time>-<experiment>/
-    config.yaml        the sweep's; with it the folder can be resumed
-    trials/<name>/     every trial, an ordinary run folder
-    trials.jsonl       a TrialResult per finished trial
-    sweep.json, .csv   the table; figures/ and report.html show it
+Every trial is an ordinary run folder in `trials/`; `trials.jsonl` has a TrialResult per finished trial.
 """
 
 from __future__ import annotations
