@@ -19,8 +19,7 @@ The failure of a single turn is data and no error: the status of its message is 
 from __future__ import annotations
 
 from typing import TypeVar
-
-from actors.visible import visible
+from unicodedata import category
 
 E = TypeVar("E", bound=BaseException)
 
@@ -92,3 +91,13 @@ def first_of(kind: type[E], group: BaseExceptionGroup[BaseException]) -> E | Non
         if isinstance(first, kind):
             return first
     return None
+
+
+def visible(text: str) -> str:
+    """Replaces what is not printable by its escape, such as `\\x1b`.
+
+    Ids and names from data and folders could hold commands to a terminal, line breaks and marks of direction.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or category(c) == "Zs" else c.encode("unicode_escape").decode() for c in text)

@@ -15,11 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.errors import ClusterError, UserError
-from actors.memory import collect_rarely
+from actors.errors import ClusterError, UserError, visible
+from actors.processes import collect_rarely
 from actors.runtime import head
 from actors.signals import Ending, Unbroken
-from actors.visible import visible
 from experiments.commands import as_called, command
 
 if TYPE_CHECKING:

@@ -40,8 +40,9 @@ class Redaction:
         for size in range(len(self._key) - 1, KEY_CHARACTERS - 1, -1):
             if text.endswith(self._key[:size]):  # cut off within the key
                 return text[:-size] + KEY
-        bare = _bare(self._key)
-        return KEY if bare in _bare(text) or bare in _bare(html.unescape(_TAG.sub("", text))) else text
+        bare = _MARKS.sub("", self._key)
+        plain = (text, html.unescape(_TAG.sub("", text)))
+        return KEY if any(bare in _MARKS.sub("", each) for each in plain) else text
 
     def line(self, text: str) -> str:
         """Returns one line of bounded length without the key, even where its middle is starred out."""
@@ -53,11 +54,6 @@ class Redaction:
 
     def _reveals(self, word: str) -> bool:
         return "***" in word or (self._long and (self._key[:6] in word or self._key[-4:] in word))
-
-
-def _bare(text: str) -> str:
-    """The letters and digits of a text alone."""
-    return _MARKS.sub("", text)
 
 
 def _letter(letter: str) -> str:

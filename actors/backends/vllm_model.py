@@ -23,9 +23,8 @@ from actors.backends.model_settings import ModelSettings
 from actors.backends.vllm_arguments import check_engine_arguments, cpu_arguments
 from actors.backends.vllm_chat import DAY, Template, find_template, open_pictures, turns, without_special_tokens
 from actors.errors import ModelError, ModelLost
-from actors.memory import kills
 from actors.messages import Abilities, Completion, Request
-from actors.processes import descendants, ended, kill
+from actors.processes import descendants, ended, kill, kills
 from actors.prompting.likelihood import Tokens, of_text, pieces
 from actors.prompting.safe_text import one_line
 

@@ -78,7 +78,10 @@ class CompletionStore:
         """Writes a completion, unless there is one."""
         if self._db is None or not self._writable:
             return
-        row = key, _packed(key, completion)
+        # Compressed JSON preserves all digits; zlib's checksum shows damage.
+        c = completion
+        values = key.hex(), c.text, c.prompt_tokens, c.completion_tokens, c.stop, c.error, c.tokens
+        row = key, zlib.compress(json.dumps(values, separators=(",", ":")).encode(), level=1)
         try:
             try:
                 self._db.execute("INSERT OR IGNORE INTO completions VALUES (?, ?)", row)
@@ -163,12 +166,6 @@ def _prepare(db: sqlite3.Connection) -> None:
             db.execute(f"PRAGMA application_id = {APPLICATION}")
             db.execute(f"PRAGMA user_version = {VERSION}")
         db.execute("COMMIT")
-
-
-def _packed(key: bytes, c: Completion) -> bytes:
-    """Returns a completion as compressed JSON, which preserves all digits; zlib's checksum shows damage."""
-    values = key.hex(), c.text, c.prompt_tokens, c.completion_tokens, c.stop, c.error, c.tokens
-    return zlib.compress(json.dumps(values, separators=(",", ":")).encode(), level=1)
 
 
 def _unpacked(key: bytes, value: bytes) -> Completion:

@@ -19,11 +19,11 @@ from actors.prompting.form import FieldFault, Values, letters, quoted
 from actors.prompting.reply_text import (
     BULLET,
     NOTHING,
+    OFFER,
     OTHER_LABEL,
     PLACEHOLDER,
     decoded,
     ends_a_value,
-    is_offer,
     uncited,
     undecorated,
     unwrapped,
@@ -80,7 +80,7 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
     # `Answer: Answer: - red` has its bullet after the second label.
     stated = stated if stated[:1].isdigit() or _SIGNED.match(stated) else BULLET.sub("", stated, count=1)
     first, rest = _first_words(stated)
-    if rest and not is_offer(rest):
+    if rest and not OFFER.match(rest):
         return FieldFault(field, f"{quoted(stated)} has more than the answer")
     stated = undecorated(first)[0] if rest else stated
     return None if stated.lower() == field.name.lower() or not _has_content(stated) else (stated,)

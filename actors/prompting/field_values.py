@@ -23,9 +23,9 @@ from actors.prompting.reply_text import (
     NOTHING,
     OTHER_LABEL,
     PLACEHOLDER,
+    RULE,
     ends_a_value,
     in_digits,
-    is_rule,
     stated_confidence,
     uncited,
     undecorated,
@@ -203,9 +203,9 @@ def _own_lines(lines: Sequence[str], prose: bool) -> tuple[list[str], Sequence[s
         if not line.strip():
             blank = bool(own)
             continue
-        if own and (is_rule(line) or CHATTER.match(line) or (not prose and OTHER_LABEL.match(line))):
+        if own and (RULE.fullmatch(line) or CHATTER.match(line) or (not prose and OTHER_LABEL.match(line))):
             return own, lines[number:]
-        if not own and is_rule(line):
+        if not own and RULE.fullmatch(line):
             continue
         if own and not prose and (blank or not line.strip()[0].islower()):
             return own, lines[number:]
@@ -320,9 +320,9 @@ def _item_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
             blank = bool(items)
             continue
         bulleted = bool(BULLET.match(line))
-        if items and (is_rule(line) or (CHATTER.match(line) and not bulleted)):
+        if items and (RULE.fullmatch(line) or (CHATTER.match(line) and not bulleted)):
             break
-        if is_rule(line):
+        if RULE.fullmatch(line):
             continue
         if items and not bulleted:
             is_triple = field.value is Value.TRIPLE and read_triple(plain) is not None
@@ -370,7 +370,7 @@ def _text(field: Field, item: Any) -> str | FieldFault:
 
 def _triple(field: Field, item: Any) -> str | FieldFault:
     triple = read_triple(item)
-    if triple and (any(map(PLACEHOLDER.fullmatch, triple)) or is_form(triple)):
+    if triple and (any(map(PLACEHOLDER.fullmatch, triple)) or all(map(_FORM.fullmatch, triple))):
         return ""
     plain = BULLET.sub("", item, count=1).strip() if isinstance(item, str) else ""
     if triple is None and PLACEHOLDER.fullmatch(plain) and plain.count("|") <= 2:
@@ -425,32 +425,16 @@ def _call(field: Field, item: Any) -> str | FieldFault:
 def read_triple(value: Any) -> Parts | None:
     """Returns head, relation and tail; None for anything that does not clearly have just these three."""
     if isinstance(value, str):
-        return _triple_in(value)
+        text = _bare(_LABEL.sub("", BULLET.sub("", value.replace("｜", "|").strip(), count=1), count=1))
+        text = _CITED.sub("", text).rstrip(" .;,") if not text.endswith(")") or _CITED.search(text) else text
+        inner = _bare(text.rstrip(" .;,"))
+        return _checked(re.split(r"\s*\|\s*", inner.strip().strip("|"))) if "|" in inner else None
     if isinstance(value, Mapping):
         keys = {str(key).lower(): inner for key, inner in value.items()}
         if len(keys) >= 3:
             return _checked([next((keys[k] for k in names if k in keys), None) for names in (_HEAD, _RELATION, _TAIL)])
         return None
     return _checked(value) if isinstance(value, Sequence) else None
-
-
-def is_form(triple: Parts) -> bool:
-    """True for the form's own words in place of a triple, as in the headings of a table."""
-    return all(map(_FORM.fullmatch, triple))
-
-
-def looks_like_triple(line: str) -> bool:
-    """True for a line that could be nothing but a triple: three parts between bars."""
-    return "|" in line and _triple_in(line.strip()) is not None
-
-
-def _triple_in(text: str) -> Parts | None:
-    text = _bare(_LABEL.sub("", BULLET.sub("", text.replace("｜", "|").strip(), count=1), count=1))
-    text = _CITED.sub("", text).rstrip(" .;,") if not text.endswith(")") or _CITED.search(text) else text
-    inner = _bare(text.rstrip(" .;,"))
-    if "|" in inner:
-        return _checked(re.split(r"\s*\|\s*", inner.strip().strip("|")))
-    return None
 
 
 def _bare(text: str) -> str:

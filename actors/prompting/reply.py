@@ -29,6 +29,7 @@ from actors.prompting.safe_text import clean, one_line
 
 # Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, citations, channels.
 _MARKED = re.compile(r"[<◁{\\【]|\[\^|\^\[|\][(\[]|\[[A-Z]{2}|\[\s{0,80}\[|assistant")
+_ITEM = re.compile(r"\||^\W*[-*•\d]")
 _MISSING = "it is missing"
 _CUT_OFF = "the reply was too long and was cut off there"
 _TWO = "there are two different ones"
@@ -221,7 +222,8 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
     remarked = False
     for raw in raws:
         field, name = raw.field, raw.field.name
-        remarked = remarked or _remarks(raw)
+        # A list that text follows which is none of its items.
+        remarked |= field.many and any(line.strip() and not _ITEM.search(line) for line in raw.lines[1:])
         if field == form.fields[0] and not field.many and name in outcomes and remarked:
             for other in form.fields:  # the form once more, after a remark: lists of the draft do not count
                 outcomes.pop(other.name if other.many else "", None)
@@ -279,11 +281,6 @@ def _take_confidence(form: Form, raw: RawField, outcomes: dict[str, list[str]], 
     share = stated_answer(answer_text(raw.lines or (str(raw.value),), raw.closed)[0], form.choices)[1]
     if share is not None:
         outcomes[FieldKind.CONFIDENCE] = [repr(share)]
-
-
-def _remarks(raw: RawField) -> bool:
-    """True for a list that text follows which is none of its items."""
-    return raw.field.many and any(line.strip() and not re.search(r"\||^\W*[-*•\d]", line) for line in raw.lines[1:])
 
 
 def _restates(raw: RawField, values: Sequence[str], choices: tuple[str, ...], line: str) -> bool:

@@ -16,9 +16,9 @@ from typing import Any
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import is_unknown, stated_answer
-from actors.prompting.field_values import decode, literal, looks_like_triple, one_of, read_values
+from actors.prompting.field_values import decode, literal, one_of, read_triple, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField
-from actors.prompting.reply_text import BOXED, BULLET, chatter, ends_a_value, is_offer, may_follow, undecorated
+from actors.prompting.reply_text import BOXED, BULLET, OFFER, chatter, ends_a_value, may_follow, undecorated
 from actors.prompting.safe_text import one_line
 
 # What models call a field, other than its name and its plural.
@@ -185,7 +185,8 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
         elif (
             triples
             and (found[-1][0] is not triples if found else line.lstrip().startswith("|"))
-            and looks_like_triple(line)
+            and "|" in line
+            and read_triple(line.strip())
         ):
             found.append((triples, [line], True, False))
         else:
@@ -253,7 +254,11 @@ def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple
             start, end = begun if start is None else start, ended
     if start is None:
         return _in_broken_json(text, form, names, cut_off)
-    return text[:start], _with_after(found, text[end:], form, names, cut_off)
+    behind = text[end:]
+    if not cut_off and behind.strip():
+        between, later = fields_in_lines(untagged(behind, names), form, names)
+        found = [*found[:-1], replace(found[-1], after=tuple(between.split("\n"))), *later]
+    return text[:start], found
 
 
 def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
@@ -280,13 +285,6 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
         lines = tuple(str(written[0]).split("\n")) if isinstance(written, list) else ("",)
         found.append(RawField(field, lines=lines))
     return text[:start], found
-
-
-def _with_after(found: Sequence[RawField], text: str, form: Form, names: Labels, cut_off: bool) -> list[RawField]:
-    if cut_off or not text.strip():
-        return [*found]
-    between, later = fields_in_lines(untagged(text, names), form, names)
-    return [*found[:-1], replace(found[-1], after=tuple(between.split("\n"))), *later]
 
 
 def _values(text: str) -> Iterator[tuple[int, int, Any]]:
@@ -353,7 +351,7 @@ def _sole(lines: Sequence[str], field: Field) -> list[RawField]:
         return [RawField(field, (stated[0],))] if len(set(stated)) == 1 else []
     if field.kind in PROSE:
         own = [
-            line for line in lines if not (is_offer(line) or (chatter(line) and line.rstrip().endswith((":", "："))))
+            line for line in lines if not (OFFER.match(line) or (chatter(line) and line.rstrip().endswith((":", "："))))
         ]
         whole = one_line(" ".join(own))
         if any(map(_HEADING.match, own)):

@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from actors.prompting.safe_text import clean
 
@@ -61,7 +62,7 @@ _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
 _SENTENCE_ENDS = re.compile(
     r"(?:(?<=[^\W\d_]{3})|(?<=[\d)\]\"'”’%]))[.!?][\"'”’)\]]*+(?=\s+[^\W\d_a-z]|\s+[\[\"'“‘(\d])"
 )
-_RULE = re.compile(r"\s*+[-=_*~]{3,}+\s*+")
+RULE = re.compile(r"\s*+[-=_*~]{3,}+\s*+")  # separates: `---`
 BULLET = re.compile(
     r"\A\s*+(?:[-*+•·▪◦–]\s++|[Qq]?\(?\d{1,2}[.):]\s++|\(?[a-z][.)]\s++|\[\d{1,2}\]\s++|\[[ xX]\]\s++|>\s++)"
 )
@@ -82,7 +83,7 @@ MARKS_ALONE = re.compile(r"[\s:;,]++")  # the rest of a value that was separator
 # A line such as `Note: ...`, which is no part of the value above it.
 OTHER_LABEL = re.compile(r"(?:\W|_){0,8}+[A-Z]\w{0,20}(?: \w{1,20})?[*_]{0,3}[:：](?:\s|$)")
 # Lines that comment on the reply; of those, offers of help take nothing back.
-_OFFER = re.compile(
+OFFER = re.compile(
     r"\W{0,4}(?:let me know|i hope|hope (?:this|that)|feel free|if you (?:need|want|have|would)"
     r"|(?:is there )?anything else|would you like)\b",
     re.IGNORECASE,
@@ -266,24 +267,14 @@ def may_follow(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
         if _REASON_LABEL.match(line):
             return True
         ends = not any(map(str.isalnum, line)) or ends_a_value(line) or _FENCE.fullmatch(line)
-        if not (ends or _SHARE_LINE.fullmatch(line) or _OFFER.match(line) or restates(line)):
+        if not (ends or _SHARE_LINE.fullmatch(line) or OFFER.match(line) or restates(line)):
             return False
     return True
-
-
-def is_offer(line: str) -> bool:
-    """True for a line that offers help."""
-    return bool(_OFFER.match(line))
 
 
 def chatter(line: str) -> bool:
     """True for a line that comments on the reply."""
     return bool(CHATTER.match(line) or _LEAD.fullmatch(line))
-
-
-def is_rule(line: str) -> bool:
-    """True for a line that separates: `---`."""
-    return bool(_RULE.fullmatch(line))
 
 
 def in_digits(text: str) -> str:
@@ -336,7 +327,8 @@ def _without_one_layer(value: str) -> str:
     latex = _LATEX.fullmatch(value)
     if latex and latex[1] is not None:
         # `\text{a} and \text{b}` begins and ends like one layer, and is not.
-        return latex[1] if _balanced(latex[1]) else value
+        depths = [0, *accumulate({"{": 1, "}": -1}.get(mark, 0) for mark in latex[1])]
+        return latex[1] if min(depths) == depths[-1] == 0 else value
     if latex:
         return latex[2] or latex[3] or ""
     if len(value) > 1 and _QUOTES.get(value[0]) == value[-1]:
@@ -350,15 +342,6 @@ def _without_one_layer(value: str) -> str:
         if opening not in inner and closing not in inner:
             return inner
     return value
-
-
-def _balanced(inner: str) -> bool:
-    depth = 0
-    for brace in re.findall(r"[{}]", inner):
-        depth += 1 if brace == "{" else -1
-        if depth < 0:
-            return False
-    return depth == 0
 
 
 def stated_confidence(value: str) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 STOP_WORDS = frozenset(
     """a an the of in on at to for from by with without and or nor but as is are was were be been being am do does did
@@ -178,7 +178,6 @@ def count_tokens(text: str) -> int:
 
 def cut_to_tokens(text: str, limit: int) -> str:
     """Returns the longest beginning of `text` with at most `limit` tokens."""
-    for number, match in enumerate(_TOKEN.finditer(text)):
-        if number == limit:
-            return text[: match.start()].rstrip()
+    beyond = next(islice(_TOKEN.finditer(text), limit, None), None)
+    return text[: beyond.start()].rstrip() if beyond else text
     return text

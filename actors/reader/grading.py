@@ -112,14 +112,11 @@ def _choice(right: Words, answer: str, choices: Sequence[Words]) -> tuple[int, s
     elif lettered and ord(lettered[1]) - ord("A") < len(choices):
         named = {choices[ord(lettered[1]) - ord("A")]} | ({comparison_key(lettered[2])} & {*choices})
     else:
-        named = {choice for choice in choices if _within(choice, stated)}
+        # Choices whose words are a run of the answer's.
+        runs = {stated[i:j] for j in range(len(stated) + 1) for i in range(j + 1)}
+        named = runs & {*choices}
     if named != {right}:
         return 1, "It names another choice, several or none."
     if stated == right or lettered:
         return 5, "It names the right choice."
     return 4, "It names the right choice in other words."
-
-
-def _within(part: Words, whole: Words) -> bool:
-    """True where `part` is a run of words of `whole`."""
-    return any(whole[i : i + len(part)] == part for i in range(len(whole) - len(part) + 1))

@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         _notice_silence(transport.get_extra_info("socket"))
         if not self.accepted:
-            asyncio.get_running_loop().call_later(KEY_S, self._end_stranger)
+            asyncio.get_running_loop().call_later(KEY_S, lambda: None if self.accepted else self.abort())
         if self._key:
             self._transport.write(self._key)
 
@@ -88,10 +88,6 @@ class Connection(asyncio.Protocol):
     def accepted(self) -> bool:
         """False until the other end has sent the key that this one expects."""
         return not self._expected
-
-    def _end_stranger(self) -> None:
-        if not self.accepted:
-            self.abort()
 
     def _accept(self) -> bool:
         length = len(self._expected)

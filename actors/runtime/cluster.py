@@ -13,9 +13,9 @@ import ray
 
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ClusterError
-from actors.memory import collect_rarely
 from actors.messages import Abilities, Role
 from actors.models import Model, abilities_of
+from actors.processes import collect_rarely
 from actors.runtime.client import Client
 from actors.runtime.head import connect, disconnect
 from actors.runtime.pool import RemotePool

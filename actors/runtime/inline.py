@@ -14,9 +14,9 @@ from typing import Any
 
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ClusterError, ModelGone, ModelLost
-from actors.memory import collect_rarely
 from actors.messages import Abilities, Completion, Request, Role, Turn
 from actors.models import Model, abilities_of
+from actors.processes import collect_rarely
 from actors.runtime.remote import one_line
 from actors.runtime.supervision import START_S, OnEvent, ignore
 from actors.runtime.team import Team, TurnResult, instances_of, make_agent, roles_held

@@ -15,10 +15,9 @@ import ray
 
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelLost
-from actors.memory import collect_rarely
 from actors.messages import Abilities, Completion, Request, Role, Turn
 from actors.models import Model, abilities_of
-from actors.processes import kill
+from actors.processes import collect_rarely, kill
 from actors.runtime.channel import Address
 from actors.runtime.pool import RemotePool
 from actors.runtime.remote import one_line, own_host
@@ -45,11 +44,9 @@ class Process:
         self._incarnation = uuid.uuid4().hex
         self._service: Service[Any, Any] = Service(self.serve, capacity, self.note)
         self._opening: asyncio.Task[None] | None = None
-        self._beating: asyncio.Task[None] | None = None
         self._beat_s = 0.0
         self._lost: ModelLost | None = None
         self._ending = asyncio.Event()
-        self._end_soon: asyncio.Task[None] | None = None
         collect_rarely()
 
     async def open(self) -> None:
@@ -107,12 +104,11 @@ class Process:
     async def _open(self) -> None:
         await self.open()
         if self.hangs:
-            self._beating = asyncio.create_task(self._keep_beating())
+            self._beat()
 
-    async def _keep_beating(self) -> None:
-        while True:
-            self._beat_s = time.monotonic()
-            await asyncio.sleep(BEAT_S)
+    def _beat(self) -> None:
+        self._beat_s = time.monotonic()
+        asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     def lose(self, error: ModelLost) -> None:
         """Ends the process once all clients have the error."""
@@ -121,11 +117,7 @@ class Process:
             self._lost = ModelLost(str(error))
             self._ending.set()
             self._service.fail(self._lost)
-            self._end_soon = asyncio.create_task(self._end_after_sending())
-
-    async def _end_after_sending(self) -> None:
-        await asyncio.sleep(SEND_S)
-        self.end()
+            asyncio.get_running_loop().call_later(SEND_S, self.end)
 
 
 class AgentProcess(Process):

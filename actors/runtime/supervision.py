@@ -11,7 +11,7 @@ from contextlib import suppress
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError
 
 from actors.errors import ClusterError, ModelLost
-from actors.memory import kills
+from actors.processes import kills
 from actors.runtime.remote import OUT_OF_MEMORY, RESTARTS, Actor, loss, one_line
 
 START_S = 120.0  # all comes up, unless there is a model to load that takes longer

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from actors.visible import visible
+from actors.errors import visible
 
 Cell = Callable[[Mapping[str, Any]], str]  # from a row's measures to the text of its cell
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.backends.redaction import KEY_CHARACTERS
-from actors.errors import UserError
+from actors.errors import UserError, visible
 from actors.settings import OUTSIDE, OVER
-from actors.visible import visible
 from experiments.config.config import Config, Leaf, flat
 from experiments.config.setting_groups import is_style_file
 from experiments.config.values import check_key, declared

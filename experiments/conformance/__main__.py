@@ -7,8 +7,7 @@ import traceback
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from actors.errors import UserError
-from actors.visible import visible
+from actors.errors import UserError, visible
 from experiments.config.loading import load
 from experiments.conformance.attacks import check_attack
 from experiments.conformance.methods import check_method

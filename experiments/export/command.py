@@ -8,8 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from actors.errors import UserError
-from actors.visible import visible
+from actors.errors import UserError, visible
 
 EXPECTED = (
     "expected export=<run folder> export.format=otel|parquet|inspect export.to=<target>, or export=sample "

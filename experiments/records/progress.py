@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from actors.visible import visible
+from actors.errors import visible
 
 PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough for a log
 BAR_WIDTH = 24  # narrow enough for rate, turns and time on a line of a hundred characters

@@ -16,9 +16,8 @@ from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
 
-from actors.errors import ClusterError, ModelGone, StoreError, UserError
+from actors.errors import ClusterError, ModelGone, StoreError, UserError, visible
 from actors.runtime.runtime import Runtime
-from actors.visible import visible
 from experiments.config import loading, references
 from experiments.config.config import Config, flat, may_change
 from experiments.config.saved import read, save

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from actors.errors import UserError
+from actors.errors import UserError, visible
 from actors.messages import derive_seed
 from actors.settings import shown
-from actors.visible import visible
 from experiments.analysis.result_table import plain, short_keys
 from experiments.config.config import MOST_SEED, Config, flat
 from experiments.config.loading import Overrides, varying

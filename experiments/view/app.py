@@ -23,8 +23,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from actors.errors import UserError
-from actors.visible import visible
+from actors.errors import UserError, visible
 from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.page import Section, page
 from experiments.inspection.turns import inspect

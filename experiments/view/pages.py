@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from actors.errors import UserError
-from actors.visible import visible
+from actors.errors import UserError, visible
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.page import SCRIPTS, Section, page, pictures
 from experiments.analysis.reports import run_sections

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from actors.errors import UserError
-from actors.visible import visible
+from actors.errors import UserError, visible
 from experiments.config.loading import named_again
 from experiments.view.app import application
 from experiments.view.folders import Root

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.memory import kills
+from actors.processes import kills
 
 
 def test_processes_that_were_killed_for_memory_are_counted(tmp_path: Path) -> None:

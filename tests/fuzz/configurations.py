@@ -12,9 +12,8 @@ from typing import Any, get_type_hints
 
 from hypothesis import strategies as st
 
-from actors.errors import UserError
+from actors.errors import UserError, visible
 from actors.settings import BOUNDS
-from actors.visible import visible
 from experiments.config.config import Config, is_sweep
 from experiments.config.loading import PRESETS, experiments, load
 from experiments.config.saved import read, save

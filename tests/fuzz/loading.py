@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from actors.errors import UserError
-from actors.visible import visible
+from actors.errors import UserError, visible
 from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.kind import DataRequest, DataSettings
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import run
-from actors.visible import visible
+from actors.errors import visible
 from experiments.analysis.figures import draw as figures
 from tests.fuzz.loading import TooLong, bounded
 from tests.fuzz.mutations import ODD, RAW_TEXTS, SPARSE, Draw, pick

@@ -17,8 +17,8 @@ from unittest import mock
 
 from ray import cloudpickle
 
+from actors.errors import visible
 from actors.runtime.inline import Inline
-from actors.visible import visible
 from experiments.analysis.figures import draw
 from experiments.records.trials import RESULTS, TRIALS
 from experiments.running import runtime_start

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from topologies.learning.ties import Ties
+from topologies.learning.stages import Ties
 from topologies.wiring import KINDS
 
 BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)

@@ -30,8 +30,7 @@ from topologies.learning.learner_settings import LearnerSettings, PruningSetting
 from topologies.learning.pruning_rules import RULES
 from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport
-from topologies.learning.stages import Stage, stages_of
-from topologies.learning.ties import Ties
+from topologies.learning.stages import Stage, Ties, stages_of
 from topologies.wiring import KINDS, Bools, Edges, Floats, Wirings, check_shapes
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
@@ -141,7 +140,7 @@ class Learner:
         Only at interim analyses with `early_stop` set; it depends on the state alone.
         """
         most = self.spec.settings.early_stop
-        if most is None or not self.pruning.is_interim(self.step) or not self._knows():
+        if most is None or not self.pruning.is_interim(self.step) or self.without_evidence() is not None:
             return False
         ends = self._estimator.outlook(self.step, self.pruning.steps - self.step)
         generator, wrong, whole = self._generator("settling"), 0.0, 0.0
@@ -321,16 +320,13 @@ class Learner:
 
     def _left(self) -> dict[str, Tensor]:
         """Edges that would be left if learning ended here, bool [rounds or 1, sender, receiver] by kind."""
-        left = self._rule.left(self._stage, True) if self._knows() else self._edges.mask
+        unknown = self.without_evidence() is not None  # estimates are noise then
+        left = self._edges.mask if unknown else self._rule.left(self._stage, True)
         return {kind: self._edges.left(kind, mask) for kind, mask in left.items()}
 
     def _cut(self) -> None:
-        if self._knows():
+        if self.without_evidence() is None:
             self._rule.cut(self._stage)
-
-    def _knows(self) -> bool:
-        """True with evidence of any effect: without it the estimates are noise, and nothing is cut by them."""
-        return self.without_evidence() is None
 
     def _readers(self, speaks: Tensor | None, left: Mapping[str, Tensor] | None = None) -> Tensor:
         """Agents of the last round that the decision agent may read, bool [agents].

@@ -44,7 +44,7 @@ from topologies.answers import wording
 from topologies.library import PICTURES
 from topologies.method import MethodContext, system
 from topologies.systems.helpers import fused, pictures_among
-from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed, root
+from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed
 from topologies.systems.session import Session, System, about, input_lines, sources
 
 PLANNER = Role(
@@ -151,7 +151,8 @@ class Mmapg(System):
         overall = await session.ask(PLANNER.name, task=Task(OVERALL, (SUB_QUESTION,)))
         guide = input_lines(FieldKind.SUB_QUESTION, overall.values(SUB_QUESTION.name))
         question = session.question
-        graph = [root(question.text)]
+        # Line 2 of Algorithm 1: the graph starts as the question.
+        graph = [PlanNode(1, "Question", (), question.text, question.text)]
         # The messages of each node that was carried out; the last one has its content, the others led to it.
         outcomes: dict[int, list[Message]] = {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from actors.messages import FieldKind, InputLine, Message, NodeType
@@ -54,11 +54,6 @@ class PlanNode:
         return InputLine(FieldKind.NODE, text, self.number, outcome=f"{self.content}{faults}")
 
 
-def root(question: str) -> PlanNode:
-    """Line 2 of Algorithm 1: the graph starts as the question."""
-    return PlanNode(1, "Question", (), question, question)
-
-
 def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
     """Returns the node that a planner's message adds to a graph, with its faults.
 
@@ -86,7 +81,7 @@ def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
         for earlier in graph
     ):
         faults.append(NodeFault.REPEATED)
-    return PlanNode(number, kind, node.parents, instruction, faults=tuple(faults), turn=planned.id)
+    return replace(node, faults=tuple(faults))
 
 
 def content_of(node: PlanNode, outcome: Message | None) -> str:

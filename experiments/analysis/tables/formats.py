@@ -15,7 +15,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from actors.visible import visible
+from actors.errors import visible
 from experiments.analysis.compare import in_words
 from experiments.analysis.judged import EMBEDDED_JUDGE_NOTE
 from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, model_notes, rounded

@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 
 from actors.backends.model_settings import model_name
-from actors.errors import UserError
-from actors.visible import visible
+from actors.errors import UserError, visible
 from experiments.analysis.arrow_tables import run_tables
 from experiments.analysis.result_table import Cell, number, plain, with_interval
 from experiments.analysis.summary import model_notes

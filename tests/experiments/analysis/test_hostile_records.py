@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from actors.errors import UserError
-from actors.visible import visible
+from actors.errors import UserError, visible
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table

@@ -37,7 +37,7 @@ from tests.support.topologies import topology as topology_of
 from topologies.baselines import Single
 from topologies.catalogue import find_methods
 from topologies.learning.learned_topology import LearnedTopology
-from topologies.learning.making import make_learner
+from topologies.learning.spec import make_learner
 
 WORDS = [
     "experiment=mmqa_prune",

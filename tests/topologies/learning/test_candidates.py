@@ -17,7 +17,7 @@ from topologies.graphs import candidates_along
 from topologies.learning.learned_topology import LearnedTopology, split
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
-from topologies.learning.ties import Ties
+from topologies.learning.stages import Ties
 from topologies.learning.variants import AGENTDROPOUT, AGENTPRUNE, EFFECTS, GPTSWARM, M3PRUNE, RLOO, Variant
 
 TEAM = ["text"] * 3 + ["visual"] * 2

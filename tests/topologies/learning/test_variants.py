@@ -239,7 +239,7 @@ def test_node_dropout_takes_its_share_and_the_lightest(n: int, rate: float, rand
 def test_adam_matches_the_reference_implementation() -> None:
     """torch.optim.Adam on the same gradients, as an independent witness."""
     from topologies.learning.edge_state import EdgeState
-    from topologies.learning.ties import Ties
+    from topologies.learning.stages import Ties
 
     masks = {kind: torch.ones(3, 3, dtype=torch.bool) for kind in ("spatial", "temporal", "decision")}
     edges = EdgeState(masks, Ties(masks, None))
