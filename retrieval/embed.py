@@ -36,7 +36,6 @@ GRAMS = 1.0  # weight of all n-grams of a word together; the word has weight 1
 RARITY = 1.5  # a word's weight is its length to this power
 # Chinese, Japanese, Thai, Lao, Burmese and Khmer, which write no spaces between words.
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
 LONG_TEXT = 50_000  # words, more than a model with a limit reads
 
 
@@ -293,7 +292,7 @@ def folded(text: str) -> str:
 
 
 def _words(text: str) -> Iterator[str]:
-    for word in _WORD.findall(text):
+    for word in re.findall(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+", text):
         if re.match(f"[{_UNSPACED}]", word):
             yield from word
             yield from map("".join, pairwise(word))

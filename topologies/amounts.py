@@ -12,11 +12,6 @@ from collections.abc import Sequence
 
 SCALES = {"hundred": 100.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "percent": 0.01}
 _NOT_OF_A_NUMBER = str.maketrans("", "", "'\"\\$€£¥%(),[]")
-_WORD = re.compile(r"[\d.]+\s?[a-zA-Z]+")
-_IN_BRACKETS = re.compile(r"\([\d.\s]+\)")
-_PERCENT = re.compile(r"[\d.\s]+%")
-_FRACTION = re.compile(r"\.\d|%")
-_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLEAR = re.compile(r"[;\n]")
 _SEPARATORS = (re.compile(r",\s"), re.compile(r",\s|\band\b"))
@@ -34,10 +29,10 @@ def number_of(text: str) -> float | None:
         return None
     if not math.isfinite(value) or (words[1:] and _scale(words[1]) is None):
         return None
-    word = _WORD.search(text)
+    word = re.search(r"[\d.]+\s?[a-zA-Z]+", text)
     scale = (_scale(word[0]) if word else None) or 1.0
-    sign = -1 if _IN_BRACKETS.search(text) else 1
-    return round(value * scale * sign * (0.01 if _PERCENT.search(text) else 1), 4)
+    sign = -1 if re.search(r"\([\d.\s]+\)", text) else 1
+    return round(value * scale * sign * (0.01 if re.search(r"[\d.\s]+%", text) else 1), 4)
 
 
 def _scale(text: str) -> float | None:
@@ -66,8 +61,8 @@ def _normalised(token: str) -> str:
     for form in (token, token.translate(_NO_PUNCTUATION)):
         if (value := number_of(form)) is not None:
             # As the script does: 2019 in a text is not the 2019.0000 that `written` makes of a number alone.
-            return str(value if _FRACTION.search(form) else int(value))
-    return _ARTICLE.sub(" ", form)
+            return str(value if re.search(r"\.\d|%", form) else int(value))
+    return re.sub(r"\b(?:a|an|the)\b", " ", form)
 
 
 def listed(answer: str) -> tuple[Reading, ...]:

@@ -74,7 +74,6 @@ def _words(token: str) -> list[str]:
 
 # "B", "(b)", "B.", "(B)."; and a letter with the choice's text after it.
 _LETTER = re.compile(r"\(?([a-z])(?:\)|\.|:|\)\.)?", re.IGNORECASE)
-_LETTERED = re.compile(r"\(?([A-Za-z])[).:]\s*(.+)", re.DOTALL)
 
 
 def choice_of(answer: str, choices: Sequence[str]) -> int | None:
@@ -93,7 +92,7 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
             return matches[0] if len(matches) == 1 else None
     if letter := _LETTER.fullmatch(named):
         return _index(letter[1], len(plain))
-    if lettered := _LETTERED.fullmatch(named):
+    if lettered := re.fullmatch(r"\(?([A-Za-z])[).:]\s*(.+)", named, re.DOTALL):
         index = _index(lettered[1], len(plain))
         # A letter beyond the choices may be part of the text, which is compared below.
         if index is not None:

@@ -31,7 +31,6 @@ from actors.prompting.reply_text import (
 from actors.prompting.safe_text import one_line
 
 _FEW_WORDS = 8
-_CLOSING_TAG = re.compile(r"(?:</?\w{2,20}>\s*)+$")
 # Brackets of the form that a model left around its value, and no tag.
 _IN_ANGLES = re.compile(r"<(?:\d+|[A-Z](?:[^\W\d_]*[a-z])?|yes|no)>")
 _ABBREVIATED = frozenset(
@@ -50,7 +49,6 @@ _LEAD_IN = re.compile(
     r"\A(?:(?:the )?(?:(?:correct|right|best|final) )?(?:answer|option|choice)(?: is)?:?|letter|it is|it's|this is|"
     r"that is)\s+"
 )
-_ARTICLE = re.compile(r"\A(?:an?|the)\s+")
 _BETWEEN = r"[\s.,:;()\[\]*_`\"'–—-]{0,8}?"  # a choice's letter and its text
 
 
@@ -116,7 +114,7 @@ def answer_text(lines: Sequence[str], closed: bool = False) -> tuple[str, Sequen
         # `**Answer: Yes** - because ...`: the emphasis that began before the label ends with the value.
         value = value.partition("**")[0] or value.partition("**")[2]
     in_angles = _IN_ANGLES.fullmatch(value.strip(" .")) or is_unknown(value)
-    return uncited(decoded(value if in_angles else _CLOSING_TAG.sub("", value))), rest
+    return uncited(decoded(value if in_angles else re.sub(r"(?:</?\w{2,20}>\s*)+$", "", value))), rest
 
 
 def _answer_lines(lines: Sequence[str], closed: bool) -> tuple[str, Sequence[str]]:
@@ -197,7 +195,7 @@ def _texts(choices: tuple[str, ...]) -> list[str]:
 def _plain(text: str) -> str:
     """A choice's text as it is compared: without case, decoration, closing punctuation, article and lead-in."""
     text = _LEAD_IN.sub("", _folded(undecorated(one_line(text))[0]), count=1)
-    return _ARTICLE.sub("", text.strip(" ,;:!?\"'*_`✅✔☑️").rstrip(" ."), count=1)
+    return re.sub(r"\A(?:an?|the)\s+", "", text.strip(" ,;:!?\"'*_`✅✔☑️").rstrip(" ."), count=1)
 
 
 def _folded(text: str) -> str:
@@ -245,7 +243,6 @@ _UNKNOWN = re.compile(
     r"|named|confirmed|recorded|reported|bekannt|klar)|indeterminate|illegible|unreadable|inconnue?|desconocid[oa]|desconhecid[oa]"
     r"|sconosciut[oa]|onbekend|okand|ukjent|ukendt|nieznan\w|neznam\w|necunoscut|ismeretlen|tuntematon|inconclusive"
 )
-_WHOLE = re.compile(r"n/?a|null|nil|no answer|\?+")
 _OF_THE_WORLD = re.compile(
     r"\bnon-|\bevidence (?:of|that|for)\b|\bdata (?=cent|base|set)"
 )  # and not what a prompt shows
@@ -265,7 +262,7 @@ def is_unknown(answer: str) -> bool:
     """True where the answer states that it is not known, or declines. `Unknown Pleasures` is an answer."""
     text = unicodedata.normalize("NFKC", answer).replace("’", "'").strip(" .!*_`\"'()[]{}<>")
     folded = text.casefold()
-    if _WHOLE.fullmatch(folded):
+    if re.fullmatch(r"n/?a|null|nil|no answer|\?+", folded):
         return True
     if _CLAUSE_AFTER.match(text):
         return False

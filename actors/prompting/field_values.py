@@ -36,14 +36,12 @@ from actors.prompting.safe_text import one_line
 _TO_LINE_END = re.compile(r"[ .,`]*+(?:\n\s*+|$)")
 
 _TICKS = "✅✔☑✓❌\ufe0f"
-_ZEROS = re.compile(r"\A\.0{1,2}(?!\d)")
 # What a grade is out of: `/5`, ` out of 5`, ` (on a scale of 1 to 5)`.
 _SCALE = re.compile(
     r"[\s(,]{0,3}(?:/|(?:out )?of(?: a (?:possible|maximum))?|on a scale (?:of|from) 1\s?(?:to|[-–]))\s?"
     r"(?P<most>\d{1,4}|ten|hundred)(?:\.0)?(?![\w])\)?"
 )
 _AFTER_SHARE = re.compile(r"\d\s?%?[^\w(]{0,8}[.;!?–—-]\s+(\w.*)")
-_NODE = re.compile(r"\A\s(?:node|type)\b")
 
 _MOST_NUMBERS = 999
 _NUMBER_NOUN = (
@@ -84,7 +82,6 @@ _RELATION = tuple("relation predicate relationship property attribute type label
 _TAIL = tuple("tail object target to value entity2 object2 end o t".split())
 # Marks between words; `=`, `<` and `+` may be a relation.
 _BETWEEN = re.compile(r"[\s:;,./_'\"`]*+")
-_WORD = re.compile(r"\w")
 
 Parts = tuple[str, str, str]
 # A backslash with what it escapes. Alone it is LaTeX's or of no meaning: `\alpha`, and `\frac` and `\times`, of which
@@ -249,13 +246,13 @@ def one_of(text: str, field: Field) -> str | None:
         return None
     rest = plain[len(value) :].lstrip("*_`\"'")
     if value.isdigit():
-        rest = _ZEROS.sub("", rest, count=1)
+        rest = re.sub(r"\A\.0{1,2}(?!\d)", "", rest, count=1)
         scale = _SCALE.match(rest) if field.kind is FieldKind.GRADE else None
         if scale and scale["most"] != values[-1]:
             return None
         rest = rest[scale.end() :] if scale else rest
     elif field.kind is FieldKind.TYPE:
-        rest = _NODE.sub("", rest, count=1)
+        rest = re.sub(r"\A\s(?:node|type)\b", "", rest, count=1)
     if field.kind is FieldKind.TYPE and "(" in text:
         return None  # a node's parents may be stated there
     others = [other for other in values if other != value]
@@ -453,7 +450,7 @@ def _checked(parts: Sequence[Any]) -> Parts | None:
     if any(map(_BETWEEN.fullmatch, triple)):
         return None
     # One part may be a mark with a meaning: `5 | < | 7`, `+ | is | a positive charge`; `P | > | >` states nothing.
-    return triple if sum(_WORD.search(part) is not None for part in triple) > 1 else None
+    return triple if sum(re.search(r"\w", part) is not None for part in triple) > 1 else None
 
 
 def _part(part: str) -> str:

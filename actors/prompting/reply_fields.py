@@ -41,12 +41,10 @@ _OTHER_NAMES = {
 _BEFORE = (
     "the|my|our|your|final|overall|corrected|revised|updated|new|best|short|kept|relevant|chosen|remaining|resulting"
 )
-_WORDS_BEFORE = re.compile(rf"^(?:{_BEFORE}){{1,3}}")
 FINAL = re.compile(r"final|corrected|revised|updated|new", re.IGNORECASE)
 
 _MARKS = r"(?:\W|_){0,16}+"
 _CLOSED_BY = str.maketrans("“‘([<", "”’)]>")
-_OPENED = re.compile(r"[*_`\"'“‘]+$")
 _NEXT_QUESTION = re.compile(r"\W{0,6}(?:next )?question(?: \d{1,2})?[*_]{0,3}\s?[:：]", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w -]{1,20})>")
 _VALUES = 200  # tried as JSON in one reply: each costs a scan of the rest at worst
@@ -100,7 +98,7 @@ class Labels:
     def field(self, name: str) -> Field | None:
         """Returns the field of a label or key, in any case and with anything between its words."""
         plain = _letters(name)
-        return self._fields.get(plain) or self._fields.get(_WORDS_BEFORE.sub("", plain, count=1))
+        return self._fields.get(plain) or self._fields.get(re.sub(rf"^(?:{_BEFORE}){{1,3}}", "", plain, count=1))
 
     def is_plural(self, name: str) -> bool:
         """True for the label of several values."""
@@ -200,7 +198,7 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
 def _after_label(label: re.Match[str]) -> str:
     """Returns the value on the label's line, without the end of an emphasis or quotation that began before the name."""
     value = (label["value"] or "").strip()
-    opened = _OPENED.search(label["before"])
+    opened = re.search(r"[*_`\"'“‘]+$", label["before"])
     if not opened:
         return value
     if label["after"].strip() + (label["closing"] or ""):

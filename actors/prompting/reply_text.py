@@ -20,7 +20,6 @@ _MARK = re.compile(
 )
 # Of a mark's name: its place, and in part its kind. A mark of no known kind is a thought's where it encloses lines.
 _PLACE = re.compile(r"begin|start|open|end|close|(?<![a-z])of(?![a-z])|[^a-z]")
-_CLOSES = re.compile(r"/|end|close")
 _THOUGHT = re.compile(r"think|thought|reason|analy[sz]|reflect|scratch|monolog|deliberat|rationale|unused")
 _REPLY = re.compile(r"answer|box|solution|respon|reply|output|final|result|conclu|json|xml|form")
 _TURN = re.compile(r"s|bos|eos|turn|inst|utterance")
@@ -30,8 +29,6 @@ _ROLES = ("assistant", "model")
 _CHANNEL = re.compile(r"<\|channel\|>final[^<\n]{0,20}(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>|assistantfinal")
 # A channel's name without its marks, which a decoder left out.
 _SILENT = re.compile(r"\s*(?:assistant)?(?:analysis|commentary|thought|thinking|reasoning)(?![*_]{0,3}\s?[:：])")
-_SPEAKER = re.compile(r"\s*(?:assistant|model)\b\s?(?::\s|\n|$)")
-_NEXT_TURN = re.compile(r"^## Question$", re.MULTILINE)
 # Citations and links, in the marks of chat systems and of Markdown.
 _CITATION = re.compile(
     r"\s?\(?【\d[^【】\n]{0,60}】\)?|\s?\[\^[^\]\n]{1,20}\]|\s?\^\[\d{1,2}\]\^|</?co\b[^<>\n]{0,40}>|<sup>\W?\d{1,3}\W?</sup>"
@@ -53,8 +50,6 @@ _ENDS_A_VALUE = re.compile(
     rf"[\s.,;:!…)\]}}>\"'”’*_`✅✔☑️]*+(?:[–—-]\s)?(?P<reason>{_REASON})?[\s.!)\]\"'”’*_`]*+",
     re.IGNORECASE,
 )
-_ANOTHER_LETTER = re.compile(r"(?<!\w)(?:[b-h](?!\w)|a\W*$)", re.IGNORECASE)
-_BREAK = re.compile(r"<br\s?/?>|</?(?:p|div|li|ul|ol)>", re.IGNORECASE)
 # A letter in angle brackets at the end of its line is a choice's, and begins no emphasis.
 _EMPHASIS = re.compile(r"(?!(?-i:<[BIU]>)[^\S\n]{0,8}$)</?(?:b|i|em|strong|u|code)>", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
@@ -100,8 +95,6 @@ CHATTER = re.compile(
     r"that(?:'s| is) (?:all|it)\b|end of)",
     re.IGNORECASE,
 )
-_LEAD = re.compile(r".{0,120}[:：]\s*$")
-_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#39|nbsp);")
 _NUMBER_WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE)
 
@@ -143,7 +136,7 @@ def spoken(text: str, is_field: Callable[[str], object]) -> str:
     if not _is_object(text):  # tokens inside one are quoted
         text = _own_turn(text, is_field)
     if "<" in text:
-        text = _EMPHASIS.sub("", _BREAK.sub("\n", text))
+        text = _EMPHASIS.sub("", re.sub(r"<br\s?/?>|</?(?:p|div|li|ul|ol)>", "\n", text, flags=re.IGNORECASE))
     text = _LINK.sub(r"\1", _CITATION.sub("", text))
     return "\n".join(line for line in text.split("\n") if not _FENCE.fullmatch(line)).strip()
 
@@ -188,8 +181,8 @@ def _own_turn(text: str, is_field: Callable[[str], object]) -> str:
             start = len(text)  # a token before any text ends nothing: the reply follows it
             break
     text = "".join(kept) + ("" if depth else text[start:])
-    text = text[begun.end() :] if (begun := _SPEAKER.match(text)) else text
-    ended = _NEXT_TURN.search(text)
+    text = text[begun.end() :] if (begun := re.match(r"\s*(?:assistant|model)\b\s?(?::\s|\n|$)", text)) else text
+    ended = re.search(r"^## Question$", text, re.MULTILINE)
     return text[: ended.start()] if ended and text[: ended.start()].strip() else text
 
 
@@ -202,7 +195,7 @@ def _marks(text: str, is_field: Callable[[str], object]) -> list[tuple[int, int,
     unused = sum("unused" in mark[0] for mark in marks)
     for place, mark in reversed(list(enumerate(marks))):
         written = (mark["tag"] or mark["block"] or mark["moon"]).lower()
-        name, closes = _PLACE.sub("", written), bool(_CLOSES.search(written))
+        name, closes = _PLACE.sub("", written), bool(re.search(r"/|end|close", written))
         if name == "unused":  # tokens without a name open and close in turn
             closes, unused = unused % 2 == 0, unused - 1
         if mark["tag"] and not mark["bar"] and name != "thinking" and is_field(name):
@@ -258,7 +251,7 @@ def ends_a_value(rest: str, others: Sequence[str] = ()) -> bool:
         return False
     reason = end["reason"] or ""
     named = any(re.search(rf"(?<!\w){re.escape(other)}(?!\w)", reason, re.IGNORECASE) for other in others)
-    return not (named or _ANOTHER_LETTER.search(reason))
+    return not (named or re.search(r"(?<!\w)(?:[b-h](?!\w)|a\W*$)", reason, re.IGNORECASE))
 
 
 def may_follow(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
@@ -274,7 +267,7 @@ def may_follow(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
 
 def chatter(line: str) -> bool:
     """True for a line that comments on the reply."""
-    return bool(CHATTER.match(line) or _LEAD.fullmatch(line))
+    return bool(CHATTER.match(line) or re.fullmatch(r".{0,120}[:：]\s*$", line))
 
 
 def in_digits(text: str) -> str:
@@ -284,7 +277,7 @@ def in_digits(text: str) -> str:
 
 def decoded(text: str) -> str:
     """Replaces HTML entities by their characters."""
-    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+    return re.sub(r"&(?:amp|lt|gt|quot|apos|#39|nbsp);", lambda entity: html.unescape(entity[0]), text)
 
 
 def unwrapped(text: str) -> str:

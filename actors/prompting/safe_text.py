@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 # Joiners (U+200C, U+200D) stay: some scripts and emoji need them.
 _INVISIBLE = re.compile("[\0\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 # Chat templates' tokens, by their shape: `<|im_end|>`, `<start_of_turn>`, `</s>`, `<seed:think>`, `<<SYS>>`, `[INST]`,
 # `◁think▷`. One name in angle brackets that is no element of HTML, or in capitals in square ones, may be a token.
 HTML = (
@@ -29,7 +28,7 @@ def clean(text: str) -> str:
     # ASCII, which most text is, can hold nothing of these but null bytes.
     if text.isascii():
         return text.replace("\0", "")
-    return _INVISIBLE.sub("", _SURROGATE.sub("\ufffd", text))
+    return _INVISIBLE.sub("", re.sub("[\ud800-\udfff]", "\ufffd", text))
 
 
 def one_line(text: str) -> str:

@@ -12,7 +12,6 @@ from actors.messages import FieldKind, Grading
 from actors.reader.english import NUMBERS, STOP_WORDS, content_stems, stem, words
 
 _SEPARATOR = re.compile(r"[;,\n]\s|\s/\s|\b(?:and|or)\b", re.IGNORECASE)
-_LETTER = re.compile(r"^\(?([A-Z])(?:\)|\.|:|$)\s*(.*)$")
 _NUMERIC = re.compile(r"-?\d+(?:\.\d+)?")
 _SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
 _ARTICLES = frozenset(("a", "an", "the"))
@@ -106,7 +105,7 @@ def _pieces(text: str) -> list[Words]:
 
 def _choice(right: Words, answer: str, choices: Sequence[Words]) -> tuple[int, str]:
     stated = comparison_key(answer)
-    lettered = _LETTER.match(answer)
+    lettered = re.match(r"^\(?([A-Z])(?:\)|\.|:|$)\s*(.*)$", answer)
     if stated in choices:
         named = {stated}
     elif lettered and ord(lettered[1]) - ord("A") < len(choices):

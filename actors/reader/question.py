@@ -57,11 +57,9 @@ class QuestionForm:
 
 _AUXILIARY = "is|are|was|were|did|does|do|has|have|had|can|could|will|would"
 _WH = "who|whose|whom|which|what|when|where|how|why"
-_YES_NO = re.compile(rf"(?:^|,\s*)(?:{_AUXILIARY})\b", re.IGNORECASE)
 _QUESTION_WORD = re.compile(rf"\b({_WH})\b", re.IGNORECASE)
 _GROUP = r"\s+((?:[\w'’\-]+(?:\(e?s\))?\s*){1,4})"
 _HEAD = re.compile(rf"\b(?:which|what(?:\s+(?:is|are|was|were)\s+the)?|how\s+many|whose){_GROUP}", re.IGNORECASE)
-_AFTER_THE = re.compile(rf"\bthe{_GROUP}", re.IGNORECASE)
 # End the noun after `which`: verbs, prepositions and relative pronouns.
 _HEAD_END = frozenset(
     """is are was were did does do has have had can of in on at by from with that which who whose for to came come
@@ -100,7 +98,7 @@ def question_form(text: str) -> QuestionForm:
 def _answer_type(text: str, spoken: list[str], head: tuple[str, ...]) -> AnswerType:
     wh = _QUESTION_WORD.search(text)
     first = wh[1].lower() if wh else ""
-    yes_no = _YES_NO.search(text)
+    yes_no = re.search(rf"(?:^|,\s*)(?:{_AUXILIARY})\b", text, re.IGNORECASE)
     if yes_no and (not wh or yes_no.start() < wh.start()):
         return AnswerType.YES_NO
     # The wording precedes the noun: `how many cities` asks for a count, not a place.
@@ -127,7 +125,7 @@ def _answer_type(text: str, spoken: list[str], head: tuple[str, ...]) -> AnswerT
 
 def _head(text: str) -> tuple[str, ...]:
     """Finds the stems of the noun group that is asked for, its last noun last."""
-    match = _HEAD.search(text) or _AFTER_THE.search(text)
+    match = _HEAD.search(text) or re.search(rf"\bthe{_GROUP}", text, re.IGNORECASE)
     if not match:
         return ()
     group: list[str] = []

@@ -21,7 +21,6 @@ NEITHER = "neither"
 SENTENCES = 4
 MOST_TRIPLES = 24  # where a form sets no number: a whole graph, within the default limit of a reply
 MOST_OF_SENTENCE = 3  # triples, as few as an agent would write
-_WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
 _PREPOSITION = re.compile(r"^(?:along|among|near|across|within|around|beside|according to)\s+", re.IGNORECASE)
 _PREPOSITIONS = frozenset("along among near across within around beside upon per via against".split())
 _HAS = re.compile(r"\b[Tt]he ([a-z][\w-]+(?: [a-z][\w-]+)?) of (?:the )?([A-Z][\w'’ -]*\w|[a-z][\w-]+)")
@@ -162,7 +161,7 @@ def noun_groups(text: str) -> list[str]:
     groups: list[str] = []
     run: list[str] = []
     end = 0
-    for match in _WORD.finditer(text):
+    for match in re.finditer(r"[^\W_]+(?:['’\-][^\W_]+)*", text):
         word = match[0]
         # A change between capitals and small letters ends a group: names stay separate.
         joined = text[end : match.start()].isspace() and run and run[-1][0].isupper() == word[0].isupper()

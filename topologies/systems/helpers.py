@@ -13,7 +13,6 @@ from topologies.method import MethodContext
 from topologies.systems.session import Session, about
 
 T = TypeVar("T")
-_NUMBER = re.compile(r"\d+")
 SIMILAR = "similar"  # agents' name for the search by the question's own picture
 FUSION_RANKS = 60.0  # the usual constant of reciprocal rank fusion (Cormack et al. 2009)
 # The agent of systems without retrieval has no role text, as in the papers and in the code of BDoG, CCoT and DDCoT.
@@ -93,6 +92,6 @@ def page(source: Source) -> str:
 
 def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
     """Returns the elements that a field names by their numbers (from 1), each once; unknown ones are ignored."""
-    numbers = [int(number) for value in message.values(field) for number in _NUMBER.findall(value)]
+    numbers = [int(number) for value in message.values(field) for number in re.findall(r"\d+", value)]
     # A number named twice counts once; models also name numbers that were never shown.
     return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))
