@@ -27,7 +27,7 @@ from actors.messages import (
     Usage,
 )
 from actors.models import Model, abilities_of
-from actors.prompting.form import FieldFault, Form, form_of, still_asked
+from actors.prompting.form import Form, form_of, still_asked
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, evidence_for, in_own_form, repair_request
 from actors.prompting.reply import Reading, read, reply_of
@@ -128,7 +128,11 @@ class RoleAgent:
             reading = None if again is None else partial.repaired_by(again)
         reply = None if reading is None else reply_of(turn, reading)
         error = responses[-1].error
-        unread = reading.faults if reading is not None and reply is None else ()
+        unread = [] if reading is None or reply is not None else reading.faults
+        reasons = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in unread)
+        last = responses[-1].completion
+        if reasons and (ended := last.error or ("" if last.text.strip() else "the reply was empty")):
+            reasons = f"{reasons} ({one_line(ended)})"
         completions = [response.completion for response in responses if response.counts]
         chances = likelihoods(form, reply, completions[0]) if reply and len(responses) == 1 else ()
         # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
@@ -144,7 +148,7 @@ class RoleAgent:
             if turn.task and not turn.task.answers
             else dict(probable).get(FieldKind.ANSWER, confidence),
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
-            error=error or _unread(unread, responses[-1].completion),
+            error=error or reasons,
             heard=tuple(heard.message.id for heard in turn.heard),
             cut=responses[-1].cut,
             seed=turn.seed,
@@ -214,12 +218,6 @@ class _Response:
         if self.error:
             return None
         return read(form, self.completion.text, self.completion.stop == "length", among)
-
-
-def _unread(faults: Sequence[FieldFault], completion: Completion) -> str:
-    ended = completion.error or ("" if completion.text.strip() else "the reply was empty")
-    reasons = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in faults)
-    return f"{reasons} ({one_line(ended)})" if reasons and ended else reasons
 
 
 def _does_not_fit(completion: Completion) -> str:

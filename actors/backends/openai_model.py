@@ -92,7 +92,12 @@ class OpenAIModel:
                 self._abilities = await self._find_abilities(ready)
                 self._settled = self._layout
                 return
-            problem = ready.error if isinstance(ready, Completion) else f"{ready.reason}{self._remedy(ready)}"
+            if isinstance(ready, Completion):
+                problem = ready.error
+            else:  # with the settings whose fields the refusal names
+                named = [f"extra.{name}" for name in self.settings.extra if is_named(name, ready)]
+                named += ["agents.max_tokens"] if is_named("max_tokens", ready) else []
+                problem = f"{ready.reason}; change {' or '.join(named)}" if named else ready.reason
         except (ModelError, ModelGone, NoResponse) as error:
             problem = str(error)
         names = sorted(model["id"] for model in await self._models())
@@ -102,12 +107,6 @@ class OpenAIModel:
             others = f"{', '.join(names[:8])}{' and others' if len(names) > 8 else ''}"
             line = f"{line} {self._line(f'(it serves {others})')}"
         raise ValueError(line)
-
-    def _remedy(self, fault: EndpointFault) -> str:
-        """Names the settings whose fields a refusal at the start names."""
-        named = [f"extra.{name}" for name in self.settings.extra if is_named(name, fault)]
-        named += ["agents.max_tokens"] if is_named("max_tokens", fault) else []
-        return f"; change {' or '.join(named)}" if named else ""
 
     async def abilities(self) -> Abilities:
         """Returns the model's abilities, as declared or as tested at the start."""

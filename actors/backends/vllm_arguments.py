@@ -35,24 +35,18 @@ def check_engine_arguments(engine: Mapping[str, Any]) -> None:
             raise ValueError(f"vLLM has no engine argument {key!r}.{near_miss(key, known)}")
 
 
-def cache_bytes(engine: Mapping[str, Any]) -> int:
-    """Returns the memory that an engine on a CPU reserves for its cache.
+def cpu_arguments(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the further arguments of an engine on a CPU, among them the memory that it reserves for its cache.
 
     vLLM's default would take nearly all memory of the machine, or end where other programs use some of it.
     """
-    given = os.environ.get("VLLM_CPU_KVCACHE_SPACE", "")
-    if given.isdigit():
-        return int(given) * 2**30
-    return int(engine.get("kv_cache_memory_bytes") or CPU_CACHE_BYTES)
-
-
-def cpu_arguments(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the further arguments of an engine on a CPU."""
     # A seeded request whose prompt is computed in several chunks kills the engine (vLLM 0.32).
     arguments: dict[str, Any] = {"enable_chunked_prefill": False}
     # A configured share of the memory takes precedence.
     if "gpu_memory_utilization" not in engine:
-        arguments["kv_cache_memory_bytes"] = cache_bytes(engine)
+        given = os.environ.get("VLLM_CPU_KVCACHE_SPACE", "")
+        configured = int(engine.get("kv_cache_memory_bytes") or CPU_CACHE_BYTES)
+        arguments["kv_cache_memory_bytes"] = int(given) * 2**30 if given.isdigit() else configured
     return arguments
 
 

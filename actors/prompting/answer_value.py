@@ -22,6 +22,7 @@ from actors.prompting.reply_text import (
     OFFER,
     OTHER_LABEL,
     PLACEHOLDER,
+    POWERS,
     decoded,
     ends_a_value,
     uncited,
@@ -44,7 +45,6 @@ _SENTENCE = re.compile(
 _YES_OR_NO = re.compile(r"(?:yes|no)\s?[,.;:!?–—-]+\s*(?P<rest>\w.*)", re.IGNORECASE)
 _REMARK = re.compile(r"\s[–—-]\s(?P<rest>(?:[a-z]\S*|I)\s.*)|;\s(?P<clause>[a-z]\S*(?:\s\S+){2,})$")
 _SIGNED = re.compile(r"(?P<sign>[-−–+])\s?(?=\.?\d)|(?=\.\d)")  # at the beginning of a number
-_POWERS = str.maketrans({power: f"^{i}" for i, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
 _LEAD_IN = re.compile(
     r"\A(?:(?:the )?(?:(?:correct|right|best|final) )?(?:answer|option|choice)(?: is)?:?|letter|it is|it's|this is|"
     r"that is)\s+"
@@ -152,21 +152,18 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
     value, confidence = undecorated(value)
     if not value.strip(" .…-–—_*"):
         return "", confidence
-    chosen = _choice(value, choices) if choices else value
+    chosen = value
+    if choices:
+        # The one choice that the value names, by text, letter or both, with nothing behind it but a reason.
+        texts = _texts(tuple(choices))
+        folded = _LEAD_IN.sub("", _folded(value), count=1).rstrip("✅✔☑️ ")
+        named = {i for i, text in enumerate(texts) if text and _plain(folded) == text}
+        named |= {i for i in range(len(texts)) if _is_named(folded, i, texts)}
+        chosen = choices[named.pop()] if len({one_line(choices[i]) for i in named}) == 1 else ""
     # Not with a choice that was named: `unknown` may be one of the choices.
     if not (choices and (chosen or _begins_with_one(value, choices))) and is_unknown(value):
         return None, confidence
     return chosen, confidence
-
-
-def _choice(value: str, choices: Sequence[str]) -> str:
-    """Returns the one choice that the value names, by text, letter or both, with nothing behind it but a reason; or
-    ""."""
-    texts = _texts(tuple(choices))
-    folded = _LEAD_IN.sub("", _folded(value), count=1).rstrip("✅✔☑️ ")
-    named = {i for i, text in enumerate(texts) if text and _plain(folded) == text}
-    named |= {i for i in range(len(texts)) if _is_named(folded, i, texts)}
-    return choices[named.pop()] if len({one_line(choices[i]) for i in named}) == 1 else ""
 
 
 def _is_named(value: str, i: int, texts: Sequence[str]) -> bool:
@@ -200,7 +197,7 @@ def _plain(text: str) -> str:
 
 def _folded(text: str) -> str:
     """Folds case and width. A sign or a point stays with its number: `- 3` is `-3`, `.5` is `0.5`, `10²` is `10^2`."""
-    text = re.sub(r"(?<=\d)(?=[₀-₉])", "_", one_line(text).translate(_POWERS))
+    text = re.sub(r"(?<=\d)(?=[₀-₉])", "_", one_line(text).translate(POWERS))
     text = one_line(unicodedata.normalize("NFKC", text)).casefold().replace("’", "'")
     if signed := _SIGNED.match(text):
         sign = "" if signed["sign"] in ("+", None) else "-"

@@ -54,8 +54,7 @@ _ITEM = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR = re.compile(r"\s*(?:,\s*and\b|[,，、;&+/\n]|and\b|as well as\b|\s(?=\[)|(?<=\])(?=\[))\s*", re.IGNORECASE)
-_QUESTION_NAMES = frozenset(("question", "sub-question", "subquestion", "sub question"))
-_ANSWER_NAMES = frozenset(("answer", "short answer"))
+_PAIR_NAMES = frozenset(("question", "sub-question", "subquestion", "sub question", "answer", "short answer"))
 # `Answer: ...` or `- **Answer 2:** ...`, and the heading of all answers.
 ANSWER_LINE = re.compile(
     r"[\s>*_#•-]{0,8}+(?:short )?answers?(?:\s?#?(?P<number>\d{1,2}))?[*_]{0,3}\s?[:：][*_]{0,3}(?P<answer>.*)",
@@ -392,7 +391,7 @@ def _pair(field: Field, item: Any) -> str | FieldFault:
     texts = [one_line(unwrapped(str(part))) for part in parts]
     if not 1 <= len(texts) <= 2 or not texts[0]:
         return FieldFault(field, f"{quoted(str(item))} is not a question and its answer")
-    if PLACEHOLDER.fullmatch(texts[0]) or {text.lower() for text in texts} <= _QUESTION_NAMES | _ANSWER_NAMES:
+    if PLACEHOLDER.fullmatch(texts[0]) or {text.lower() for text in texts} <= _PAIR_NAMES:
         return ""
     return " | ".join(text for text in texts if text)
 

@@ -30,10 +30,7 @@ from actors.prompting.safe_text import clean, one_line
 # Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, citations, channels.
 _MARKED = re.compile(r"[<◁{\\【]|\[\^|\^\[|\][(\[]|\[[A-Z]{2}|\[\s{0,80}\[|assistant")
 _ITEM = re.compile(r"\||^\W*[-*•\d]")
-_MISSING = "it is missing"
 _CUT_OFF = "the reply was too long and was cut off there"
-_TWO = "there are two different ones"
-_MORE = "text that follows it may change it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
         # The reply was cut off before these fields, though an answer can do without some of them.
         behind = form.fields[form.fields.index(broken.field) + 1 :]
         required |= {f.name for f in behind if f.value is not Value.SHARE and f.kind is not FieldKind.REASONING}
-    missing_reason = _CUT_OFF if cut_off else _MISSING
+    missing_reason = _CUT_OFF if cut_off else "it is missing"
     faults = [
         values.faults.get(field.name) or FieldFault(field, missing_reason)
         for field in form.fields
@@ -241,7 +238,7 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
         if isinstance(outcome, tuple) and not field.many and contradicts:
             before, was_final = last.get(name, (outcome, False))
             if before != outcome and not (raw.final and not was_final):
-                outcome = FieldFault(field, _TWO)
+                outcome = FieldFault(field, "there are two different ones")
             else:
                 last[name] = outcome, raw.final
         if isinstance(outcome, FieldFault):
@@ -268,7 +265,7 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
         if decided and (lines := lines_behind(raw)):
             value = outcomes[decided.field.name]
             if not may_follow(lines, partial(_restates, decided, value, form.choices)):
-                faults[decided.field.name] = FieldFault(decided.field, _MORE)
+                faults[decided.field.name] = FieldFault(decided.field, "text that follows it may change it")
     return _FieldValues({name: tuple(values) for name, values in outcomes.items() if name not in faults}, faults)
 
 

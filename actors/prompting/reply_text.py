@@ -25,7 +25,6 @@ _REPLY = re.compile(r"answer|box|solution|respon|reply|output|final|result|concl
 _TURN = re.compile(r"s|bos|eos|turn|inst|utterance")
 _BAR_TURN = re.compile(r"im|header(?:id)?|turn|(?:of)?text|sentence|message|channel")
 _HTML = re.compile(r"[abiup]|br|em|h|hr|li|[uo]l|t[rdh]|su[bp]|code|div|mark|pre|span|strong|table|tbody|thead")
-_ROLES = ("assistant", "model")
 _CHANNEL = re.compile(r"<\|channel\|>final[^<\n]{0,20}(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>|assistantfinal")
 # A channel's name without its marks, which a decoder left out.
 _SILENT = re.compile(r"\s*(?:assistant)?(?:analysis|commentary|thought|thinking|reasoning)(?![*_]{0,3}\s?[:：])")
@@ -113,7 +112,7 @@ _QUOTES = {
     "_": "_",
     "$": "$",
 }
-_POWERS = str.maketrans({power: f"^{i}" for i, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
+POWERS = str.maketrans({power: f"^{i}" for i, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
 _STAND_IN = "word"  # in place of a value, whose end decides about marks behind it
 _LONGEST_DECORATED = 1000  # characters; longer values are taken as they are
 _TAIL = re.compile(r"[\s,;.|*_]*(?:\(\s*confidence:?\s([^()]{1,20})\)|\bconfidence[*_]{0,3}:(.{1,40}))$", re.IGNORECASE)
@@ -173,7 +172,7 @@ def _own_turn(text: str, is_field: Callable[[str], object]) -> str:
             continue
         if not depth:
             piece = text[start:begin]
-            piece = "" if kind == "turn" and piece.strip() in _ROLES else piece
+            piece = "" if kind == "turn" and piece.strip() in ("assistant", "model") else piece
             kept.append(piece)
             spoke = spoke or bool(piece.strip())
         depth, start = depth + (kind == "thought"), end
@@ -339,7 +338,7 @@ def _without_one_layer(value: str) -> str:
 
 def stated_confidence(value: str) -> float | None:
     """Reads a number in [0, 1] written as `0.8`, `80%`, `8/10` or `0,8`; None for others (words, ranges, 7, nan)."""
-    value = unicodedata.normalize("NFKC", value[:200].translate(_POWERS))
+    value = unicodedata.normalize("NFKC", value[:200].translate(POWERS))
     value = uncited(value.strip(" \t\n*_`\"'“”()[]{}~≈"))
     numbers = list(_NUMBER.finditer(value))
     # All numbers have to agree, and no digit is of none.

@@ -112,8 +112,8 @@ class Reader:
         # After the obedient reply: directives are obeyed without slips.
         if len(ranking) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
             ranking[:2] = ranking[1::-1]
+        best, confidence = self._concluded(ranking, bool(page.choices))
         if parts.task:
-            best, confidence = self._concluded(ranking, bool(page.choices))
             searched = [value for remark in parts.discussion for name, value in remark.fields if name in SEARCHING]
             state = TaskState(
                 task=parts.task,
@@ -133,7 +133,6 @@ class Reader:
                 heard=answers_of(parts.discussion),
             )
             return _completion(request, fill(state), page.tokens)
-        best, confidence = self._concluded(ranking, bool(page.choices))
         chain = best.chain if best.text else best.chain or most_relevant(page.asked, entries)
         reasons = _quoted(chain, entries)
         if best.text and best.speakers:

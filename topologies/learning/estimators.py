@@ -48,7 +48,11 @@ class Reinforce:
         turn_scores: [k, rounds, agents]; utility: [k]; group: int [k], the question of each sample.
         """
         terms, others = self._terms(stage)
-        expected = self._expected(wirings, self.credit(utility, group))
+        # The gradient of expected utility (Eq. 8), over all edges, frozen ones included.
+        credit, expected, ties = self.credit(utility, group), {}, self.edges.ties
+        for kind, (allowed, taken) in drawn_tensors(wirings).items():
+            theta = ties.spread(kind, self.edges.logits[kind])
+            expected[kind] = ties.gathered(kind, credited_slope(theta, allowed, taken, credit))
         trained = {kind: stage.start[kind] & self.edges.mask[kind] for kind in KINDS}
         gradient = {kind: (expected[kind] + others[kind]) * trained[kind] for kind in KINDS}
         for kind in KINDS:
@@ -86,14 +90,6 @@ class Reinforce:
             return terms, {kind: torch.zeros(()) for kind in KINDS}
         slopes = torch.autograd.grad(weighted, [logits[kind] for kind in KINDS], materialize_grads=True)
         return terms, dict(zip(KINDS, slopes, strict=True))
-
-    def _expected(self, wirings: Wirings, credit: Tensor) -> dict[str, Tensor]:
-        """Returns the gradient of expected utility by kind (Eq. 8), over all edges, frozen ones included."""
-        slopes = {}
-        for kind, (allowed, taken) in drawn_tensors(wirings).items():
-            theta = self.edges.ties.spread(kind, self.edges.logits[kind])
-            slopes[kind] = self.edges.ties.gathered(kind, credited_slope(theta, allowed, taken, credit))
-        return slopes
 
     def harmful(self, stage: Stage) -> dict[str, Tensor]:
         """Edges that are certain to harm by now, bool [sender, receiver] by kind; with gradients there are none."""

@@ -153,15 +153,13 @@ class Effects:
                 gone[kind] |= edges | senders[:, None]
         for kind, cut in gone.items():
             self.state[f"harm.{kind}"] = self.state[f"harm.{kind}"].maximum((cut & mask[kind]).double())
-        unheard = self._unheard(stage, {kind: mask[kind] & ~gone[kind] for kind in mask})
-        return {kind: cut if kind == "decision" else cut | unheard for kind, cut in gone.items()}
-
-    def _unheard(self, stage: Stage, left: Mapping[str, Tensor]) -> Tensor:
-        """Agents that only themselves would hear, bool [agents]."""
         if not bool(stage.start["decision"].any()):
-            return torch.zeros_like(self.visual)  # the decision agent reads all
+            return gone  # the decision agent reads all
+        left = {kind: mask[kind] & ~gone[kind] for kind in mask}
         others = ~torch.eye(len(self.visual), dtype=torch.bool)
-        return ~(((left["spatial"] | left["temporal"]) & others).any(1) | left["decision"][:, 0])
+        # Agents that only themselves would hear.
+        unheard = ~(((left["spatial"] | left["temporal"]) & others).any(1) | left["decision"][:, 0])
+        return {kind: cut if kind == "decision" else cut | unheard for kind, cut in gone.items()}
 
     def certain_harm(self) -> dict[str, Tensor]:
         """Returns the edges that `harmful` has named so far, bool [sender, receiver] by kind."""
