@@ -138,8 +138,7 @@ class Cluster:
         actors = {}
         for name, role in roles_held(roles).items():
             asked, kept = others.get(name, (pool, reuse))
-            arguments = f"{name}-{len(self._launched)}", role, settings, self._pools[asked], kept
-            actors[name] = self._launch("agent", name, AgentProcess, options, *arguments)
+            actors[name] = self._launch("agent", name, AgentProcess, options, role, settings, self._pools[asked], kept)
         return RemoteAgents(actors, instances_of(roles))
 
     def pool(self, name: str = "model") -> RemotePool:
@@ -148,7 +147,7 @@ class Cluster:
 
     def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
         """A pool as a model for this process. It is closed with the cluster."""
-        model = self._pools[pool].model("driver", reuse)
+        model = self._pools[pool].model(reuse)
         if isinstance(model, CachedModel):
             self._models.append(model)
         return model
@@ -158,7 +157,7 @@ class Cluster:
 
         Called after `wait_until_ready`, it takes one call; before, as long as the model takes to load.
         """
-        return await abilities_of(self._pools[pool].model("driver", reuse=None))
+        return await abilities_of(self._pools[pool].model(None))
 
     def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, RemoteStateful]:
         """Start one actor that makes objects. The state of each (its `state` and `load`) outlives the process."""

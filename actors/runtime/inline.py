@@ -38,7 +38,7 @@ class InlinePool:
     def __reduce__(self) -> tuple[Any, ...]:
         return InlinePool, self._arguments
 
-    def model(self, sender: str, reuse: Reuse | None) -> Model:
+    def model(self, reuse: Reuse | None) -> Model:
         return self if reuse is None else CachedModel(self, reuse)
 
     async def loaded(self) -> Model:
@@ -86,7 +86,7 @@ class InlineAgents:
             # Agents over the same pool share one cache.
             key = id(pool), reuse
             if key not in self._caches:
-                self._caches[key] = pool.model(role.name, reuse)
+                self._caches[key] = pool.model(reuse)
             self._here[role.name] = make_agent(role, self._caches[key], self.settings)
         return Team({role: InlineClient(agent) for role, agent in self._here.items()}, name, self.instances)
 
@@ -188,7 +188,7 @@ class Inline:
         return self._pools[name]
 
     def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
-        model = self._pools[pool].model("driver", reuse)
+        model = self._pools[pool].model(reuse)
         if isinstance(model, CachedModel):
             self._models.append(model)
         return model

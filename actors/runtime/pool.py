@@ -183,7 +183,6 @@ class RemotePool:
     capacity: int
     restart_timeout_s: float
 
-    def model(self, sender: str, reuse: Reuse | None) -> Model:
-        """The pool as a model."""
+    def model(self, reuse: Reuse | None) -> Model:
         pool = ReplicaPool([RemoteReplica(actor) for actor in self.actors], self.capacity, self.restart_timeout_s)
         return pool if reuse is None else CachedModel(pool, reuse)

@@ -52,14 +52,9 @@ class Process:
     async def open(self) -> None:
         """Makes what the process serves."""
 
-    async def work(self, item: Any) -> Any:
-        """The result of one item."""
-        raise NotImplementedError
-
     async def serve(self, item: Any) -> Any:
-        """The result of one item, once the process is opened."""
-        await self.ready()
-        return await self.work(item)
+        """Returns the result of one item, after `ready`."""
+        raise NotImplementedError
 
     def note(self, notes: list[Any]) -> None:
         """Takes what a client sent without expecting an answer."""
@@ -123,9 +118,9 @@ class Process:
 class AgentProcess(Process):
     """The agents of one role: they share a role, memories, and a client of their model's pool."""
 
-    def __init__(self, sender: str, role: Role, settings: AgentSettings, pool: RemotePool, reuse: Reuse | None) -> None:
+    def __init__(self, role: Role, settings: AgentSettings, pool: RemotePool, reuse: Reuse | None) -> None:
         super().__init__()
-        self._make_model = partial(pool.model, sender, reuse)
+        self._make_model = partial(pool.model, reuse)
         self._role, self._settings = role, settings
         self._agent: Any = None
         self._model: Any = None
@@ -134,7 +129,8 @@ class AgentProcess(Process):
         self._model = self._make_model()
         self._agent = make_agent(self._role, self._model, self._settings)
 
-    async def work(self, item: Turn) -> TurnResult:
+    async def serve(self, item: Turn) -> TurnResult:
+        await self.ready()
         result: TurnResult = await self._agent.take(item)
         return result
 
@@ -178,17 +174,14 @@ class ReplicaProcess(Process):
             raise
         except Exception as error:  # the model cannot be loaded: another replica may do
             raise ModelLost(one_line(error)) from error
-        return await self.work(item)
-
-    async def abilities(self) -> Abilities:
-        """Returns the model's abilities, once it is loaded. Raises the same errors as `ready`."""
-        await self.ready()
-        return self._abilities
-
-    async def work(self, item: Request) -> Completion:
         assert self._model is not None
         try:
             return await self._model.complete(item)
         except ModelLost as error:
             self.lose(error)
             raise
+
+    async def abilities(self) -> Abilities:
+        """Returns the model's abilities, once it is loaded. Raises the same errors as `ready`."""
+        await self.ready()
+        return self._abilities

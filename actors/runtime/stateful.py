@@ -48,7 +48,8 @@ class LearnerProcess(Process):
     async def open(self) -> None:
         self._objects = {name: Stateful(make()) for name, make in self._made.items()}
 
-    async def work(self, item: MethodCall) -> Answer | None:
+    async def serve(self, item: MethodCall) -> Answer | None:
+        await self.ready()
         return self._objects[item.name].call(item)
 
 

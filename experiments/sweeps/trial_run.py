@@ -65,7 +65,7 @@ class Opened:
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
         # Its sender's name is one that no other process has.
-        self.judge = shared.judge[0].model(uuid.uuid4().hex, shared.judge[1]) if shared.judge else None
+        self.judge = shared.judge[0].model(shared.judge[1]) if shared.judge else None
         self.data = inputs.OpenData()
 
     def close(self) -> None:
