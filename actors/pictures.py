@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageOps
 
 # Pillow opens some formats by starting a program (EPS); data sets hold only these.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF")
@@ -23,16 +23,7 @@ SENT_AS_STORED = ("JPEG", "PNG", "GIF", "WEBP")  # formats that endpoints read
 LARGEST_BYTES = 7_000_000
 LONGEST_SIDE = 2048
 
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-"""How stored pixels are turned upright, by EXIF's orientation."""
+_ASIDE = range(2, 9)  # orientations of EXIF of which a viewer turns or mirrors the stored pixels
 
 
 def read_picture(path: str | Path) -> Image.Image:
@@ -103,7 +94,8 @@ def open_regular(path: str | Path, most_bytes: int) -> Iterator[BinaryIO]:
 
 def _shown(picture: Image.Image) -> Image.Image:
     picture.load()  # a TIFF is turned upright by Pillow itself
-    turn = _TURNS.get(_orientation(picture))
+    if _orientation(picture) in _ASIDE:
+        picture = ImageOps.exif_transpose(picture)
     if picture.mode == "F" or picture.mode.startswith("I"):
         picture = _eight_bits(picture)
     if picture.has_transparency_data:
@@ -112,8 +104,7 @@ def _shown(picture: Image.Image) -> Image.Image:
             picture.info["transparency"] = tuple(value >> 8 for value in transparent)
         white = Image.new("RGBA", picture.size, "white")
         picture = Image.alpha_composite(white, picture.convert("RGBA"))
-    picture = picture.convert("RGB")
-    return picture if turn is None else picture.transpose(turn)
+    return picture.convert("RGB")
 
 
 def _eight_bits(picture: Image.Image) -> Image.Image:
@@ -145,7 +136,7 @@ def _as_stored(picture: Image.Image) -> bool:
         and picture.mode in ("1", "L", "P", "RGB")
         and not picture.has_transparency_data
         and not getattr(picture, "is_animated", False)
-        and _orientation(picture) not in _TURNS
+        and _orientation(picture) not in _ASIDE
     )
 
 

@@ -19,7 +19,8 @@ from actors.backends.model_settings import ModelSettings
 from actors.backends.openai_layout import CHANGES, PARTS, Layout, possible_changes
 from actors.backends.openai_reply import EndpointFault, Why
 from actors.errors import ModelError
-from actors.messages import Completion, Kind, Request, Source
+from actors.messages import Completion, Field, FieldKind, Kind, Request, Source, Value
+from actors.prompting.form import Form, schema
 
 Outcome = Completion | EndpointFault
 Ask = Callable[[Request, Layout], Awaitable[Outcome]]
@@ -30,31 +31,16 @@ MORE_WORDS = 40  # that a longer prompt has
 PICTURE_SIDE = 224
 MOST_PICTURES = 20  # that are tried
 # Uses all features of the schemas of replies: an endpoint that accepts this one accepts those of turns.
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "colour": {"type": "string", "enum": ["red", "green", "blue"]},
-        "share": {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "null"}]},
-        "numbers": {
-            "type": "array",
-            "items": {"type": "integer", "minimum": 1, "maximum": 999},
-            "minItems": 1,
-            "maxItems": 2,
-        },
-        "calls": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"tool": {"type": "string", "enum": ["texts", "web"]}, "query": {"type": "string"}},
-                "required": ["tool", "query"],
-                "additionalProperties": False,
-            },
-            "maxItems": 1,
-        },
-    },
-    "required": ["colour", "share", "numbers", "calls"],
-    "additionalProperties": False,
-}
+SCHEMA = schema(
+    Form(
+        (
+            Field(FieldKind.ACTION, "", ("red", "green", "blue"), label="Colour"),
+            Field(FieldKind.CONFIDENCE, "", value=Value.SHARE, optional=True, label="Share"),
+            Field(FieldKind.SELECTED, "", value=Value.NUMBERS, most=2, label="Numbers"),
+            Field(FieldKind.STEP, "", (), True, True, 1, ("texts", "web"), Value.CALL, "Calls"),
+        )
+    )
+)
 # A small model may write blanks or numbers without end: then the beginning of the reply is enough.
 BEGINNING = re.compile(r'\s*\{\s*(?:$|"colour"\s*:\s*"(?:red|green|blue)"\s*,)')
 SCHEMA_TOKENS = 48
@@ -136,7 +122,7 @@ async def count_pictures(fitted: Callable[[Request], Awaitable[Outcome]], ready:
 
 async def follows_schemas(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str]:
     """Tests whether a model that is asked to say yes replies in JSON where a schema demands it; gives a refusal."""
-    request = replace(ready, id="start/schema", schema=json.dumps(SCHEMA), max_tokens=SCHEMA_TOKENS)
+    request = replace(ready, id="start/schema", schema=SCHEMA, max_tokens=SCHEMA_TOKENS)
     reply = await _asked(ask, request, layout)
     if isinstance(reply, EndpointFault):
         return False, reply.reason
@@ -146,7 +132,7 @@ async def follows_schemas(ask: Ask, ready: Request, layout: Layout) -> tuple[boo
         said = json.loads(reply.text)
     except ValueError:
         return False, ""
-    return isinstance(said, dict) and said.keys() == SCHEMA["properties"].keys(), ""  # type: ignore[attr-defined]
+    return isinstance(said, dict) and said.keys() == json.loads(SCHEMA)["properties"].keys(), ""
 
 
 async def returns_likelihoods(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str, int | None]:

@@ -121,7 +121,7 @@ def test_the_probe_asks_for_all_that_a_form_may_demand() -> None:
     """What only a turn's schema has could be refused in every turn, after a start that went well."""
     fields = [replace(field, tools=("web",), most=2) for fields in FORMS.values() for field in fields]
     forms = [Form((field,), choices) for field in fields for choices in ((), ("yes", "no"))]
-    assert set().union(*(demands(json.loads(schema(form))) for form in forms)) <= demands(SCHEMA)
+    assert set().union(*(demands(json.loads(schema(form))) for form in forms)) <= demands(json.loads(SCHEMA))
 
 
 async def test_pictures_that_are_refused_for_another_reason_become_captions_with_that_reason() -> None:
