@@ -25,7 +25,7 @@ from experiments.planning.topologies import further_topology, learned_topologies
 from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, training_items, watched_items
 from experiments.running.left_to_extract import check_extraction, left_to_extract
-from topologies.learning.spec import make_learner
+from topologies.learning.learned_topology import make_learner
 
 QUESTIONS = 40  # sampled for each phase
 DISCUSSIONS = 400  # held to count training

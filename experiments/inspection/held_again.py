@@ -22,8 +22,7 @@ from experiments.records.recorder import RunFolder
 from experiments.running.evaluation import CALIBRATION
 from experiments.running.inputs import training_items, watched_items
 from experiments.running.recorded_learner import score_step
-from topologies.learning.learned_topology import LearnedTopology
-from topologies.learning.spec import make_learner
+from topologies.learning.learned_topology import LearnedTopology, make_learner
 from topologies.topology import Topology
 
 Recorded = tuple[Topology, Item, int, int]

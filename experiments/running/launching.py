@@ -19,7 +19,7 @@ from experiments.judging.judge import Judge
 from experiments.planning.models import JUDGE, MAIN
 from experiments.planning.plan import Plan
 from experiments.running.pools import check_gpus, plan_pools
-from topologies.learning.spec import make_learner
+from topologies.learning.learned_topology import make_learner
 from topologies.topology import Noted, Team
 
 COMPLETIONS = "completions"  # the folder, among other caches

@@ -32,7 +32,7 @@ from experiments.running import inputs
 from experiments.running.conclude import conclude
 from experiments.running.discussions import Discussions
 from experiments.running.launching import Launched, Shared, judge_of
-from topologies.learning.spec import make_learner
+from topologies.learning.learned_topology import make_learner
 
 log = logging.getLogger(__name__)
 

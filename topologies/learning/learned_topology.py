@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.messages import Question, Trace, derive_seed
 from topologies.learning.learner_settings import Inference
+from topologies.learning.spec import LearnerSpec
 from topologies.topology import Ask, Wired
 from topologies.wiring import Edges, Floats, Wiring, Wirings
 
+if TYPE_CHECKING:
+    from topologies.learning.learner import Learner
+
 TRAINING = "train."
 """Prefix of a method's name in its training discussions."""
+
+
+def make_learner(spec: LearnerSpec) -> Learner:
+    """Makes a learner in the calling process, which imports PyTorch only now. Raises UserError on bad settings."""
+    from topologies.learning.learner import Learner
+
+    return Learner(**vars(spec))
 
 
 def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from actors.errors import UserError
 from actors.messages import Modality
@@ -12,9 +11,6 @@ from actors.settings import check_bounds
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.variants import EFFECTS, Variant
 from topologies.wiring import Edges, Ints
-
-if TYPE_CHECKING:
-    from topologies.learning.learner import Learner
 
 DENSE = 1000
 """Agents up to which a matrix of all pairs is made where one is asked for."""
@@ -126,10 +122,3 @@ def can_learn_from(learner: LearnerSpec, source: LearnerSpec) -> bool:
         and source.variant.temporal >= learner.variant.temporal
         and source.variant.inter >= learner.variant.inter
     )
-
-
-def make_learner(spec: LearnerSpec) -> Learner:
-    """Makes a learner in the calling process, which imports PyTorch only now. Raises UserError on bad settings."""
-    from topologies.learning.learner import Learner
-
-    return Learner(**vars(spec))

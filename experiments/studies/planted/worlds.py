@@ -20,8 +20,9 @@ from experiments.attacks.attack_metrics import auc
 from experiments.config.study_settings import Influence, PlantedConfig, PlantedSettings
 from experiments.studies.planted.opinions import OpinionModel, OpinionTeam
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
+from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
-from topologies.learning.spec import LearnerSpec, make_learner, shared_training
+from topologies.learning.spec import LearnerSpec, shared_training
 from topologies.learning.variants import VARIANTS, LearnedMethod
 from topologies.wiring import Bools, Edges, Floats, Wiring, Wirings, into, needed_turns
 

@@ -36,8 +36,7 @@ from retrieval.store import Store
 from tests.support.topologies import topology as topology_of
 from topologies.baselines import Single
 from topologies.catalogue import find_methods
-from topologies.learning.learned_topology import LearnedTopology
-from topologies.learning.spec import make_learner
+from topologies.learning.learned_topology import LearnedTopology, make_learner
 
 WORDS = [
     "experiment=mmqa_prune",

@@ -18,9 +18,8 @@ from experiments.running.launching import processes
 from tests.support.topologies import topology as topology_of
 from topologies.baselines import random_like
 from topologies.catalogue import METHODS, find_methods
-from topologies.learning.learned_topology import Inference, LearnedTopology, split
+from topologies.learning.learned_topology import Inference, LearnedTopology, make_learner, split
 from topologies.learning.learner import Learner
-from topologies.learning.spec import make_learner
 
 OPENAI = ["experiment=mmqa_prune", "model=openai", "model.name=A", "model.base_url=http://a/v1"]
 ROLES = ("text_critic", "visual_critic", "visual_scientist", "single")

@@ -39,7 +39,7 @@ from experiments.running.inputs import RunContext, open_dataset, open_store
 from experiments.running.launching import Launched, MeteredTeam
 from experiments.running.recorded_team import RecordedTeam
 from tests.support.fake_run import item, trace
-from topologies.learning.spec import make_learner
+from topologies.learning.learned_topology import make_learner
 from topologies.wiring import Edges
 
 SMALL = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2 wandb.mode=disabled figures=false

@@ -20,7 +20,7 @@ from experiments.records.recorder import LearningRecorder, RunFolder
 from run import main
 from tests.support.paths import ROOT
 from tests.support.sessions import interrupt, terminate
-from topologies.learning.spec import make_learner
+from topologies.learning.learned_topology import make_learner
 
 pytestmark = pytest.mark.ray
 

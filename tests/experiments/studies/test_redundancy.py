@@ -47,8 +47,8 @@ from experiments.studies.redundancy.removal import (
 )
 from run import main
 from topologies.baselines import complete_wiring
+from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
-from topologies.learning.spec import make_learner
 
 pytestmark = pytest.mark.slow
 

@@ -38,8 +38,7 @@ from topologies.defences.online import most_suspicious, robust_z
 from topologies.defences.resilience import CHALLENGE, Inspector, corrected
 from topologies.defences.suspicion import silencing
 from topologies.graphs import complete
-from topologies.learning.learned_topology import LearnedTopology
-from topologies.learning.spec import make_learner
+from topologies.learning.learned_topology import LearnedTopology, make_learner
 from topologies.learning.variants import LearnedMethod
 from topologies.topology import Topology, Wired
 
