@@ -32,7 +32,7 @@ Row = tuple[str, str, str]  # a key or a group, how it is listed, and its descri
 FIRST = {
     "two_attackers": "Two of nine agents lie: what harm, and who finds them?",
     "mmqa_prune": "Which edges does M3Prune cut, and what is gained?",
-    "team_or_one": "Is the team better than one agent?",
+    "twins": "Is the team better than one agent with the same tokens?",
     "without_each_agent": "Which agent does the team not need?",
     "one_attacker": "How much harm does one attacker do, and what finds it?",
     "behaviour": "Does the model follow colleagues that are wrong?",

@@ -92,8 +92,10 @@ class Overviews:
         starts = list(jsonl.records(run.path / STARTS, Start.decode, jsonl.DAMAGED))
         process = process_of(starts[-1]) if starts else None
         state = state_of(run, config, starts, process)
-        # With `attack.clean` every method answers twice.
-        answers = len(config.methods) * (1 + config.attack.clean) * (config.data.limit or 0)
+        # Without the attack every method answers again, and with controls each of several turns.
+        controlled = set(config.methods) - {"closed_book", "single"} if config.compare.twins else ()
+        evaluations = len(config.methods) * (1 + config.attack.clean) + 2 * len(controlled)
+        answers = evaluations * (config.data.limit or 0)
         own = TRIALS not in name.split("/")  # a trial is resumed with its sweep
         return Overview(
             name=name,

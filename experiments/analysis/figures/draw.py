@@ -18,6 +18,7 @@ from experiments.analysis.figures.sweeps import (
     utility_and_seconds,
 )
 from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_arms
+from experiments.analysis.gains import control_names
 from experiments.analysis.learned_steps import attacked_agents
 from experiments.analysis.scores import by_method
 from experiments.analysis.summary import CLEAN, Metrics
@@ -39,7 +40,8 @@ def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False)
             figures[f"{graph.name}-learning-curves"] = curves
     if DEBATE in metrics["methods"] and (blueprints := condensation(run)):
         figures["blueprint-changes"] = blueprints
-    concluded = [method for method, row in metrics["methods"].items() if row["utility"] is not None]
+    hidden = list(control_names(metrics))
+    concluded = [name for name, row in metrics["methods"].items() if row["utility"] is not None and name not in hidden]
     recorded = {method: answers for method, answers in by_method(run).items() if method in concluded}
     clean = {method: recorded.pop(twin) for method, twin in metrics.get(CLEAN, {}).items() if twin in recorded}
     if clean:
