@@ -78,7 +78,8 @@ class HeldDiscussions:
             if evaluation.kind != "method":
                 records = recorded_for(evaluation, self._plan, self._run)
                 store = self._opened.evidence.store
-                topology = further_topology(evaluation, topology, *records, store, self._plan.config.seed)
+                seed = self._plan.config.seed
+                topology = further_topology(evaluation, topology, *records, store, seed, ended=True)
                 attack = attack.absent() if evaluation.kind == "clean" else attack
         team, seed, question = _Answering(trace), self._plan.config.seed, await self._opened.evidence.question(item)
         try:

@@ -75,14 +75,17 @@ def further_topology(
     answered: Sequence[Trace],
     store: Store,
     seed: int,
+    ended: bool = False,
 ) -> Topology:
     """Makes the topology of a further evaluation from that of its method.
 
-    recorded: all evaluated discussions of the method, in order. answered: those of this evaluation so far.
+    recorded: all evaluated discussions of the method, in order. answered: those of this evaluation so far, or all that
+    there will be where it has `ended`: nothing waits for others.
     """
     if evaluation.kind == "twin":
         tokens = {trace.question: tokens_of(trace.turns) for trace in recorded}
-        known = {trace.question: left_over(tokens[trace.question], trace.turns) for trace in answered}
+        known = dict.fromkeys(tokens, 0.0) if ended else {}
+        known |= {t.question: left_over(tokens[t.question], t.turns) for t in answered if t.question in tokens}
         return Twin(evaluation.name, tokens, known, reading({t.question: t.evidence for t in recorded}, store))
     if evaluation.kind == "placebo":
         topology = Placebo(topology, donors(recorded, seed))

@@ -81,9 +81,8 @@ class Discussions:
                 await evaluate(topology, context, self.agents.team, self.attack, self._slots, self.usage, questions)
             for further in context.plan.evaluations[len(methods) :]:
                 records = recorded_for(further, context.plan, context.recorder.run)
-                topology = further_topology(
-                    further, topologies[further.method.name], *records, context.evidence.store, context.config.seed
-                )
+                store, seed, ended = context.evidence.store, context.config.seed, context.plan.replayed is not None
+                topology = further_topology(further, topologies[further.method.name], *records, store, seed, ended)
                 attack = self.attack.absent() if further.kind == "clean" else self.attack
                 await evaluate(topology, context, self.agents.team, attack, self._slots, self.usage, questions)
         # Last, because equal answers of several methods are judged once.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from actors.errors import UserError
 from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
 from topologies.defences.majority import vote
 from topologies.topology import SINGLE_AGENT, Ask, discussion_id
@@ -39,6 +40,8 @@ class Twin:
             self._left[self._order[question]].set_result(left)
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        if question.id not in self._order:
+            raise UserError(f"{self.method}: its method has no recorded discussion of question {question.id}")
         shown, place = await self._read(question), self._order[question.id]
         discussion = discussion_id(self.method, question, sample)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Turn, derive_seed
 from topologies.baselines import Single
 from topologies.controls.twin import Twin, left_over, tokens_of
@@ -98,6 +99,14 @@ def test_agents_that_report_no_tokens_end() -> None:
         return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, answer="yes")
 
     assert all(len(trace.turns) == 1 for trace in answers(budget(), free))
+
+
+def test_a_question_that_its_method_has_not_answered_is_refused() -> None:
+    async def hold() -> Trace:
+        return await Twin("full-twin", {}, {}, unchanged).answer(QUESTIONS[59], asking(), 7)
+
+    with pytest.raises(UserError, match="q59"):
+        asyncio.run(hold())
 
 
 def test_its_first_sample_is_the_turn_of_single_and_the_most_frequent_answer_wins() -> None:
