@@ -19,7 +19,7 @@ from actors.errors import ClusterError, UserError, visible
 from actors.processes import collect_rarely
 from actors.runtime import head
 from actors.signals import Ending, Unbroken
-from experiments.commands import as_called, command
+from experiments.commands import as_called, command, explain
 
 if TYPE_CHECKING:
     from experiments.config.config import Config
@@ -90,6 +90,8 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     started = time.monotonic()
     try:
         complete = work(folder)
+        if complete and config.explain.answers:
+            explain(str(folder.path), (), config.explain)
     # Ctrl-C leaves a cancelled main task where another task failed at the same time.
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _stopped(resume)

@@ -6,9 +6,10 @@ They are looked for before a configuration is loaded. Each imports what it needs
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 # Takes the value after the word and the other arguments. Returns the exit code; raises UserError for bad input.
 Command = Callable[[str, Sequence[str]], int]
@@ -64,9 +65,19 @@ def table(folders: str, options: Sequence[str]) -> int:
     return table_of(folders, options)
 
 
+def explain(folder: str, options: Sequence[str], ended: Any = None) -> int:
+    """Finds the turns that made the answers of a run what they are; `ended`: the settings of one that just ended."""
+    from experiments.attribution.explained_run import explain_run
+    from experiments.config.loading import named_again
+
+    others = None if ended else [word for word in options if not word.startswith("explain.")]
+    explain_run(Path(folder), ended or named_again(options).explain, others)
+    return 0
+
+
 def as_called(text: str) -> str:
     """A text of the program about itself, with `agora` in place of `python run.py` where it was called so."""
     return text.replace("python run.py", "agora") if Path(sys.argv[0]).stem == "agora" else text
 
 
-COMMANDS: Mapping[str, Command] = {"help": show_help, "view": view, "export": export, "table": table}
+COMMANDS: dict[str, Command] = {"help": show_help, "view": view, "export": export, "table": table, "explain": explain}

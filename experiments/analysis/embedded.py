@@ -17,6 +17,7 @@ from typing import Any
 
 from actors.messages import Source, Trace, derive_seed
 from experiments.judging import judgements
+from experiments.records import attribution
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored, encode_trace
 from experiments.records.timings import DiscussionTimes, Times, times_of_turns
@@ -119,6 +120,7 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
             # A turn took a call, or failed without one.
             turns[scored.question] += max(1, scored.calls + scored.failed_turns)
     chosen = _draw(turns, limit_turns)
+    explained = {(each.method, each.question): each for each in attribution.explained(run)}
     grades = {(j.method, j.question): j.judgement for j in judgements.judged(run) if j.question in chosen}
     for method, recorded in scores.items():
         # A method's scores and traces are recorded in one order.
@@ -128,6 +130,10 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
             entry = scored_entry(recorded[number]) | _outline(trace, number)
             if judgement := grades.get((method, recorded[number].question)):
                 entry |= {"grade": judgement.grade, "judged": judgement.reason or judgement.error}
+            if why := explained.get((method, recorded[number].question)):
+                changed = [(each.of, each.answer, each.utility, each.phi) for each in why.effects if each.changed]
+                entry["explained"] = {name: getattr(why, name) for name in ("by", "agent", "turn", "suspects")}
+                entry["explained"]["turns"] = changed
             shown.append((entry, trace))
         shown.sort(key=lambda pair: str(pair[0]["question"]))
         file = f"traces/evaluate-{method}.jsonl"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Literal
@@ -71,6 +71,7 @@ class Attack:
     def __init__(self, settings: AttackSettings, agents: Sequence[str], dataset: Dataset, seed: int) -> None:
         """Raises UserError when the settings name an attack or an agent that does not exist, or make no sense."""
         self._agents, self._targets, self._seed = agents, Targets(dataset, seed), seed
+        self._spared: frozenset[str] = frozenset()
         self._set(settings)
 
     def _set(self, settings: AttackSettings) -> None:
@@ -87,6 +88,12 @@ class Attack:
     def absent(self) -> Attack:
         """Returns the same without the attack: every discussion is left as it is."""
         return self.under(AttackSettings())
+
+    def sparing(self, turns: Collection[str]) -> Attack:
+        """Returns the same without these turns (`<round>/<agent>`), or without what befalls their messages."""
+        other = copy(self)
+        other._spared = frozenset(turns)
+        return other
 
     def present(self, phase: Phase) -> bool:
         """True where discussions of the phase are attacked."""
@@ -136,7 +143,7 @@ class Attack:
         context, every_turn = self._context(item, number), self._kind.acts_on in ("messages", "evidence")
 
         def change(turn: Turn) -> Turn:
-            attacked = every_turn or turn.agent in self.attackers
+            attacked = every_turn or (turn.agent in self.attackers and f"{turn.round}/{turn.agent}" not in self._spared)
             return self._kind.change(turn, context) if context and attacked else turn
 
         return change
@@ -150,7 +157,7 @@ class Attack:
             # A question with fewer wrong answers than attackers: the last of them share the first answer.
             numbered = enumerate(self.attackers, start=self.settings.target)
             own_targets = {name: self._targets.of(item, n) or target or "" for n, name in numbered}
-        return AttackContext(target or "", self.attackers, number, self._seed, own_targets)
+        return AttackContext(target or "", self.attackers, number, self._seed, own_targets, spared=self._spared)
 
 
 class _AttackedTeam:

@@ -57,7 +57,7 @@ class AttackContext:
     attackers: names of the compromised agents, in the team's order.
     own_targets: a wrong answer for each of them, where the attack has `several_targets`.
     number: the question's position among those of the phase, from 0.
-    held: messages of this discussion that were held back, by a place and by id.
+    held: messages of this discussion that were held back, by a place and by id. spared: ids of those to leave alone.
     """
 
     target: str
@@ -66,6 +66,7 @@ class AttackContext:
     seed: int
     own_targets: Mapping[str, str] = field(default_factory=dict)
     held: dict[tuple[str, int], dict[str, Heard]] = field(default_factory=dict)
+    spared: frozenset[str] = frozenset()
 
 
 class AttackKind:

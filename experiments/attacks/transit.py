@@ -38,7 +38,7 @@ class Drop(AttackKind):
             # From question, message, receiver and round alone, so that methods and samples meet the same faults where
             # they send the same. Seeds are uniform in 63 bits.
             key = derive_seed(context.seed, self.name, turn.question.id, message.id, turn.agent, turn.round)
-            hit = not safe and key < self.settings.share * 2.0**63
+            hit = not safe and message.id not in context.spared and key < self.settings.share * 2.0**63
             arrived = self.arrived(heard, turn, context) if hit else (heard,)
             arriving |= {each.message.id: each for each in arrived}
         return replace(turn, heard=tuple(arriving.values()))

@@ -15,6 +15,7 @@ from experiments.attacks.kind import AttackSettings
 from experiments.config.setting_groups import (
     CompareSettings,
     CostSettings,
+    ExplainSettings,
     FigureSettings,
     ReplaySettings,
     RoleSettings,
@@ -84,6 +85,7 @@ class Config:
     of the data set's paper."""
     replay: ReplaySettings = setting(factory=ReplaySettings, when=DISCUSSES)
     completions: CompletionSettings = setting(factory=CompletionSettings)
+    explain: ExplainSettings = setting(factory=ExplainSettings, when="job=prune", since="0.4.0")
     costs: CostSettings = setting(factory=CostSettings)
     reader: ReaderSettings = setting(factory=ReaderSettings, when=f"reader, {DISCUSSES}")
     roles: dict[str, RoleSettings] = setting(factory=dict, when=DISCUSSES)

@@ -103,6 +103,31 @@ class ReplaySettings:
 
 
 @dataclass
+class ExplainSettings:
+    """Attribution: turns without which an answer would have been another. `explain=<run>` explains a finished run."""
+
+    answers: int = setting(0, at_least=0, at_most=10_000_000)
+    """Most answers that a run explains at its end; 0: none, or with `explain=<run>` all."""
+    which: Literal["wrong", "right"] = "wrong"
+    """Answers to explain."""
+    method: str | None = None
+    """Evaluation whose answers are explained (null: the last method's)."""
+    by: Literal["auto", "counterpart", "silence", "sample"] = "auto"
+    """Replacement of a turn: `counterpart`: the honest turn, with the attack off and the same seed; `silence`: no
+    message; `sample`: the turn with another seed; `auto`: `counterpart` where there is an attack, else `silence`."""
+    search: Literal["auto", "single", "groups", "shapley"] = "auto"
+    """Interventions: `single`: all turns and agents, and edges of turns that matter; `groups`: the attack, its agents,
+    an agent's turns, each until one matters; `shapley`: values of turns from random orders; `auto`: `single` for up to
+    18 turns, else `shapley`."""
+    orders: int = setting(16, at_least=4, at_most=100_000, when="search!=single|groups")
+    """shapley: orders of the turns that are drawn for an answer."""
+    coverage: float = setting(0.9, at_least=0.5, below=1)
+    """Probability with which a set of suspects holds a culprit."""
+    calibration: str | None = setting(None, outside=bool)
+    """Attacked and explained run that calibrates sets of suspects (null: the run itself, each half by the other)."""
+
+
+@dataclass
 class CompareSettings:
     """How methods are compared."""
 

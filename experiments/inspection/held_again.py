@@ -6,13 +6,13 @@ discussion is drawn again by a learner that learns again from all discussions be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Any, cast
 
 from actors.errors import UserError, first_of
-from actors.messages import Message, Trace, Turn, Usage
+from actors.messages import Message, Question, Trace, Turn, Usage
 from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack, Phase
 from experiments.datasets.item import Item
@@ -23,7 +23,7 @@ from experiments.running.evaluation import CALIBRATION
 from experiments.running.inputs import training_items, watched_items
 from experiments.running.recorded_learner import score_step
 from topologies.learning.learned_topology import LearnedTopology, make_learner
-from topologies.topology import Topology
+from topologies.topology import Team, Topology
 
 Recorded = tuple[Topology, Item, int, int]
 
@@ -33,6 +33,7 @@ class HeldAgain:
     """A recorded discussion, and the turns and own memories of its agents by the turn's id.
 
     folder, phase: those of its traces. note: what could not be held as it was recorded; empty for nothing.
+    discuss: holds it with another team, under its `attack` or one that spares turns.
     """
 
     folder: RunFolder
@@ -41,6 +42,10 @@ class HeldAgain:
     turns: Mapping[str, Turn]
     memories: Mapping[str, Message]
     note: str
+    item: Item
+    question: Question
+    attack: Attack
+    discuss: Callable[[Team, Attack], Awaitable[Trace]]
 
 
 class HeldDiscussions:
@@ -82,14 +87,18 @@ class HeldDiscussions:
                 topology = further_topology(evaluation, topology, *records, store, seed, ended=True)
                 attack = attack.absent() if evaluation.kind == "clean" else attack
         team, seed, question = _Answering(trace), self._plan.config.seed, await self._opened.evidence.question(item)
-        try:
-            again = await attack.run_discussion(
-                topology, item, question, team, seed, phase=cast(Phase, during), number=number, sample=sample
+
+        async def discuss(team: Team, attack: Attack) -> Trace:
+            phase = cast(Phase, during)
+            return await attack.run_discussion(
+                topology, item, question, team, seed, phase=phase, number=number, sample=sample
             )
-            note = differing("the discussion", again, trace)
+
+        try:
+            note = differing("the discussion", await discuss(team, attack), trace)
         except* UserError as errors:
             note = str(first_of(UserError, errors))
-        return HeldAgain(folder, phase, trace, team.turns, team.memories, note)
+        return HeldAgain(folder, phase, trace, team.turns, team.memories, note, item, question, attack, discuss)
 
     async def _method(self, name: str) -> Topology:
         if name not in self._evaluated:

@@ -35,20 +35,22 @@ class OpenedRun:
     """A run's plan, data set and evidence.
 
     Args:
-        named: `key=value` of what the saved configuration names outside of the folder, as the user trusts it.
+        named: `key=value` of what the configuration names outside of the folder, as the user trusts it; None: all.
+        asks: models are asked, so that their addresses have to be named too.
 
     Raises:
         UserError: the configuration is damaged, or names what `named` lacks; the line has the overrides to add.
     """
 
-    def __init__(self, run: RunFolder, named: Sequence[str] = ()) -> None:
+    def __init__(self, run: RunFolder, named: Sequence[str] | None = (), *, asks: bool = False) -> None:
         self.run = run
         check_outside(run.path)
         config = saved.read(run.config)
         if config.model.kind == "replay":
             raise UserError(f"{run.path} replays {config.replay.run}, which has the prompts and replies: open that run")
         at_home(config, run.path)
-        check_named_again(config, loading.named_again(named, config.job), _used(config.model.kind))
+        again = config if named is None else loading.named_again(named, config.job)
+        check_named_again(config, again, _used(config.model.kind, asks))
         self.plan: Plan = make_plan(config, JOBS[config.job])
         self._folder = Path(mkdtemp())
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -75,8 +77,8 @@ class OpenedRun:
         return read_extracted(extracted_file(self.evidence.store.folder.parent, step, identity(self.plan.config, step)))
 
 
-def _used(model: str) -> Callable[[str], bool]:
-    """True for the keys of settings that this module uses, for a kind of model."""
+def _used(model: str, asks: bool) -> Callable[[str], bool]:
+    """True for the keys of settings that this module uses, for a kind of model, or its user who asks it."""
     # The name of an endpoint's model is no folder.
-    unused = (*ADDRESSES, *(("name",) if model == "openai" else ()))
+    unused = () if asks else (*ADDRESSES, *(("name",) if model == "openai" else ()))
     return lambda key: not (key.startswith(UNUSED) or key.rpartition(".")[2] in unused)

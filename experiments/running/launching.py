@@ -59,7 +59,7 @@ def launch_agents(plan: Plan, runtime: Runtime, cache: Path, recorded: MeteredTe
 
     `say` gets a line for each model whose settings depend on the machine. Raises UserError for too few GPUs.
     """
-    reuse = _launch_pools(plan, runtime, cache, say, agents=recorded is None)
+    reuse = launch_pools(plan, runtime, cache, say, agents=recorded is None)
     # The judge of a replay is a live one.
     judge = judge_of(plan, runtime.model(reuse[JUDGE], JUDGE)) if JUDGE in reuse else None
     return Launched(recorded or _launch_team(plan, runtime, reuse).team(), judge)
@@ -73,7 +73,7 @@ def judge_of(plan: Plan, model: Model | None) -> Judge | None:
 
 def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say) -> Shared:
     """Launches the agents and the judge's pool of a sweep; each of its processes makes a judge of its own."""
-    reuse = _launch_pools(plan, runtime, cache, say)
+    reuse = launch_pools(plan, runtime, cache, say)
     judge = (runtime.pool(JUDGE), reuse[JUDGE]) if JUDGE in reuse else None
     return Shared(_launch_team(plan, runtime, reuse), judge)
 
@@ -95,7 +95,7 @@ def processes(plan: Plan) -> int:
     return len(plan.roles.played) + sum(backend.replicas for backend in plan.models.all)
 
 
-def _launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> dict[str, Reuse | None]:
+def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> dict[str, Reuse | None]:
     """Launches the pools of the judge and (with `agents`) of models that roles ask; returns their caches, by key.
 
     Raises UserError where the pools do not fit together, before any model is loaded.

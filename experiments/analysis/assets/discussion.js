@@ -24,7 +24,10 @@ function showDiscussion(article, discussions, shown, steps) {
   };
 }
 
+const REPLACED = { counterpart: "Were it honest", silence: "Were it silent", sample: "With another seed" };
+
 function panel(discussions, entry, base, conversation) {
+  conversation.explained = entry.explained;
   const cards = new Map();
   const sources = new Sources(discussions.sources, conversation.trace);
   const { figure, mark } = wiring(conversation, (turn) => { location.hash = link(base, turn); });
@@ -86,6 +89,8 @@ function outcome(discussions, entry, { trace }, sources) {
     const reached = badge(entry.fooled ? "bad" : "right", entry.fooled ? "reached" : "not reached");
     add("Attack's target", text(trace.target), entry.fooled === undefined ? null : reached);
   }
+  const why = entry.explained;
+  if (why) add("Attribution", text(why.turn || why.agent || "no single agent"), ` (suspects: ${why.suspects.join(", ")})`);
   if (trace.status && trace.status !== "ok") add("Status", badge("bad", trace.status));
   const cost = [[entry.tokens ?? 0, "token"], [entry.calls ?? 0, "call"], [entry.turns, "turn"], [entry.edges, "edge"]];
   // A method without a graph has no edges to count.
@@ -118,7 +123,12 @@ function card(conversation, sources, base, turn) {
   const attacked = conversation.attacked.has(turn.agent);
   const searches = (conversation.trace.lookups ?? []).filter(({ of }) => of === turn.id);
   const cites = sources.cites(turn.content ?? "");
+  const why = conversation.explained;
+  const without = why?.turns.filter(([of]) => of === turn.id || of.endsWith(` -> ${turn.id}`)) ?? [];
   const facts = [
+    ...without.map(([of, answer, utility, phi]) => [
+      of === turn.id ? REPLACED[why.by] : `Without hearing ${of.split(" -> ")[0]}`,
+      ...(phi ? [`Shapley value ${phi[0].toFixed(2)}`] : [answered(answer), badge(verdict({ utility }), VERDICTS[verdict({ utility })])])]),
     cites.length ? ["Cites", cites.map((id) => `[${sources.order.indexOf(id) + 1}] ${sources.name(id)}`).join("; ")] : null,
     searches.length ? ["Searches", sources.searches(searches)] : null,
     ["Heard", voices((turn.heard ?? []).map((id) => conversation.byId.get(id) ?? id), conversation, base, tampered)],
@@ -137,6 +147,7 @@ function card(conversation, sources, base, turn) {
       conversation.stepwise ? `${turn.round}. ` : null,
       make("a", { href: `#${link(base, turn)}` }, turn.agent),
       attacked ? badge("bad", "⚠ attacked") : null,
+      why?.turn === turn.id ? badge("bad", "decisive") : null,
       status === "ok" ? null : badge("bad", status),
       tampered.size ? badge("bad", `heard ${count(tampered.size, "tampered message")}`) : null,
       turn.cut?.length ? badge("warn", "evidence left out") : null,

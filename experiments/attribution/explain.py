@@ -1,0 +1,94 @@
+"""Explains one answer: interventions on its turns, agents and edges, one by one, by groups, or as Shapley values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.messages import Message, Status, derive_seed
+from experiments.attribution.intervention import Replay
+from experiments.attribution.shapley import coalitions, draw_orders, shapley
+from experiments.attribution.suspects import suspicion
+from experiments.config.setting_groups import ExplainSettings
+from experiments.datasets.item import Dataset
+from experiments.records.attribution import By, Effect, Explained, Replaced
+from topologies.answers import ballot
+from topologies.topology import DECISION_AGENT
+
+MOST_TURNS = 19  # of a discussion whose turns are tried one by one: nine agents in two rounds, and the decision
+
+
+class Explanation:
+    """The interventions on one recorded discussion; `dataset` scores answers."""
+
+    def __init__(self, replay: Replay, dataset: Dataset, by: By) -> None:
+        self._replay, self._dataset, self._by = replay, dataset, by
+        trace = self._trace = replay.held.trace
+        attacked = trace.attacked if by == "counterpart" else ()
+        # The honest counterpart of a turn that no attack has changed is the turn itself.
+        self._turns = [t for t in trace.turns if t.agent != DECISION_AGENT and (t.agent in attacked or not attacked)]
+
+    async def explain(self, settings: ExplainSettings, seed: int) -> Explained:
+        """Carries out the interventions of `settings.search`, and names the agent and the turn that they show."""
+        trace, asked, search = self._trace, self._replay.asked, settings.search
+        suspected = suspicion(trace, self._replay.held.question, seed)
+        if search == "shapley" or (search == "auto" and len(trace.turns) > MOST_TURNS):
+            effects = await self._shapley(settings.orders, derive_seed(seed, "explain", trace.question))
+        else:
+            agents = sorted({turn.agent for turn in self._turns}, key=lambda agent: (-suspected.get(agent, 0.0), agent))
+            effects = await self._tried(agents, search == "groups")
+        changed, order = [each for each in effects if each.changed], [turn.id for turn in trace.turns]
+        turns, others = ([each for each in changed if each.kind == kind] for kind in ("turn", "agent"))
+        # Of Shapley values the largest, of others the earliest: later turns may only pass it on.
+        turns.sort(key=lambda each: (-each.phi[0] if each.phi else 0.0, order.index(each.of)))
+        named = next((each.of for each in (*turns, *others)), "")
+        utility = self._dataset.score(self._replay.held.item, trace.answer).utility
+        about = trace.method, trace.question, trace.answer, utility, self._by
+        tokens, recorded = (sum(t.prompt_tokens + t.completion_tokens for t in of) for of in (asked, trace.turns))
+        turn = named if "/" in named else ""
+        return Explained(
+            *about, named.rpartition("/")[2], turn, tuple(effects), suspected, len(asked), tokens, recorded
+        )
+
+    async def _try(
+        self, kind: Replaced, of: str, turns: Sequence[Message] = (), unheard: tuple[str, str] = ("", "")
+    ) -> Effect:
+        replaced, held = [turn.id for turn in turns], self._replay.held
+        trace = await self._replay.hold(replaced, self._by, unheard)
+        silent = replaced if self._by == "silence" else ()
+        failed = any(turn.status is Status.FAILED and turn.id not in silent for turn in trace.turns)
+        changed = ballot(held.question, trace.answer) != ballot(held.question, self._trace.answer)
+        utility = self._dataset.score(held.item, trace.answer).utility
+        return Effect(kind, of, trace.answer, utility, changed and not failed, failed)
+
+    async def _tried(self, agents: Sequence[str], groups: bool) -> list[Effect]:
+        """All single agents and turns, and the edges from turns that matter.
+
+        In `groups`: the whole attack, agents in their order, then the turns of one, each until one matters. Where the
+        whole changes nothing, no part of it is tried: no part is taken to undo what another does.
+        """
+        effects = [await self._try("attack", "", self._turns)] if groups and self._by == "counterpart" else []
+        for agent in agents if not effects or effects[0].changed else ():
+            own = [turn for turn in self._turns if turn.agent == agent]
+            effects.append(await self._try("agent", agent, own))
+            for turn in own if effects[-1].changed or not groups else ():
+                effects.append(await self._try("turn", turn.id, [turn]))
+                if groups and effects[-1].changed:
+                    break
+            if groups and any(each.changed and each.kind == "agent" for each in effects):
+                return effects
+        matter = [each.of for each in effects if each.kind == "turn" and each.changed]
+        edges = [(of, turn.id) for of in matter for turn in self._trace.turns if of in turn.heard]
+        return effects + [await self._try("edge", f"{of} -> {to}", unheard=(to, of)) for of, to in edges]
+
+    async def _shapley(self, number: int, seed: int) -> list[Effect]:
+        """Values of turns; that of a coalition is 1 if its turns as recorded, others replaced, give the same answer."""
+        orders = draw_orders(len(self._turns), number, seed)
+        sets = coalitions(orders)
+        others = [[turn for i, turn in enumerate(self._turns) if i not in kept] for kept in sets]
+        held = [await self._try("attack", "", turns) for turns in others]
+        failed = any(each.failed for each in held)
+        phi = shapley({kept: float(not each.changed) for kept, each in zip(sets, held, strict=True)}, orders).tolist()
+        return [
+            Effect("turn", turn.id, changed=of[1] > 0 and not failed, failed=failed, phi=tuple(of))
+            for turn, of in zip(self._turns, phi, strict=True)
+        ]

@@ -1,0 +1,92 @@
+"""Interventions on a recorded discussion: turns replaced or not heard, and everything downstream asked again.
+
+A turn that receives what a recorded one received is answered by the record, all others by the run's own agents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+from actors.agents.role_agent import RoleAgent
+from actors.messages import Message, Status, Trace, Turn, derive_seed
+from actors.runtime.inline import Inline
+from actors.runtime.team import make_agent, roles_held
+from experiments.inspection.held_again import HeldAgain
+from experiments.inspection.opened_run import OpenedRun
+from experiments.records.attribution import By
+from experiments.running.launching import launch_pools
+from topologies.topology import Team
+
+
+def agents_of(opened: OpenedRun, runtime: Inline) -> dict[str, RoleAgent]:
+    """The agents of a run by name, in this process, over its models and their completion cache."""
+    plan, reuse = opened.plan, launch_pools(opened.plan, runtime, opened.cache, print)
+    models = {key: runtime.model(reuse[key], key) for key in plan.models.of_agents}
+    made = {
+        name: make_agent(role, models[plan.models.of_role(name).key], plan.config.agents)
+        for name, role in roles_held(plan.roles.launched).items()
+    }
+    return {role.name: made[role.played] for role in plan.roles.launched}
+
+
+class Replay:
+    """Holds a recorded discussion, the first of `held`, with interventions. What one has `asked` serves the others, and
+    so do other discussions of the question."""
+
+    def __init__(self, held: Sequence[HeldAgain], agents: Mapping[str, RoleAgent]) -> None:
+        self.held, self.asked, self._agents = held[0], list[Message](), agents
+        self._known: dict[tuple[Turn, tuple[Message, ...]], asyncio.Future[Message]] = {}
+        for each in held:
+            for id, turn in each.turns.items():
+                own = {t.round: each.memories[other] for other, t in each.turns.items() if t.agent == turn.agent}
+                known = self._known[_received(turn, own)] = asyncio.get_running_loop().create_future()
+                known.set_result(each.memories[id])
+
+    async def hold(
+        self, turns: Collection[str] = (), by: By = "counterpart", unheard: tuple[str, str] = ("", "")
+    ) -> Trace:
+        """Holds it with an intervention: `turns` replaced `by` their honest counterparts (the attack off, the same
+        seed), silence or another sample; a turn that does not hear a message, by their ids."""
+        spoken: dict[str, dict[int, Message]] = {}
+
+        async def ask(turn: Turn) -> Message:
+            id, own = f"{turn.round}/{turn.agent}", spoken.setdefault(turn.agent, {})
+            instead = by if id in turns else "counterpart"
+            if id == unheard[0]:
+                turn = replace(turn, heard=tuple(each for each in turn.heard if each.message.id != unheard[1]))
+            if instead == "sample":
+                turn = replace(turn, seed=derive_seed(turn.seed, "sample"))
+            if instead == "silence":
+                own[turn.round] = Message(id, turn.agent, turn.round, status=Status.FAILED, seed=turn.seed)
+            else:
+                own[turn.round] = await self._message(turn, dict(own))
+            return own[turn.round]
+
+        # Nothing is closed: every turn is forgotten at once.
+        team = cast(Team, SimpleNamespace(ask=ask, close=id, recorded=False, usage={}))
+        return await self.held.discuss(team, self.held.attack.sparing(turns if by == "counterpart" else ()))
+
+    async def _message(self, turn: Turn, own: Mapping[int, Message]) -> Message:
+        if (received := _received(turn, own)) not in self._known:
+            # A discussion for each turn: agents remember by its name, and several are held at once.
+            named = replace(turn, discussion=str(len(self._known)))
+            self._known[received] = asyncio.ensure_future(self._ask(named, own))
+        return await self._known[received]
+
+    async def _ask(self, turn: Turn, own: Mapping[int, Message]) -> Message:
+        agent = self._agents[turn.agent]
+        for round, earlier in own.items():
+            agent.memory.remember(replace(turn, round=round), earlier)
+        message, _ = await agent.take(turn)
+        agent.memory.forget([turn.discussion])
+        self.asked.append(message)
+        return message
+
+
+def _received(turn: Turn, own: Mapping[int, Message]) -> tuple[Turn, tuple[Message, ...]]:
+    recalled = [own[round] for round in sorted(own) if round < turn.round] if turn.recall else []
+    return replace(turn, discussion=""), tuple(replace(each, heard=(), tampered=()) for each in recalled)

@@ -1,0 +1,35 @@
+"""Shapley values of turns, estimated from orders drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import stats
+
+from topologies.wiring import Floats
+
+
+def draw_orders(turns: int, number: int, seed: int) -> list[list[int]]:
+    """Draws `number` (even) orders of the turns, each second one the reverse of the one before (antithetic pairs)."""
+    rng = np.random.default_rng(seed)
+    drawn = [rng.permutation(turns).tolist() for _ in range(number // 2)]
+    return [order for one in drawn for order in (one, one[::-1])]
+
+
+def coalitions(orders: Sequence[Sequence[int]]) -> list[frozenset[int]]:
+    """The coalitions whose values `shapley` needs, each once."""
+    return list(dict.fromkeys(frozenset(order[:size]) for order in orders for size in range(len(order) + 1)))
+
+
+def shapley(value: Mapping[frozenset[int], float], orders: Sequence[Sequence[int]], level: float = 0.95) -> Floats:
+    """Means of v(those before i, and i) - v(those before i) over orders (Castro et al. 2009), float [players, 3].
+
+    Columns are the value and the ends of Student's interval over the means of pairs of orders; NaN for a single pair.
+    """
+    values = np.array([[value[frozenset(order[:size])] for size in range(len(order) + 1)] for order in orders])
+    gains = np.take_along_axis(np.diff(values), np.argsort(orders), axis=1)
+    pairs = gains.reshape(len(orders) // 2, 2, -1).mean(axis=1)
+    half = stats.t.ppf((1 + level) / 2, len(pairs) - 1) * stats.sem(pairs)
+    phi: Floats = pairs.mean(axis=0)[:, None] + np.stack([0 * half, -half, half], axis=1)
+    return phi

@@ -1,0 +1,64 @@
+"""Records of attribution: explained answers, a line each in `attribution.jsonl` of the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from experiments.records import jsonl
+from experiments.records.recorder import RunFolder
+from experiments.records.records import Count, Record, Share
+
+ATTRIBUTION = "attribution.jsonl"
+By = Literal["counterpart", "silence", "sample"]
+Replaced = Literal["turn", "agent", "edge", "attack"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect(Record):
+    """The answer with an intervention, and whether it is another one; `failed`: a turn failed, so nothing is concluded.
+
+    phi: a turn's Shapley value and its interval, in place of an answer.
+    """
+
+    kind: Replaced
+    of: str
+    answer: str | None = None
+    utility: Share = 0.0
+    changed: bool = False
+    failed: bool = False
+    phi: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explained(Record):
+    """An answer, and the agent and the turn (empty: none) without which it would be another.
+
+    asked: number of turns that were asked again, with their `tokens`; recorded: tokens of the discussion.
+    suspects: the conformal set of agents by their suspicion.
+    """
+
+    method: str
+    question: str
+    answer: str | None
+    utility: Share
+    by: By
+    agent: str
+    turn: str
+    effects: tuple[Effect, ...]
+    suspicion: Mapping[str, float]
+    asked: Count
+    tokens: Count
+    recorded: Count
+    suspects: tuple[str, ...] = ()
+
+    @property
+    def culprits(self) -> list[str]:
+        """Agents that change the answer, alone or with a turn."""
+        return [each.of.rpartition("/")[2] for each in self.effects if each.changed and each.kind in ("turn", "agent")]
+
+
+def explained(run: RunFolder) -> Iterator[Explained]:
+    """The explained answers of a run; none where nothing was explained. Raises UserError for a damaged file."""
+    return jsonl.records(run.path / ATTRIBUTION, Explained.decode, "remove it, and explain the run again")

@@ -1,0 +1,211 @@
+"""Interventions serve what they can from the record, and name the turns that made an answer what it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from playwright.sync_api import expect
+
+from actors.messages import Trace
+from actors.runtime.inline import Inline
+from experiments.attribution.intervention import Replay, agents_of
+from experiments.inspection.held_again import HeldDiscussions
+from experiments.inspection.opened_run import OpenedRun
+from experiments.records.attribution import ATTRIBUTION, Effect, explained
+from experiments.records.recorder import RunFolder
+from run import main
+from tests.support.browser import browser, find
+
+T = TypeVar("T")
+SMALL = ["data.limit=6", "wandb.mode=disabled", "figures=false", "runtime=inline"]
+MARKUP = "<img src=x onerror='window.obeyed=1'>"
+
+
+def ran(output: Path, *words: str) -> RunFolder:
+    assert main(["experiment=full", *words, *SMALL, f"output={output}"]) == 0
+    [folder] = output.glob("2*")
+    return RunFolder.open(folder)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """Two attackers, and the same questions without them; explained at the run's end."""
+    attack = ["attack=collude", "attack.number=2", "attack.clean=true"]
+    return ran(tmp_path_factory.mktemp("runs"), *attack, "explain.answers=3", "explain.search=groups")
+
+
+def replayed(run: RunFolder, line: int, work: Callable[[Replay, Trace], Awaitable[T]], clean: bool = True) -> T:
+    """Does work with the replay of a line of `full`, and its trace without the attack."""
+
+    async def held() -> T:
+        opened = OpenedRun(run)
+        discussions = HeldDiscussions(opened)
+        with Inline() as runtime:
+            both = [await discussions.hold(group, line) for group in ("full", "full-clean")]
+            replay = Replay(both if clean else both[:1], agents_of(opened, runtime))
+            return await work(replay, both[1].trace)
+
+    return asyncio.run(held())
+
+
+def test_without_an_intervention_the_record_answers_every_turn(run: RunFolder) -> None:
+    async def work(replay: Replay, clean: Trace) -> None:
+        assert await replay.hold() == replay.held.trace
+        assert not replay.asked
+
+    for line in (1, 2):
+        replayed(run, line, work)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_with_all_attackers_honest_the_discussion_is_the_one_without_the_attack(run: RunFolder, known: bool) -> None:
+    async def work(replay: Replay, clean: Trace) -> int:
+        attacked = replay.held.trace.attacked
+        assert len(attacked) == 2
+        turns = [turn.id for turn in replay.held.trace.turns if turn.agent in attacked]
+        assert (await replay.hold(turns)).turns == clean.turns
+        return len(replay.asked)
+
+    # Where the evaluation without the attack is known, nothing is asked.
+    assert (replayed(run, 1, work, clean=known) == 0) == known
+
+
+def test_only_turns_downstream_are_asked_again(run: RunFolder) -> None:
+    async def work(replay: Replay, clean: Trace) -> None:
+        trace = replay.held.trace
+        last = [turn for turn in trace.turns if turn.round == 2][-1]
+        changed = await replay.hold([last.id], "silence")
+        assert [turn.agent for turn in replay.asked] == ["decision"]
+        assert last.id not in changed.turns[-1].heard
+        before = len(replay.asked)
+        # The same again, and one message that is not heard, which the decision without it has seen already.
+        assert await replay.hold([last.id], "silence") == changed
+        assert (await replay.hold(unheard=(trace.turns[-1].id, last.id))).answer == changed.answer
+        assert len(replay.asked) == before
+
+    replayed(run, 1, work)
+
+
+def test_a_run_explains_answers_at_its_end_and_a_command_explains_all(run: RunFolder, tmp_path: Path) -> None:
+    found = list(explained(run))
+    assert 0 < len(found) <= 3
+    assert all(each.utility < 1 and each.by == "counterpart" for each in found)
+    copy = RunFolder.open(Path(shutil.copytree(run.path.parent, tmp_path / "runs")) / run.name)
+    assert main([f"explain={copy.path}"]) == 0
+    every = list(explained(copy))
+    assert len(every) == sum(scored.method == "full" and scored.utility < 1 for scored in copy.scores())
+    for each in every:
+        traces = {trace.question: trace for trace in copy.traces("evaluate-full")}
+        attacked = traces[each.question].attacked
+        kinds = [effect.kind for effect in each.effects]
+        assert (kinds.count("turn"), kinds.count("agent")) == (4, 2)
+        assert set(each.culprits) <= set(attacked)
+        assert set(each.suspicion) == set(traces[each.question].agents) == set(each.suspects)  # too few to calibrate
+        changed = {effect.of for effect in each.effects if effect.changed}
+        assert each.turn in {"", *changed}
+        assert bool(each.agent) == bool(changed)
+        assert each.recorded > 0
+        assert (each.asked > 0) == (each.tokens > 0)
+    # The quick search agrees wherever it finds something.
+    by_question = {each.question: each for each in every}
+    for each in found:
+        assert not each.turn or each.turn in {effect.of for effect in by_question[each.question].effects}
+    written = (copy.path / ATTRIBUTION).read_bytes()
+    assert main([f"explain={copy.path}"]) == 0
+    assert (copy.path / ATTRIBUTION).read_bytes() == written
+
+
+@pytest.mark.slow
+def test_right_answers_by_other_samples_and_values_of_turns(run: RunFolder, tmp_path: Path) -> None:
+    copy = RunFolder.open(Path(shutil.copytree(run.path.parent, tmp_path / "runs")) / run.name)
+    words = ["explain.which=right", "explain.by=sample", "explain.search=shapley", "explain.orders=4"]
+    assert main([f"explain={copy.path}", *words, "explain.answers=1", "explain.method=full-clean"]) == 0
+    [each] = explained(copy)
+    assert each.utility == 1
+    assert each.method == "full-clean"
+    assert len(each.effects) == 18
+    assert all(effect.phi and effect.phi[1] <= effect.phi[0] <= effect.phi[2] for effect in each.effects)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["explain.method=half"], "explain.method"),
+        (["explain.orders=1"], "explain.orders"),
+        (["explain.by=magic"], "explain.by"),
+        (["explain.calibration=nowhere"], "nowhere"),
+    ],
+)
+def test_bad_input_is_one_line(
+    run: RunFolder, words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([f"explain={run.path}", *words]) == 2
+    error = capsys.readouterr().err
+    assert named in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_models_elsewhere_have_to_be_named_again(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(shutil.copytree(run.path, tmp_path / "received"))
+    config = (folder / "config.yaml").read_text()
+    assert "kind: reader" in config
+    changed = config.replace("kind: reader", "kind: openai", 1).replace(
+        "base_url: null", "base_url: http://nobody.test/v1"
+    )
+    (folder / "config.yaml").write_text(changed)
+    assert main([f"explain={folder}"]) == 2
+    assert "model.base_url" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_sweeps_and_replays_explain_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment=full", "explain.answers=1", "sweep.seeds=2"]) == 2
+    assert "explain.answers" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_damaged_record_is_named(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = Path(shutil.copytree(run.path, tmp_path / "other"))
+    (other / ATTRIBUTION).write_text('{"method": 3}\n')
+    assert main([f"explain={run.path}", f"explain.calibration={other}"]) == 2
+    assert ATTRIBUTION in capsys.readouterr().err
+
+
+@pytest.mark.ray
+@pytest.mark.skipif(find() is None, reason="no Chromium or Chrome on this machine")
+def test_the_report_marks_the_turn_and_shows_what_the_answer_would_have_been(run: RunFolder, tmp_path: Path) -> None:
+    from experiments.analysis.reports import write_run_report
+
+    copy = RunFolder.open(Path(shutil.copytree(run.path, tmp_path / "run")))
+    trace = next(copy.traces("evaluate-full"))
+    of = trace.turns[3].id
+    [first, *_] = explained(copy)
+    effects = (
+        Effect("turn", of, MARKUP, 1.0, True),
+        Effect("edge", f"{of} -> {trace.turns[-1].id}", "elsewhere", 0.0, True),
+    )
+    named = replace(first, question=trace.question, agent=trace.turns[3].agent, turn=of, effects=effects)
+    named = replace(named, suspects=(MARKUP,))
+    (copy.path / ATTRIBUTION).write_text(f"{named.encode()}\n")
+    metrics = json.loads(copy.metrics.read_bytes())
+    report = write_run_report(copy, metrics, "EM", "full", [])
+    with browser() as one:
+        page = one.open(report, f"#full/{trace.question}")
+        decisive = page.locator(".turn", has=page.get_by_text("decisive", exact=True))
+        expect(decisive).to_have_count(1)
+        expect(decisive).to_contain_text(MARKUP)
+        expect(page.get_by_text("elsewhere")).to_have_count(1)
+        expect(page.get_by_text("Attribution")).to_have_count(1)
+        assert page.locator("img").count() == 0
+        assert not one.complaints
