@@ -13,9 +13,10 @@ import numpy as np
 
 from actors.errors import UserError
 from actors.messages import derive_seed
-from experiments.analysis.scores import as_matrix, by_method, seconds_per_question
-from experiments.analysis.statistics import crossed_interval, holm, paired_test
-from experiments.analysis.summary import SIGNIFICANT, shown_difference
+from experiments.analysis.scores import as_matrix, by_method, clusters_of, seconds_per_question
+from experiments.analysis.statistics import column_means, crossed_interval, crossed_test
+from experiments.analysis.summary import SIGNIFICANT, adjusted_tests, verdict, verdict_text
+from experiments.config.setting_groups import CompareSettings
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import TRIALS, TrialResult
@@ -33,7 +34,7 @@ class Arm:
     seeds, tokens, seconds: of each trial, tokens (prompt and completion) and seconds per question, NaN where they were
         not recorded.
     utilities: [trials, questions], NaN where a trial did not ask a question; the columns are the same questions for
-        all arms of a sweep.
+        all arms of a sweep. clusters: those of the columns; empty where each question is its own.
     """
 
     method: str
@@ -42,6 +43,7 @@ class Arm:
     tokens: tuple[float, ...]
     seconds: tuple[float, ...]
     utilities: Floats
+    clusters: Sequence[str] = ()
 
     @property
     def mean(self) -> float:
@@ -57,11 +59,12 @@ class Arm:
     def ci95(self) -> tuple[float, float]:
         """The 95% interval of the mean, over questions and trials (`crossed_interval`)."""
         # The draws are seeded by the name alone, so an interval is the same in every figure and after a resumption.
-        return crossed_interval(by_seed(self.utilities, self.seeds), derive_seed(0, "interval", self.name))
+        draws = derive_seed(0, "interval", self.name)
+        return crossed_interval(by_seed(self.utilities, self.seeds), draws, clusters=self.clusters)
 
     def of_seed(self, seed: int) -> Floats:
         """The mean utility [questions] over the trials of one seed, NaN where they lack the question."""
-        return _column_means(self.utilities[[own == seed for own in self.seeds]])
+        return column_means(self.utilities[[own == seed for own in self.seeds]])
 
     @property
     def name(self) -> str:
@@ -79,25 +82,19 @@ class Arm:
 class Comparison:
     """An arm minus the reference, on the questions and seeds that both have.
 
-    ci95: over questions and seeds.
-    p_value: of a sign-flip test over questions, of differences averaged over seeds. It generalises to further questions
-        for the graphs that were learned with these seeds.
-    p_holm: adjusted for all comparisons made together.
+    test: over questions and seeds (`crossed_test`), with `p_holm` and `p_margin_holm`: adjusted for all comparisons
+        made together, and the `margin`.
     """
 
     arm: Arm
     reference: Arm
-    difference: float
-    ci95: tuple[float, float]
-    p_value: float
-    p_holm: float
-    questions: int
+    test: Mapping[str, Any]
     seeds: int
 
     @property
     def verdict(self) -> str:
-        """Better or worse (`shown_difference`), where the test over questions and the interval over seeds agree."""
-        return shown_difference({"ci95": self.ci95, "p_holm": self.p_holm})
+        """Better, not worse, worse or not known."""
+        return verdict(self.test)
 
 
 def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
@@ -153,8 +150,9 @@ def arms_of_runs(
             # From the records rather than metrics.json, which rounds and has no value per question.
             tokens = sum(scored.prompt_tokens + scored.completion_tokens for scored in answers.values())
             arms.append((method, values, (seed,), (tokens / len(answers),), (seconds[method],)))
+    clusters = tuple(clusters_of(answers for _, recorded, _, _ in runs for answers in recorded.values()).values())
     # One matrix for all, so that columns are the same questions in every arm.
-    return [Arm(*arm, row[None]) for arm, row in zip(arms, as_matrix(utilities), strict=True)]
+    return [Arm(*arm, row[None], clusters) for arm, row in zip(arms, as_matrix(utilities), strict=True)]
 
 
 def arms_of(trials: Sequence[Arm], results: Sequence[TrialResult]) -> list[Arm]:
@@ -186,7 +184,9 @@ def methods_in(arms: Sequence[Arm]) -> list[str]:
     return list(dict.fromkeys(arm.method for arm in arms))
 
 
-def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int = 0) -> list[Comparison]:
+def compare_pairs(
+    pairs: Sequence[tuple[Arm, Arm]], seed: int = 0, margin: float = CompareSettings.margin
+) -> list[Comparison]:
     """Compares each pair's first arm with its second, with Holm's correction over all pairs.
 
     A pair that shares no question at the same seed is left out. Trials of one seed (an attacker at several positions)
@@ -201,29 +201,17 @@ def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int = 0) -> list[Compa
         if not asked.any():
             continue
         draws = derive_seed(seed, "compare", arm.name, reference.name)
-        # Not over all cells: the test weighs every question alike.
-        per_question = _column_means(matrix)
-        per_question = per_question[np.isfinite(per_question)]
-        comparisons.append(
-            Comparison(
-                arm,
-                reference,
-                difference=float(matrix[asked].mean()),
-                ci95=crossed_interval(matrix, draws),
-                # A test of differences against zero is a paired test with a second method that scores zero everywhere.
-                p_value=paired_test(per_question, np.zeros_like(per_question), draws)["p_value"],
-                p_holm=1.0,  # filled in below: the correction needs the p-values of all comparisons
-                questions=len(per_question),
-                # A seed that both arms have may still share no question.
-                seeds=int(asked.any(axis=1).sum()),
-            )
-        )
-    adjusted = holm([comparison.p_value for comparison in comparisons])
-    return [replace(comparison, p_holm=p) for comparison, p in zip(comparisons, adjusted, strict=True)]
+        test = crossed_test(matrix, draws, arm.clusters, margin)
+        # A seed that both arms have may still share no question.
+        comparisons.append(Comparison(arm, reference, {**test}, seeds=int(asked.any(axis=1).sum())))
+    adjusted = adjusted_tests([each.test for each in comparisons], margin)
+    return [replace(each, test=test) for each, test in zip(comparisons, adjusted, strict=True)]
 
 
-def natural_pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
+def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -> list[tuple[Arm, Arm]]:
     """Returns the comparisons that a sweep is made for.
+
+    - Within each setting, the methods of every pair of `tested`.
 
     - Under attacks: each method against itself without an attack.
     - Else: each setting of a method against the sweep's first, for the methods that the settings change.
@@ -234,7 +222,14 @@ def natural_pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
         rest = [key for key in arm.values if key not in (KIND, POSITION)]
         return other.values[KIND] in UNATTACKED and all(other.values[key] == arm.values[key] for key in rest)
 
-    pairs: list[tuple[Arm, Arm]] = []
+    places = {_frozen([arm.method, dict(arm.values)]): arm for arm in arms}
+    settings = {_frozen(dict(arm.values)): dict(arm.values) for arm in arms}
+    pairs: list[tuple[Arm, Arm]] = [
+        (places[ours], places[theirs])
+        for values in settings.values()
+        for ours, theirs in ([_frozen([method, values]) for method in pair] for pair in tested)
+        if ours in places and theirs in places
+    ]
     for method in methods_in(arms):
         own = [arm for arm in arms if arm.method == method]
         # A method that the settings cannot change (one agent alone, say) answers the same everywhere.
@@ -253,18 +248,19 @@ def in_words(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
     A difference is claimed only where both the adjusted p-value and the interval show it.
     """
     for comparison in comparisons:
-        low, high = comparison.ci95
-        verdict = comparison.verdict or "no difference shown"
+        test = comparison.test
+        low, high = test["ci95"]
         yield (
-            f"{metric} of {comparison.arm.name} minus {comparison.reference.name}: {comparison.difference:+.3f} "
-            f"(95% interval {low:+.3f} to {high:+.3f}, p = {comparison.p_value:.2g}, {comparison.p_holm:.2g} adjusted; "
-            f"{comparison.questions:,} questions, {comparison.seeds} seeds): {verdict}."
+            f"{metric} of {comparison.arm.name} minus {comparison.reference.name}: {test['difference']:+.3f} "
+            f"(95% interval {low:+.3f} to {high:+.3f}, p = {test['p_value']:.2g}, {test['p_holm']:.2g} adjusted; "
+            f"{test['n']:,} questions, {comparison.seeds} seeds): {verdict_text(test)}."
         )
     if comparisons:
         many = f"the {len(comparisons)} comparisons" if len(comparisons) > 1 else "this one comparison"
         yield (
-            f"P-values are of sign-flip tests over questions, averaged over seeds, and adjusted for {many} by Holm's "
-            f"method; verdicts use the adjusted ones, at {SIGNIFICANT}."
+            f"P-values are adjusted for {many} by Holm's method; verdicts use the adjusted ones, at {SIGNIFICANT}. "
+            "Tests of several seeds are over clusters of questions and over seeds (Student's t): they speak of "
+            "methods, and not only of the graphs that these seeds learned."
         )
 
 
@@ -276,14 +272,7 @@ def by_seed(utilities: Floats, seeds: Sequence[int]) -> Floats:
     different = dict.fromkeys(seeds)
     if len(different) in (1, len(seeds)):
         return utilities
-    return np.array([_column_means(utilities[[own == seed for own in seeds]]) for seed in different])
-
-
-def _column_means(values: Floats) -> Floats:
-    """Mean of every column over its values that are not NaN; NaN where there are none."""
-    # Not `nanmean`: it warns about columns without a value.
-    means: Floats = np.ma.masked_invalid(values).mean(axis=0).filled(np.nan)
-    return means
+    return np.array([column_means(utilities[[own == seed for own in seeds]]) for seed in different])
 
 
 def _frozen(value: Any) -> str:

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from experiments.analysis.summary import ATTACKERS, CLEAN, Metrics, failure_notes, model_notes, shown_difference
+from experiments.analysis.statistics import least_clusters
+from experiments.analysis.summary import (
+    ATTACKERS,
+    CLEAN,
+    NOT_WORSE,
+    TRAINING_TOKENS,
+    UNKNOWN,
+    Metrics,
+    failure_notes,
+    model_notes,
+    verdict,
+    verdict_text,
+)
 
 
 def in_short(metrics: Metrics) -> Iterator[str]:
     """Yields the lines that a terminal shows; the report has all tests and notes."""
     yield from attackers_found(metrics)
-    yield from differences(metrics["paired"])
+    yield from differences(metrics["paired"], metrics["methods"])
     if "judged" in metrics:
-        yield from (f"Acc*: {line}" for line in differences(metrics["judged"]["paired"]))
+        yield from (f"Acc*: {line}" for line in differences(metrics["judged"]["paired"], metrics["methods"]))
+    yield from of_one_graph(metrics)
     yield from failure_notes(metrics)
     yield from model_notes(metrics["model"])
 
@@ -38,16 +51,41 @@ def attackers_found(metrics: Metrics) -> Iterator[str]:
         yield "Clean: the same graphs and questions, with every agent honest."
 
 
-def differences(paired: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yields a line that names the differences which paired tests show."""
+def differences(paired: Mapping[str, Mapping[str, Any]], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yields a line that names the differences which paired tests show, and methods that are not worse.
+
+    rows: the methods' measures, of which a method that is not worse is said to save tokens.
+    """
     if not paired:
         return
     shown: dict[str, list[str]] = {}
     for pair, test in paired.items():
         ours, rival = pair.split(" vs ")
-        if verdict := shown_difference(test):
-            shown.setdefault(f"{ours} is {verdict} than", []).append(rival)
-    # Claims of `better` come first.
-    claims = [f"{claim} {', '.join(shown[claim])}" for claim in sorted(shown, key=lambda one: " is worse " in one)]
+        found = verdict(test)
+        if found == NOT_WORSE:
+            saved = _saving(rows[ours], rows[rival])
+            shown.setdefault(f"{ours} is {verdict_text(test)} than", []).append(f"{rival}{saved}")
+        elif found != UNKNOWN:
+            shown.setdefault(f"{ours} is {found} than", []).append(rival)
+    # Claims of `better` come first, then those of `not worse`.
+    order = sorted(shown, key=lambda claim: (" is worse " in claim, " is not worse " in claim))
+    claims = [f"{claim} {', '.join(shown[claim])}" for claim in order]
     tests = f"{len(paired)} paired tests, adjusted" if len(paired) > 1 else "a paired test"
     yield f"Shown by {tests}: {'; '.join(claims) or 'no difference'}."
+    least, clusters = least_clusters(len(paired)), min(test.get("clusters", test["n"]) for test in paired.values())
+    if clusters < least:
+        yield f"{clusters} independent questions are too few for any verdict: {tests} need {least} at least."
+
+
+def _saving(ours: Mapping[str, Any], rival: Mapping[str, Any]) -> str:
+    spent, theirs = (row["prompt_tokens"] + row["completion_tokens"] for row in (ours, rival))
+    return f" ({1 - spent / theirs:.0%} fewer tokens)" if spent < theirs else ""
+
+
+def of_one_graph(metrics: Metrics) -> Iterator[str]:
+    """Yields a line on the learned methods that are compared: the tests hold for the graphs that this run learned."""
+    compared = {method for pair in metrics["paired"] for method in pair.split(" vs ")}
+    learned = [method for method, row in metrics["methods"].items() if TRAINING_TOKENS in row and method in compared]
+    if learned:
+        graphs = f"the graph{'s' if len(learned) > 1 else ''} of {', '.join(learned)}"
+        yield f"This holds for {graphs} that this run learned; sweep.seeds=5 tests the methods."

@@ -12,7 +12,7 @@ import numpy as np
 from actors.messages import Status, Trace
 from experiments.analysis.findings import differences
 from experiments.analysis.result_table import Cell, ResultTable, number
-from experiments.analysis.scores import by_method, sound
+from experiments.analysis.scores import by_method, clusters_of, sound
 from experiments.analysis.summary import GAINS, Metrics, RunFacts, paired_tests, rounded
 from experiments.datasets.item import Dataset
 from experiments.records.recorder import RunFolder
@@ -55,7 +55,7 @@ def summarise(run: RunFolder, controls: Mapping[str, Mapping[Any, str]], dataset
         independent = {"first": independent_agents(firsts), "last": independent_agents(lasts)}
         rows[method] = {**of, "tokens_ratio": spent / own if own else None, **independent}
     scores = {method: {id: one.utility for id, one in of.items()} for method, of in kept.items()}
-    tests = paired_tests(scores, pairs, about.seed, GAINS, about.margin)
+    tests = paired_tests(scores, pairs, about.seed, GAINS, about.margin, clusters_of(kept.values()))
     return {"methods": rounded(rows), "paired": tests}
 
 
@@ -121,5 +121,5 @@ def gains_table(metrics: Metrics) -> ResultTable:
     }
     unequal = (name for name, row in rows.items() if row["twin"] is None)
     unlike = (f"{name} has no coordination gain: its twin has not the same tokens within 2%." for name in unequal)
-    notes = (*NOTES, *differences(found["paired"]), *unlike)
+    notes = (*NOTES, *differences(found["paired"], rows), *unlike)
     return replace(ResultTable.of("method", rows, cells, notes, f"Gains in {metrics['metric']}"), spare=SPARE)

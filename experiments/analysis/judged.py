@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.messages import derive_seed
-from experiments.analysis.statistics import bootstrap_interval
+from experiments.analysis.statistics import score_interval
 from experiments.analysis.summary import EMBEDDED, paired_tests, rounded
+from experiments.config.setting_groups import CompareSettings
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import judged, similarities
 from experiments.judging.rubric import CORRECT, GRADED, Rubric
@@ -26,6 +27,7 @@ def summarise(
     seed: int,
     rubric: Rubric = GRADED,
     failures: float = FailureSettings.share,
+    margin: float = CompareSettings.margin,
 ) -> dict[str, Any]:
     """Returns the judgements as metrics.json holds them: the judge, its rubric, Acc* of every method, paired tests.
 
@@ -46,7 +48,9 @@ def summarise(
         # Paired tests need the same questions, and a run killed while judging lacks some of one method.
         if not questions or of_method.keys() != questions:
             raise ValueError(f"{len(of_method)} answers of {method} are judged, {len(questions)} of {methods[0]}")
-    failed = {(scored.method, scored.question) for scored in folder.scores() if scored.failed_calls}
+    scores = list(folder.scores())
+    failed = {(scored.method, scored.question) for scored in scores if scored.failed_calls}
+    clusters = {scored.question: scored.cluster or scored.group or scored.question for scored in scores}
     correct: dict[str, dict[str, float]] = {}
     # Sorted by question id: order must not change a file.
     for method, of_method in judgements.items():
@@ -65,16 +69,21 @@ def summarise(
         "correct_from": CORRECT,
         "methods": {
             method: _row(
-                [*judgements[method].values()], [*correct[method].values()], derive_seed(seed, "bootstrap acc*", method)
+                [*judgements[method].values()],
+                [*correct[method].values()],
+                [clusters[id] for id in correct[method]],
+                derive_seed(seed, "bootstrap acc*", method),
             )
             for method in methods
         },
-        "paired": paired_tests(correct, pairs, seed, "paired acc*"),
+        "paired": paired_tests(correct, pairs, seed, "paired acc*", margin, clusters),
         **({"caption_similarity": means} if means else {}),
     }
 
 
-def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -> dict[str, Any]:
+def _row(
+    judgements: Sequence[Judgement], correct: Sequence[float], clusters: Sequence[str], seed: int
+) -> dict[str, Any]:
     n = len(judgements)
     grades = [judgement.grade for judgement in judgements if judgement.grade is not None]
     costs = {
@@ -83,7 +92,7 @@ def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -
     }
     return {
         "acc_star": rounded(math.fsum(correct) / len(correct)) if correct else None,
-        "ci95": rounded(bootstrap_interval(correct, seed)) if correct else None,
+        "ci95": rounded(score_interval(correct, seed, clusters)) if correct else None,
         "grade": rounded(sum(grades) / len(grades)) if grades and correct else None,
         # Counts of the grades 1 to 5.
         "grades": [grades.count(grade) for grade in range(1, 6)],

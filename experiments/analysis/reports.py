@@ -15,6 +15,7 @@ from experiments.analysis.page import LABELS, SCRIPTS, Section, page, pictures, 
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_table import paired_table, run_table
 from experiments.analysis.summary import GAINS, Metrics, broken, model_notes
+from experiments.config.setting_groups import CompareSettings
 from experiments.records import start, usage
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
@@ -30,6 +31,7 @@ def write_run_report(
     *,
     corpus: Iterable[Source] = (),
     seed: int = 0,
+    margin: float = CompareSettings.margin,
 ) -> Path:
     """Writes the report of a run from its records and traces. Every message is shown as text.
 
@@ -38,13 +40,14 @@ def write_run_report(
         listed: the method whose discussions are listed at first.
         limit_turns: most turns that are embedded; the page names what is left out.
         corpus: the data set's sources, of which messages and searches are given titles.
-        seed: the run's.
+        seed, margin: the run's.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
     embedded.name_sources(corpus)
     named = [method for method in metrics["methods"] if method not in broken(metrics)]
-    utilities = {method: of for method, of in concluded(run, failures=1).items() if method in named}
-    embedded.pairs = agreement(utilities, seed, metric, metrics["paired"])
+    found, clusters = concluded(run, failures=1)
+    utilities = {method: of for method, of in found.items() if method in named}
+    embedded.pairs = agreement(utilities, seed, metric, metrics["paired"], margin, clusters)
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
     graphs = learned_graphs(run)

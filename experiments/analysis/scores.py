@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,11 @@ def seconds_per_question(run: RunFolder, answered: Mapping[str, Mapping[str, Sco
         method: phases.get(f"{EVALUATING}{method}", unknown).seconds / len(answers)
         for method, answers in answered.items()
     }
+
+
+def clusters_of(answers: Iterable[Mapping[str, Scored]]) -> dict[str, str]:
+    """Returns the cluster of every question, in the ids' order; a question without one is its own."""
+    return dict(sorted((id, scored.cluster or id) for of in answers for id, scored in of.items()))
 
 
 def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str] = ()) -> Floats:

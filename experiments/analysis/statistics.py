@@ -2,59 +2,164 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from topologies.wiring import Floats
 
+Clusters = Sequence[str] | Sequence[int] | npt.NDArray[np.int64]  # by value; values of one cluster share a document
 
-def bootstrap_interval(values: npt.ArrayLike, seed: int, draws: int = 2000) -> tuple[float, float]:
+TAIL = (1 - 0.95) / 2  # outside of an interval, at each side
+Z = float(norm.ppf(1 - TAIL))
+FEWEST = 10  # values that differ from the commonest one, for a bootstrap
+# The assumed correlation of rare values within a cluster, which they are too few to show. TAT-QA's is .142, and rare
+# values correlate less: of an outcome with probability .02, whose latent scores correlate by .5, it is .16.
+RARE = 0.15
+
+
+def cluster_totals(values: Floats, clusters: Clusters = ()) -> tuple[Floats, Floats]:
+    """Sums of `values` (n,) and numbers of values by cluster (k,); without `clusters` (n,), each is its own."""
+    if not len(clusters):
+        return values, np.ones(len(values))
+    _, places = np.unique(np.asarray(clusters), return_inverse=True)
+    return np.bincount(places, weights=values).astype(np.float64), np.bincount(places).astype(np.float64)
+
+
+def bootstrap_interval(
+    values: npt.ArrayLike, seed: int, draws: int = 2000, clusters: Clusters = ()
+) -> tuple[float, float]:
     """95% percentile bootstrap interval of the mean of `values` (n,).
 
     The order of `values` does not matter, and values that are all equal give an interval of no width. From few values
     the interval is too narrow: of nine normal ones it covers the mean in .90 of all cases, of five in .85.
+
+    clusters: the cluster of each value. Whole clusters are drawn, and the percentiles are as far out as Student's t is
+        from the normal distribution (Hesterberg 2015, section 4.1): clusters are few where values are many.
+
     Raises ValueError for no values.
     """
     scores = np.asarray(values, dtype=np.float64)
     if scores.ndim != 1 or not len(scores):
         raise ValueError(f"an interval needs a vector of at least one value, not shape {scores.shape}")
+    sums, sizes = cluster_totals(scores, clusters)
     # Resampling with replacement is a multinomial draw over the distinct values, so scores of 0 and 1 cost two counts
     # per draw. scipy.stats.bootstrap draws value by value: 400 times slower at 3,000 questions.
-    # `unique` also sorts, so that the draws do not depend on the order of the values.
-    distinct, counts = np.unique(scores, return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(len(scores), counts / len(scores), size=draws)
-    return _percentiles(drawn @ distinct / len(scores))
+    # `unique` also sorts, so that the draws do not depend on the order of the values: by sum, then by size.
+    distinct, counts = np.unique(sums + 1j * sizes, return_counts=True)
+    drawn = np.random.default_rng(seed).multinomial(len(sums), counts / len(sums), size=draws)
+    return _percentiles(drawn @ distinct.real / (drawn @ distinct.imag), _tail(len(sums), len(scores)))
 
 
-def crossed_interval(values: npt.ArrayLike, seed: int, draws: int = 2000) -> tuple[float, float]:
-    """95% bootstrap interval of the mean of `values` [trials, questions].
+def score_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = ()) -> tuple[float, float]:
+    """95% interval of the mean of scores from 0 to 1 (n,), whatever their number: `bootstrap_interval`, or Wilson's.
+
+    Wilson's score interval (1927) takes its place where fewer than `FEWEST` values differ from the commonest one,
+    such as five equal scores, or two successes in a hundred: the bootstrap then sees too little of the distribution.
+    It is of the effective number of values. Of scores between 0 and 1 it is too wide, because none vary more than 0
+    and 1 do.
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    if not len(scores) or not _few(scores):
+        return bootstrap_interval(scores, seed, clusters=clusters)
+    n, mean = _effective(scores, clusters), float(scores.mean())
+    centre, half = mean + Z**2 / (2 * n), Z * math.sqrt(mean * (1 - mean) / n + (Z / (2 * n)) ** 2)
+    low, high = (centre - half) / (1 + Z**2 / n), (centre + half) / (1 + Z**2 / n)
+    # The bounds of 0 and of 1 are exact.
+    return (0.0 if mean == 0 else low), (1.0 if mean == 1 else high)
+
+
+def difference_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = ()) -> tuple[float, float]:
+    """95% interval of the mean of paired differences from -1 to 1 (n,): `bootstrap_interval`, or Tango's.
+
+    Tango's score interval (1998) takes its place where fewer than `FEWEST` values differ from the commonest one, as for
+    `score_interval`: that a hundred differences are 0 shows no more than that the mean is within
+    0.037.
+    """
+    differences = np.asarray(values, dtype=np.float64)
+    if not len(differences) or not _few(differences):
+        return bootstrap_interval(differences, seed, clusters=clusters)
+
+    def bound(z: float, side: float) -> float:
+        # The statistic falls as the mean rises. It has no crossing where even the outermost mean is in the interval.
+        outermost = side * (1 - 1e-9)
+        if abs(tango_z(differences, outermost, clusters)) <= Z:
+            return side
+        return float(brentq(lambda mean: tango_z(differences, mean, clusters) - z, -1 + 1e-9, 1 - 1e-9))
+
+    return bound(Z, -1.0), bound(-Z, 1.0)
+
+
+def tango_z(differences: Floats, mean: float, clusters: Clusters = ()) -> float:
+    """Tango's score statistic (1998) of paired differences from -1 to 1 (n,), under the null that their mean is `mean`.
+
+    Differences between -1 and 1 count in parts as wins or losses; n is the effective number of `score_interval`.
+    """
+    n = _effective(differences, clusters)
+    wins, losses = (n * float(np.maximum(sign * differences, 0).mean()) for sign in (1, -1))
+    # The most likely probability of a loss under the null, the larger root of a quadratic equation.
+    b, c = -wins - losses + (2 * n - wins + losses) * mean, -losses * mean * (1 - mean)
+    loss = (math.sqrt(max(0.0, b * b - 8 * n * c)) - b) / (4 * n)
+    variance = n * (2 * loss + mean * (1 - mean))
+    return (wins - losses - n * mean) / math.sqrt(max(variance, 1e-12))
+
+
+def _few(values: Floats) -> bool:
+    # Rounded: values that differ in floating-point error alone are one.
+    return len(values) - int(np.unique(values.round(12), return_counts=True)[1].max()) < FEWEST
+
+
+def _effective(values: Floats, clusters: Clusters) -> float:
+    """The effective number of values (n,), n over the design effect of Kish (1965) at the correlation `RARE`."""
+    _, sizes = cluster_totals(values, clusters)
+    return float(len(values) / (1 + ((sizes**2).sum() / len(values) - 1) * RARE))
+
+
+def _tail(clusters: int, values: int) -> float:
+    """The share of draws that an interval leaves out at each side."""
+    if clusters in (1, values):
+        return TAIL
+    return float(norm.cdf(-math.sqrt(clusters / (clusters - 1)) * student.ppf(1 - TAIL, clusters - 1)))
+
+
+def crossed_interval(
+    values: npt.ArrayLike, seed: int, draws: int = 2000, clusters: Clusters = ()
+) -> tuple[float, float]:
+    """95% bootstrap interval of the mean of scores from 0 to 1, `values` [trials, questions].
 
     A value is NaN where a trial did not ask a question. Questions and trials (seeds, an attacker's positions) are
     resampled independently of each other (the pigeonhole bootstrap, Owen 2007): what a trial learned is shared by all
     its questions, so resampling seeds within each question would average it away. It counts noise of one trial and
     question more than once, so it errs to the wide side. From few trials it underestimates the differences between them
-    by the factor sqrt(1 - 1 / trials); one trial gives an interval over questions alone.
+    by the factor sqrt(1 - 1 / trials); one trial gives an interval over questions alone. Questions of a cluster are
+    drawn together. Where the scores hardly vary, the interval also covers that of `score_interval`.
     Raises ValueError when nothing was asked.
     """
     scores = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if scores.ndim != 2 or not np.isfinite(scores).any():
         raise ValueError(f"an interval needs at least one value in [trials, questions], not shape {scores.shape}")
-    return mean_interval([ScoreGroup("", scores)], seed, draws)
+    return mean_interval([ScoreGroup("", scores, clusters, bounded=True)], seed, draws)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreGroup:
     """Scores `values` [trials, questions] that are averaged first, NaN where a question does not count.
 
-    Groups with the same `origin` have the same trials and questions in the same places, other groups share none.
+    Groups with the same `origin` have the same trials, questions and `clusters` of questions in the same places, other
+    groups share none. `bounded`: they lie between 0 and 1.
     """
 
     origin: str
     values: Floats
+    clusters: Clusters = ()
+    bounded: bool = False
 
     @property
     def mean(self) -> float:
@@ -68,13 +173,19 @@ def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = 2000) ->
     modality) is drawn in all or in none. Raises ValueError when a group is left without questions in every draw.
     """
     generator = np.random.default_rng(seed)
-    total, usable = np.zeros(draws), np.ones(draws, dtype=bool)
+    total, usable, tail = np.zeros(draws), np.ones(draws, dtype=bool), TAIL
     for origin in dict.fromkeys(group.origin for group in groups):
-        of_origin = [group.values for group in groups if group.origin == origin]
+        same = [group for group in groups if group.origin == origin]
+        of_origin = [group.values for group in same]
         # Counts per draw stand for resampled rows and columns: weights on the same matrix instead of copies of it.
         trials, questions = of_origin[0].shape
         of_trials = generator.multinomial(trials, np.full(trials, 1 / trials), size=draws)
-        of_questions = generator.multinomial(questions, np.full(questions, 1 / questions), size=draws)
+        labels = same[0].clusters if len(same[0].clusters) else range(questions)
+        _, places = np.unique(np.asarray(labels), return_inverse=True)
+        drawn = generator.multinomial(k := places.max() + 1, np.full(k, 1 / k), size=draws)
+        tail = min(tail, _tail(k, questions))
+        # A question is drawn as often as its cluster.
+        of_questions = drawn[:, places]
         for values in of_origin:
             asked = np.isfinite(values)
             counts = np.einsum("dq,dq->d", of_trials @ asked.astype(np.float64), of_questions)
@@ -86,34 +197,63 @@ def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = 2000) ->
             total += sums / np.maximum(counts, 1)
     if not usable.any():
         raise ValueError("a mean of columns needs draws in which each of them has a question")
-    return _percentiles(total[usable] / len(groups))
+    low, high = _percentiles(total[usable] / len(groups), tail)
+    if len(groups) == 1 and groups[0].bounded:
+        means, clusters = _asked(groups[0].values, groups[0].clusters)
+        if ((means >= 0) & (means <= 1)).all() and _few(means):
+            wilson = score_interval(means, seed, clusters)
+            low, high = min(low, wilson[0]), max(high, wilson[1])
+    return low, high
 
 
-def _percentiles(draws: Floats) -> tuple[float, float]:
+def column_means(values: Floats) -> Floats:
+    """Mean of every column over its values that are not NaN; NaN where there are none."""
+    # Not `nanmean`: it warns about columns without a value.
+    means: Floats = np.ma.masked_invalid(values).mean(axis=0).filled(np.nan)
+    return means
+
+
+def _asked(values: Floats, clusters: Clusters) -> tuple[Floats, Clusters]:
+    """Means of the questions [trials, questions] that any trial asked, and their clusters."""
+    means = column_means(values)
+    asked = np.isfinite(means)
+    return means[asked], np.asarray(clusters if len(clusters) else range(len(means)))[asked]
+
+
+def _percentiles(draws: Floats, tail: float = TAIL) -> tuple[float, float]:
     # The percentile method: an interval never leaves the range of the scores.
-    low, high = np.quantile(draws, [(1 - 0.95) / 2, (1 + 0.95) / 2])
+    low, high = np.quantile(draws, [tail, 1 - tail])
     return float(low), float(high)
 
 
 class PairedTest(TypedDict):
-    """The result of `paired_test`: `difference` is the mean of a - b with its bootstrap interval.
+    """The result of `paired_test`: `difference` is the mean of a - b with its interval.
 
+    p_value: of the null that the mean difference is 0.
+    p_margin: of the null that a is worse than b by the margin or more; twice the one-sided value, so that it is held
+        against the same bound as `p_value`.
     wins, losses: numbers of questions where a scores more, or less; ties count as neither.
+    clusters: the number of independent clusters of the n questions.
     """
 
     difference: float
     ci95: tuple[float, float]
     p_value: float
+    p_margin: float
     n: int
     wins: int
     losses: int
+    clusters: int
 
 
-def paired_test(a: npt.ArrayLike, b: npt.ArrayLike, seed: int, draws: int = 10_000) -> PairedTest:
+def paired_test(
+    a: npt.ArrayLike, b: npt.ArrayLike, seed: int, draws: int = 10_000, clusters: Clusters = (), margin: float = 0.0
+) -> PairedTest:
     """Two-sided sign-flip test of two methods' scores (n,) on the same questions, in the same order.
 
-    Under the null each difference is as likely to have either sign. p = (1 + draws at least as extreme) / (1 + draws),
-    which is valid at any number of draws and never 0. Raises ValueError for vectors that do not pair.
+    Under the null the difference of each cluster is as likely to have either sign. p = (1 + draws at least as extreme)
+    / (1 + draws), which is valid at any number of draws and never 0. The test against the `margin` is Student's of
+    cluster totals, and Tango's where the interval is. Raises ValueError for vectors that do not pair.
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.shape != second.shape:
@@ -121,26 +261,98 @@ def paired_test(a: npt.ArrayLike, b: npt.ArrayLike, seed: int, draws: int = 10_0
             f"a paired test needs the same questions for both methods, not {first.shape} and {second.shape}"
         )
     difference = first - second
-    interval = bootstrap_interval(difference, seed)
+    interval = difference_interval(difference, seed, clusters)
+    sums, _ = cluster_totals(difference, clusters)
     # Flipping the signs of `count` differences of one size sums to size * (2 Binomial(count, 1/2) - count).
     generator = np.random.default_rng(seed)
     # Differences are grouped by size, so the cost grows with distinct sizes and not with questions, as it does in
     # scipy.stats.permutation_test.
     flipped = np.zeros(draws)
     # Rounded: sizes that differ only in floating-point error are one size. Zeros keep their sum under any sign.
-    for size, count in zip(*np.unique(np.abs(difference[difference != 0]).round(12), return_counts=True), strict=True):
+    for size, count in zip(*np.unique(np.abs(sums[sums != 0]).round(12), return_counts=True), strict=True):
         flipped += size * (2 * generator.binomial(count, 0.5, size=draws) - count)
     # Sums that differ in their last bit alone are equally extreme.
     extreme = int(np.sum(np.abs(flipped) >= abs(difference.sum()) - 1e-9))
+    if _few(difference):
+        worse = float(norm.sf(tango_z(difference, -margin, clusters)))
+    else:
+        error, freedom = crossed_error(difference[None], clusters)
+        worse = float(student.sf((difference.mean() + margin) / error, freedom))
     return PairedTest(
         difference=float(difference.mean()),
         ci95=interval,
         # The observed signs count as one draw, which keeps p above 0.
         p_value=(1 + extreme) / (1 + draws),
+        p_margin=min(1.0, 2 * worse),
         n=len(difference),
         wins=int(np.sum(difference > 0)),
         losses=int(np.sum(difference < 0)),
+        clusters=len(sums),
     )
+
+
+def crossed_test(differences: npt.ArrayLike, seed: int, clusters: Clusters = (), margin: float = 0.0) -> PairedTest:
+    """Tests the mean of `differences` [trials, questions] of two methods; NaN was not asked.
+
+    Of several trials (training seeds), Student's t test and interval by `crossed_error`: they speak of the methods,
+    with other questions and other learned graphs. Where questions hardly differ, it is no less cautious than
+    `paired_test` of the questions' means. One trial has that test alone, which speaks of the graph that it learned.
+    Raises ValueError when nothing was asked.
+    """
+    values = np.atleast_2d(np.asarray(differences, dtype=np.float64))
+    values = values[np.isfinite(values).any(axis=1)]
+    if not len(values):
+        raise ValueError("a test needs at least one difference in [trials, questions]")
+    means, own = _asked(values, clusters)
+    test = paired_test(means, np.zeros_like(means), seed, clusters=own, margin=margin)
+    if len(values) == 1:
+        return test
+    mean = float(np.nanmean(values))
+    error, freedom = crossed_error(values, clusters)
+    p_value, p_margin = (
+        2 * float(student.sf(distance / error, freedom)) if error else float(distance <= 0)
+        for distance in (abs(mean), mean + margin)
+    )
+    half = float(student.ppf(1 - TAIL, freedom)) * error
+    low, high = max(-1.0, mean - half), min(1.0, mean + half)
+    if _few(means):
+        p_value, p_margin = max(p_value, test["p_value"]), max(p_margin, test["p_margin"])
+        low, high = min(low, test["ci95"][0]), max(high, test["ci95"][1])
+    test |= {"difference": mean, "ci95": (low, high), "p_value": p_value, "p_margin": min(1.0, p_margin)}
+    return test
+
+
+def crossed_error(values: Floats, clusters: Clusters = ()) -> tuple[float, float]:
+    """Standard error of the mean of `values` [trials, questions] and its degrees of freedom; NaN was not asked.
+
+    Trials and clusters of questions vary independently: the variance is that by clusters, plus that by trials, minus
+    that by cells, which both count (Cameron, Gelbach and Miller 2011, equation 2.11). Degrees of freedom are
+    Satterthwaite's (1946). One trial gives the error over clusters alone, for the graph that it learned.
+    """
+    asked = np.isfinite(values)
+    # Zero for what was not asked: it is in no sum.
+    residuals = np.where(asked, values - values[asked].mean(), 0.0)
+    _, places = np.unique(np.asarray(clusters if len(clusters) else range(values.shape[1])), return_inverse=True)
+    cells = np.array([np.bincount(places, weights=row) for row in residuals])
+    trials, count = cells.shape
+
+    def variance(totals: Floats) -> float:
+        k = len(totals)
+        return float((totals**2).sum() / asked.sum() ** 2 * k / max(1, k - 1))
+
+    by_cluster = variance(cells.sum(axis=0))
+    if trials == 1:
+        return math.sqrt(by_cluster), max(1, count - 1)
+    by_trial = variance(cells.sum(axis=1))
+    # Not below either: a difference of estimates can be negative.
+    total = max(by_cluster, by_trial, by_cluster + by_trial - variance(cells.ravel()))
+    parts = by_cluster**2 / max(1, count - 1) + by_trial**2 / (trials - 1)
+    return math.sqrt(total), total**2 / parts if parts else 1.0
+
+
+def least_clusters(tests: int) -> int:
+    """Counts the clusters that make any difference shown: the least p of a sign-flip test, 2 / 2^n, times `tests`."""
+    return math.ceil(1 + math.log2(max(tests, 1) / 0.05))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

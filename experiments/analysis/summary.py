@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.messages import derive_seed
-from experiments.analysis.scores import by_method, by_tag, sound
-from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
+from experiments.analysis.scores import by_method, by_tag, clusters_of, sound
+from experiments.analysis.statistics import holm, paired_test, score_interval
 from experiments.analysis.turn_counts import by_phase, count_turns
 from experiments.attacks.attack_metrics import attack_cost, attackers_found, mean_by_round
 from experiments.config.setting_groups import CompareSettings
@@ -118,7 +118,7 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
             )
             for method, of_method in answers.items()
         },
-        "paired": paired_tests(utilities, facts.pairs, facts.seed, "paired", facts.margin),
+        "paired": paired_tests(utilities, facts.pairs, facts.seed, "paired", facts.margin, clusters_of([first])),
         **({CLEAN: dict(facts.clean)} if facts.clean else {}),
         **({ATTACKERS: list(facts.attackers)} if facts.attackers else {}),
         **({"parts": rounded(parts)} if parts else {}),
@@ -172,26 +172,33 @@ def paired_tests(
     seed: int,
     purpose: str,
     margin: float = CompareSettings.margin,
+    clusters: Mapping[str, str] | None = None,
 ) -> dict[str, Metrics]:
-    """Returns a `PairedTest` of every pair as metrics.json has it, with `p_holm`: adjusted for their number.
+    """Returns a `PairedTest` of every pair as metrics.json has it, with its `margin` and its `verdict`.
 
-    Each has its `margin` and its `verdict`: better, not worse (its interval lies above -margin), worse, or not known.
+    `p_holm` and `p_margin_holm` are adjusted for the number of pairs.
 
     scores: by method and question; a pair is compared on the questions that both have, if any. purpose: gives these
-        tests draws that no others have.
+        tests draws that no others have. clusters: by question, of those that are not alone.
     """
     tests: dict[str, Metrics] = {}
     for better, rival in pairs:
         if shared := sorted(scores[better].keys() & scores[rival].keys()):
             ours, theirs = ([scores[method][question] for question in shared] for method in (better, rival))
-            test = paired_test(ours, theirs, derive_seed(seed, purpose, better, rival))
-            tests[f"{better} vs {rival}"] = {**test}
+            drawn, own = derive_seed(seed, purpose, better, rival), [(clusters or {}).get(id, id) for id in shared]
+            tests[f"{better} vs {rival}"] = {**paired_test(ours, theirs, drawn, clusters=own, margin=margin)}
     # All tests of one table are corrected together: a reader picks from all of them.
-    adjusted = holm([test["p_value"] for test in tests.values()])
-    found = {
-        pair: {**test, "p_holm": p, "margin": margin} for (pair, test), p in zip(tests.items(), adjusted, strict=True)
-    }
-    return {pair: rounded({**test, "verdict": verdict(test)}) for pair, test in found.items()}
+    adjusted = adjusted_tests([*tests.values()], margin)
+    return {pair: rounded(test | {"verdict": verdict(test)}) for pair, test in zip(tests, adjusted, strict=True)}
+
+
+def adjusted_tests(tests: Sequence[Mapping[str, Any]], margin: float) -> list[Metrics]:
+    """Adds to each test its `margin`, and the p-values that are adjusted for the number of tests."""
+    adjusted = zip(*(holm([test[name] for test in tests]) for name in ("p_value", "p_margin")), strict=True)
+    return [
+        {**test, "p_holm": p, "p_margin_holm": p_margin, "margin": margin}
+        for test, (p, p_margin) in zip(tests, adjusted, strict=True)
+    ]
 
 
 def verdict(test: Mapping[str, Any]) -> str:
@@ -203,13 +210,8 @@ def verdict(test: Mapping[str, Any]) -> str:
     # The p-value is adjusted for the number of pairs and the interval is not, so both must agree.
     if not low <= 0 <= high and test["p_holm"] < SIGNIFICANT:
         return BETTER if low > 0 else WORSE
-    return NOT_WORSE if low > -test.get("margin", -math.inf) else UNKNOWN
-
-
-def shown_difference(test: Mapping[str, Any]) -> str:
-    """Returns `better` or `worse`, or an empty text where a paired test of metrics.json shows no difference."""
-    found = verdict(test)
-    return found if found in (BETTER, WORSE) else ""
+    not_worse = low > -test.get("margin", -math.inf) and test["p_margin_holm"] < SIGNIFICANT
+    return NOT_WORSE if not_worse else UNKNOWN
 
 
 def verdict_text(test: Mapping[str, Any]) -> str:
@@ -256,27 +258,27 @@ def _row(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
     if not n:
         return dict.fromkeys(("utility", "ci95", "f1", *COSTS))
 
-    def mean_and_interval(name: str, values: Sequence[float], draws: str) -> Metrics:
-        interval = bootstrap_interval(values, derive_seed(seed, draws, method))
+    def mean_and_interval(name: str, of: Sequence[Scored], draws: str) -> Metrics:
+        values = [getattr(scored, name) for scored in of]
+        clusters = [scored.cluster or scored.question for scored in of]
+        interval = score_interval(values, derive_seed(seed, draws, method), clusters)
         return {name: math.fsum(values) / len(values), f"{name}_ci95": interval}
 
-    row = mean_and_interval("utility", [scored.utility for scored in answers], "bootstrap")
+    row = mean_and_interval("utility", answers, "bootstrap")
     row["ci95"] = row.pop("utility_ci95")
     # A mean over some of the questions could not be compared with one over all of them; older records lack it.
-    strict = [scored.strict_em for scored in answers if scored.strict_em is not None]
-    if len(strict) == n:
-        row |= mean_and_interval(STRICT, strict, "bootstrap strict_em")
     # An answer that f agents could change counts 0, right or not.
     if all(scored.certified is not None for scored in answers):
         for name, f in CERTIFIED.items():
             row[name] = math.fsum(scored.utility for scored in answers if (scored.certified or 0) >= f) / n
+    if all(scored.strict_em is not None for scored in answers):
+        row |= mean_and_interval(STRICT, answers, "bootstrap strict_em")
     row["f1"] = math.fsum(scored.f1 for scored in answers) / n
     row |= {name: sum(getattr(scored, name) for scored in answers) / n for name in COSTS}
     # An attack with a target, over the questions that have one: None, not 0, where a question had none.
     attacked = [scored for scored in answers if scored.attack_success is not None]
     if attacked:
-        successes = [scored.attack_success or 0.0 for scored in attacked]
-        row |= mean_and_interval("attack_success", successes, "attack success")
+        row |= mean_and_interval("attack_success", attacked, "attack success")
         row["infection"] = mean_by_round([scored.infection for scored in attacked])
         if any(scored.carried for scored in attacked):
             row["carried"] = mean_by_round([scored.carried for scored in attacked])

@@ -14,7 +14,7 @@ from typing import Any
 from actors.messages import derive_seed
 from experiments.analysis.compare import by_seed
 from experiments.analysis.result_table import Cell, ResultTable, number, plain, short_keys, tenths, with_interval
-from experiments.analysis.scores import as_matrix, by_method
+from experiments.analysis.scores import as_matrix, by_method, clusters_of
 from experiments.analysis.statistics import crossed_interval
 from experiments.analysis.summary import STRICT, TRAINING_TOKENS, model_notes, rounded
 from experiments.records.recorder import RunFolder
@@ -78,7 +78,8 @@ def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -
         ]
         seeds = [trial.seed for trial, answered in zip(finished, answers, strict=True) if method in answered]
         repeated = by_seed(as_matrix(utilities), seeds)
-        low, high = rounded(crossed_interval(repeated, derive_seed(seed, "sweep", key, method)))
+        clusters = [*clusters_of(trial[method] for trial in answers if method in trial).values()]
+        low, high = rounded(crossed_interval(repeated, derive_seed(seed, "sweep", key, method), clusters=clusters))
         means = {"utility": mean([row["utility"] for row in of_method])}
         for name in (*AVERAGED, *ATTACKED):
             known = [row[name] for row in of_method if row.get(name) is not None]
@@ -145,5 +146,6 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
         rows=[tuple(cells(row)) for row in rows],
         spare=("strict EM", "training tokens", "trials", "edges"),
         notes=[*notes, *model_notes(model)],
+        brief=model_notes(model),
         names=len(keys) + 1,
     )

@@ -116,6 +116,7 @@ class CrisisMmd(Benchmark):
             supporting=own,
             own=own,
             tags={"task": task, "event": post.event_name},
+            cluster=post.tweet_id,
         )
 
     def _sources_of(self, post: CrisisMmdPost) -> tuple[Source, Source]:

@@ -23,6 +23,8 @@ class Item:
     topics: entities from which a search in that graph may start.
     tags: properties by which reports group questions (type, subject, grade, ...).
     group: items with one group are one question asked several times: it counts once, with the lowest of their scores.
+    cluster: the document, table, lecture or picture that questions share, so that their scores are not independent;
+        empty for a question that shares none.
     """
 
     question: Question
@@ -35,6 +37,7 @@ class Item:
     topics: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,7 @@ class Mh(Benchmark):
             topics=self._folders,
             # A path of n entities has n - 1 edges.
             tags={"task": TASKS[question.task], "monster": question.monster, "hops": str(max(map(len, paths)) - 1)},
+            cluster=question.monster,
         )
 
     def _pictures(self, id: str) -> tuple[Source, ...]:

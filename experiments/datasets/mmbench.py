@@ -134,6 +134,8 @@ def item_of(row: MmBenchRow) -> Item:
         own=own,
         tags={"ability": row.ability, "skill": row.category},
         group=row.group,
+        # One row holds a picture, and others refer to that row.
+        cluster=row.image if len(row.image) <= REFERENCE and row.index == row.group else "",
     )
 
 

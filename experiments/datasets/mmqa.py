@@ -159,6 +159,7 @@ def item_of(record: MmqaQuestion) -> Item:
             # For MMAPG's Fig. 4.
             "supporting": str(len(supporting)) if len(supporting) < MANY else f"{MANY} or more",
         },
+        cluster=record.table_id or "",
     )
 
 

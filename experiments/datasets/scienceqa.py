@@ -122,6 +122,8 @@ class ScienceQa(Benchmark):
                 "grade": "G1-6" if int(problem.grade.removeprefix("grade")) <= 6 else "G7-12",
                 "topic": problem.topic,
             },
+            # Questions of one lecture ask for one skill.
+            cluster=lecture if problem.lecture else "",
         )
 
     def _own_sources(self, pid: str) -> list[Source]:

@@ -139,7 +139,7 @@ def report_items(report: TatQaReport) -> list[Item]:
         tags = {name: getattr(question, name) for name in ("answer_type", "answer_from", "scale")}
         asked = Question(question.uid, question.question, compared="amounts")
         gold = tuple(f"{text} {question.scale}".strip() for text in question.answer)
-        items.append(Item(asked, gold, pool, tuple(supporting), tags=tags))
+        items.append(Item(asked, gold, pool, tuple(supporting), tags=tags, cluster=report.table))
     return items
 
 

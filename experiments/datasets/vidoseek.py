@@ -125,6 +125,7 @@ class ViDoSeek(SingleSplit):
             pool=tuple(f"{document}_{page}" for page in pages),
             supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in example.reference_page)),
             tags={"source": source, "hop": HOPS.get(hop, hop)},
+            cluster=document,
         )
 
     @cached_property

@@ -169,12 +169,15 @@ def item_of(record: WebQaQuestion) -> Item:
     gold = answers if keywords in NO_KEYWORDS else (keywords,)
     if not gold:
         raise UserError("the question has no answer: the test file cannot be evaluated here")
+    supporting = tuple(dict.fromkeys(s.doc for s in sources_of(record.txt_posFacts, record.img_posFacts)))
     return Item(
         question=Question(record.Guid, unquoted(record.Q)),
         gold=gold,
         pool=pool,
-        supporting=tuple(dict.fromkeys(s.doc for s in sources_of(record.txt_posFacts, record.img_posFacts))),
+        supporting=supporting,
         tags={"category": category, "modality": "text" if category == "text" else "image"},
+        # Questions were written about a set of pictures or snippets, which several may share.
+        cluster=min(supporting, default=""),
     )
 
 

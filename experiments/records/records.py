@@ -166,6 +166,7 @@ class Scored(Record):
     path_precision, path_recall, edge_precision, edge_recall: see `path_metrics`; only for a method that follows
         paths, of which it found `path_count`.
     group: the question of which this one is a variant.
+    cluster: the item's; empty where it is the question itself, and in old records.
     strict_em: the score's; None in old records.
     certified: the trace's; None without a certificate.
     """
@@ -196,7 +197,8 @@ class Scored(Record):
     path_count: Count | None = None
     failed_calls: Count = 0
     certified: Count | None = None
-    SPARSE: ClassVar[Mapping[str, Any]] = {"failed_calls": 0, "certified": None}
+    cluster: str = ""
+    SPARSE: ClassVar[Mapping[str, Any]] = {"failed_calls": 0, "certified": None, "cluster": ""}
 
     @staticmethod
     def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
@@ -228,6 +230,7 @@ class Scored(Record):
             path_count=None if trace.paths is None else len(trace.paths),
             failed_calls=sum(turn.status is Status.FAILED for turn in trace.turns),
             certified=trace.certified,
+            cluster=item.cluster,
         )
 
 

@@ -41,7 +41,7 @@ def conclude(
     compared: methods, and pairs of them to test, where these are not the plan's.
     trial: it is a trial of a sweep, which draws figures with `figures=true` only.
     """
-    config, judge = plan.config, plan.models.judge
+    config, judge, margin = plan.config, plan.models.judge, plan.config.compare.margin
     methods, pairs = compared or (plan.evaluated, compared_pairs(plan.methods, plan.clean))
     about = summary.RunFacts(
         experiment=config.experiment,
@@ -54,13 +54,13 @@ def conclude(
         attackers=choose_attackers(config.attack, plan.attackable, config.seed),
         seed=config.seed,
         failures=config.failures.share,
-        margin=config.compare.margin,
+        margin=margin,
     )
     metrics = summary.summarise(folder, about)
     if judge:
         name = model_name(judge.settings)
         metrics["judged"] = judged.summarise(
-            folder, name, methods, pairs, config.seed, plan.rubric, config.failures.share
+            folder, name, methods, pairs, config.seed, plan.rubric, config.failures.share, margin
         )
     if plan.controls and not compared:
         metrics[summary.GAINS] = gains.summarise(folder, plan.controls, dataset, about)
@@ -77,5 +77,7 @@ def conclude(
     tracker.summary(metrics, drawn, used)
     # The last method, before its controls and the evaluations without the attack.
     listed = methods[len(plan.methods) - 1] if compared is None else methods[-1]
-    write_run_report(folder, metrics, dataset.metric, listed, drawn, corpus=dataset.corpus(), seed=config.seed)
+    write_run_report(
+        folder, metrics, dataset.metric, listed, drawn, corpus=dataset.corpus(), seed=config.seed, margin=margin
+    )
     return metrics, used, summary.inconclusive(metrics)

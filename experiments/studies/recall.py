@@ -10,7 +10,7 @@ from typing import Literal
 
 from actors.messages import Search, SearchMode, derive_seed
 from experiments.analysis.result_table import ResultTable, with_interval
-from experiments.analysis.statistics import bootstrap_interval
+from experiments.analysis.statistics import score_interval
 from experiments.datasets.item import Dataset, Item
 from experiments.metrics.answer_metrics import recall_at_k
 from experiments.planning.plan import Job, Plan
@@ -51,6 +51,7 @@ def recall_report(
 ) -> list[Recall]:
     """Measures recall on the first `limit` evaluated questions that name supporting documents."""
     items = list(islice((item for item in dataset.evaluate() if item.supporting), limit))
+    clusters = [item.cluster or item.question.id for item in items]
     rows = []
     for scope in scopes:
         for mode in modes:
@@ -65,7 +66,7 @@ def recall_report(
                 shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]
                 # No questions with supporting documents: recall 0 of 0 questions instead of an error.
                 count, draws = max(1, len(shares)), derive_seed(seed, "recall", scope, mode, k)
-                interval = bootstrap_interval(shares, draws) if shares else (0.0, 0.0)
+                interval = score_interval(shares, draws, clusters) if shares else (0.0, 0.0)
                 complete = sum(share == 1 for share in shares) / count
                 rows.append(Recall(scope, mode, k, sum(shares) / count, interval, complete, len(shares)))
     return rows

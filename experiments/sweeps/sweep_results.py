@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_words, merge, natural_pairs, read_trials
+from experiments.analysis.compare import (
+    POSITION,
+    arms_of,
+    compare_pairs,
+    in_words,
+    merge,
+    natural_pairs,
+    read_trials,
+)
 from experiments.analysis.figures import draw, style
 from experiments.analysis.run_table import shared_notes
-from experiments.analysis.summary import model_notes
 from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
 from experiments.analysis.tables.formats import print_paths, write_tables
@@ -20,6 +28,7 @@ from experiments.planning.plan import Plan
 from experiments.records.trials import read_results
 from experiments.running.conclude import timed
 from experiments.running.inputs import open_cache, open_dataset
+from experiments.sweeps.trials import rivals
 
 
 def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[str, str]) -> None:
@@ -38,7 +47,8 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
         drawn = draw.draw_sweep(folder, finished, read_once, metric, alone)
     # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
     arms = merge(arms_of(read_once, results), over=[POSITION])
-    comparisons = compare_pairs(natural_pairs(arms), config.seed)
+    pairs = natural_pairs(arms, rivals(config, [result.values for result in finished]))
+    comparisons = compare_pairs(pairs, config.seed, config.compare.margin)
     compared = list(in_words(comparisons, metric))
     pooled = any(POSITION in row.values for row in rows)
     shown = sweep_rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
@@ -49,7 +59,8 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     settings = sweep_table(shown, metric, models_named(config), notes)
     write_sweep_report(folder, sweep_sections(folder, results, metric, drawn, settings, laid_out))
     print()
-    differing = sum(bool(each.verdict) for each in comparisons)
-    brief = [f"Shown by {len(comparisons)} paired tests, adjusted: {differing} differences."] if comparisons else []
-    replace(settings, brief=[*brief, *model_notes(models_named(config))]).print()
+    shown_by = Counter(each.verdict for each in comparisons)
+    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in sorted(shown_by.items()))
+    brief = [f"Of {len(comparisons)} paired tests, adjusted: {verdicts}; the report has each."] if comparisons else []
+    replace(settings, brief=[*brief, *settings.brief]).print()
     print_paths(folder, laid_out)

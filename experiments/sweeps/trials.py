@@ -22,7 +22,9 @@ from experiments.config.setting_groups import MOST_TRIALS, SweepSettings
 from experiments.config.values import check_key
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
+from experiments.planning.topologies import compared_pairs
 from experiments.planning.unused import check_used
+from topologies.catalogue import find_methods
 
 Values = dict[str, Any]
 
@@ -151,3 +153,9 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
         launched = plan.roles.launched, config.model, judge, config.reader, config.agents, config.completions, of_roles
         groups.setdefault(repr(launched), []).append(trial)
     return list(groups.values())
+
+
+def rivals(config: Config, values: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """The pairs of methods that a sweep tests within each setting, as a run does; `values` are of its trials."""
+    named = dict.fromkeys(name for of in values for name in of.get("methods", ()))
+    return compared_pairs(find_methods([*named] or config.methods))

@@ -56,22 +56,28 @@ class Compared:
 
     def pairs(self) -> list[dict[str, Any]]:
         """Returns the `agreement` of every two methods, of one run or of both."""
-        return agreement(self._utilities(), 0, "utility")
+        utilities, margin, clusters = self._utilities()
+        return agreement(utilities, 0, "utility", (), margin, clusters)
 
-    def _utilities(self) -> Utilities:
-        found = {}
+    def _utilities(self) -> tuple[Utilities, float, dict[str, str]]:
+        """Utilities by method, the smaller of the runs' margins, and clusters by question."""
+        found: Utilities = {}
+        clusters: dict[str, str] = {}
+        margins = []
         for side, live in zip(SIDES, self.runs, strict=True):
-            run = live.run
-            for method, of in concluded(run, read(run.config).failures.share).items():
-                found[f"{side}.{method}"] = of
-        return found
+            config = read(live.run.config)
+            utilities, of_run = concluded(live.run, config.failures.share)
+            found |= {f"{side}.{method}": of for method, of in utilities.items()}
+            clusters |= of_run
+            margins.append(config.compare.margin)
+        return found, min(margins), clusters
 
     def page(self) -> str:
         """The page: a test for each method of both runs, the settings that differ, the discussions."""
         links = [Markup('<a href="run/{}/">{}</a>').format(quote(name), name) for name in self.names]
-        utilities = self._utilities()
+        utilities, margin, clusters = self._utilities()
         alike = [(a, b) for a, b in combinations(utilities, 2) if a[2:] == b[2:]]
-        tests = paired_tests(utilities, alike, 0, "paired")
+        tests = paired_tests(utilities, alike, 0, "paired", margin, clusters)
         # The methods' names have their run in front.
         methods = replace(
             paired_table(tests, "utility"), title="Methods of both runs, on the questions that both asked"

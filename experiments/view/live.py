@@ -66,7 +66,8 @@ class LiveRun:
     def pairs(self) -> list[dict[str, Any]]:
         """Returns the agreement of every two methods, without those about which nothing is concluded."""
         config = read(self.run.config)
-        return agreement(concluded(self.run, config.failures.share), config.seed, "utility")
+        utilities, clusters = concluded(self.run, config.failures.share)
+        return agreement(utilities, config.seed, "utility", (), config.compare.margin, clusters)
 
     def texts(self, group: str, words: Sequence[str]) -> list[list[int]]:
         """Returns for each of `words`, in lower case, the lines of a group's discussions whose messages hold it."""

@@ -14,7 +14,7 @@ import numpy as np
 from actors.messages import derive_seed
 from experiments.analysis.compare import Arm, Comparison, compare_pairs
 from experiments.analysis.result_table import plain
-from experiments.analysis.scores import as_matrix, by_method
+from experiments.analysis.scores import as_matrix, by_method, clusters_of
 from experiments.analysis.statistics import ScoreGroup, mean_interval
 from experiments.analysis.summary import broken
 from experiments.analysis.tables.paper_table import COSTS, GENERATED, JUDGED, PaperColumn, PaperRow, PaperTable
@@ -79,6 +79,11 @@ class Evaluated:
             for method, answers in by_method(self.folder).items()
             if method not in self.broken
         }
+
+    @cached_property
+    def clusters(self) -> dict[str, str]:
+        """The cluster of every question."""
+        return clusters_of(by_method(self.folder).values())
 
     def _grades(self) -> dict[tuple[str, str], float]:
         """Grades by method and question: 1 for a correct answer, or for a group of correct answers."""
@@ -207,7 +212,10 @@ def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence
     # All questions of the data set, not the column's alone: groups of one origin need the same columns.
     questions = sorted({question for run in of_it for question in run.answers[row.method]})
     values = as_matrix([_scores(run, row.method, [column], column.measure) for run in of_it], questions)
-    return ScoreGroup(f"{column.data} {column.split}", values) if np.isfinite(values).any() else None
+    of_questions = {question: cluster for run in of_it for question, cluster in run.clusters.items()}
+    clusters, bounded = [of_questions[question] for question in questions], column.measure not in COSTS
+    origin = f"{column.data} {column.split}"
+    return ScoreGroup(origin, values, clusters, bounded) if np.isfinite(values).any() else None
 
 
 def _cell(column: PaperColumn, groups: Mapping[str, ScoreGroup | None], seed: int) -> MeasuredCell:
@@ -251,11 +259,14 @@ def _compared(
         arms = {}
         for row, by_seed in trials:
             seeds, matrix = tuple(seed for seed, _ in by_seed), as_matrix([scores for _, scores in by_seed], asked)
-            arms[row.key] = Arm(row.label, {}, seeds, (), (), matrix)
+            clusters = {question: cluster for run in runs[row.key] for question, cluster in run.clusters.items()}
+            own = [clusters.get(question, question) for question in asked]
+            arms[row.key] = Arm(row.label, {}, seeds, (), (), matrix, own)
         if len(arms) > 1:
             ours = table.ours if table.ours in arms else list(arms)[-1]
             pairs = [(arms[ours], arm) for key, arm in arms.items() if key != ours]
-            if compared := compare_pairs(pairs, derive_seed(seed, "compared", data)):
+            margin = min(run.config.compare.margin for of_row in runs.values() for run in of_row)
+            if compared := compare_pairs(pairs, derive_seed(seed, "compared", data), margin):
                 yield data, tuple(compared)
 
 

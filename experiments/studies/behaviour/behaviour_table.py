@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from actors.messages import derive_seed
 from experiments.analysis.findings import in_short
 from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.scores import by_method
-from experiments.analysis.statistics import bootstrap_interval
+from experiments.analysis.statistics import score_interval
 from experiments.analysis.summary import Metrics, broken, failure_notes, model_notes, rounded, verdicts
 from experiments.records.recorder import RunFolder
 from experiments.studies.behaviour.measure import RELEVANT
@@ -30,13 +30,16 @@ def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
     rows = {}
     for condition in metrics["methods"]:
         scored = list(answers[condition].values())
+        clusters = {s.question: s.cluster or s.question for s in scored}
+        utility = {s.question: s.utility for s in scored}
         wrong = {s.question: s.attack_success or 0.0 for s in scored}
-        hops = {hop: [s.utility for s in scored if s.tags.get(HOP) == hop] for hop in ("single", "multi")}
+        hops = {hop: {s.question: s.utility for s in scored if s.tags.get(HOP) == hop} for hop in ("single", "multi")}
+        turned = {question: share for question, share in wrong.items() if question in alone}
         rows[condition] = {
-            **{f"utility_{hop}": _mean(of, seed, hop, condition) for hop, of in hops.items() if of},
-            "utility": _mean([s.utility for s in scored], seed, "all", condition),
-            "taken_over": _mean(list(wrong.values()), seed, "taken over", condition),
-            "turned": _mean([wrong[question] for question in wrong if question in alone], seed, "turned", condition),
+            **{f"utility_{hop}": _mean(of, clusters, seed, hop, condition) for hop, of in hops.items() if of},
+            "utility": _mean(utility, clusters, seed, "all", condition),
+            "taken_over": _mean(wrong, clusters, seed, "taken over", condition),
+            "turned": _mean(turned, clusters, seed, "turned", condition),
         }
     return {"model": metrics["model"], "dataset": metrics["dataset"], "conditions": rounded(rows)}
 
@@ -68,8 +71,9 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     yield from model_notes(metrics["model"])
 
 
-def _mean(values: Sequence[float], seed: int, *purpose: str) -> Metrics | None:
-    if not values:
+def _mean(scores: Mapping[str, float], clusters: Mapping[str, str], seed: int, *purpose: str) -> Metrics | None:
+    if not scores:
         return None
-    interval = bootstrap_interval(values, derive_seed(seed, "behaviour", *purpose))
+    values, own = [*scores.values()], [clusters[question] for question in scores]
+    interval = score_interval(values, derive_seed(seed, "behaviour", *purpose), own)
     return {"mean": sum(values) / len(values), "ci95": interval, "questions": len(values)}

@@ -6,15 +6,15 @@ An effect is the score with an edge minus the score without it, of one question:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from math import ceil, log2
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from actors.messages import derive_seed
-from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
+from experiments.analysis.scores import clusters_of
+from experiments.analysis.statistics import Clusters, holm, least_clusters, paired_test, score_interval
 from experiments.analysis.summary import Metrics, paired_tests, rounded
 from experiments.datasets.item import Dataset, Item
 from experiments.planning.models import models_named
@@ -42,7 +42,9 @@ def summarise(context: RunContext, findings: Redundancy) -> Metrics:
     # Row 0 is the full graph: positive where the edge helps.
     effects = findings.utility[:1] - findings.utility[1:]
     own = receiver_effects(context.recorder.run, dataset, findings, agents)
-    tested, own_tested = measured_effects(effects), measured_effects(own)
+    clusters = clusters_of(findings.scores.values())
+    own_clusters = [clusters[question] for question in findings.questions]
+    tested, own_tested = (measured_effects(of, own_clusters) for of in (effects, own))
     can_go = redundant(effects)
     saved = (findings.tokens[:1] - findings.tokens[1:]).mean(1)
     rows = [
@@ -66,7 +68,7 @@ def summarise(context: RunContext, findings: Redundancy) -> Metrics:
         "questions": len(findings.questions),
         "held_out": len(findings.held_out),
         "calls": sum(record.calls for scored in findings.scores.values() for record in scored.values()),
-        "least_questions": least_questions(len(edges)),
+        "least_questions": least_clusters(len(edges)),
         "edges": rows,
         "kinds": {
             kind: _counts(members, effects, can_go, tested, own_tested) for kind, members in by_kind(edges).items()
@@ -77,7 +79,7 @@ def summarise(context: RunContext, findings: Redundancy) -> Metrics:
         },
         "learners": _learners(findings, effects, own, can_go, seed),
         "methods": {method: _graph(findings, method, seed) for method in findings.readers},
-        "paired": _paired(findings, seed),
+        "paired": _paired(findings, seed, config.compare.margin, clusters),
     }
 
 
@@ -116,8 +118,8 @@ def receiver_effects(run: RunFolder, dataset: Dataset, findings: Redundancy, age
     return np.array([with_all[e] - own(f"{WITHOUT}.{e.name(agents)}", [e])[e] for e in findings.edges])
 
 
-def measured_effects(effects: Floats) -> list[Metrics]:
-    """Tests the mean effect of each edge of `effects` [edges, questions].
+def measured_effects(effects: Floats, clusters: Clusters = ()) -> list[Metrics]:
+    """Tests the mean effect of each edge of `effects` [edges, questions]; `clusters` are the questions'.
 
     Each has its `mean`, its paired bootstrap interval `ci95`, the `p_value` of a sign-flip test, `adjusted_p` by Holm's
     correction for the number of edges, and `shown`: whether that is below LEVEL.
@@ -125,15 +127,10 @@ def measured_effects(effects: Floats) -> list[Metrics]:
     # A sign-flip test of d draws gives no p below 1 / (d + 1), which must still be far below LEVEL after correction.
     draws = max(10_000, 200 * len(effects))
     # One seed for all edges, so that equal rows give equal results.
-    tests = [paired_test(row, np.zeros_like(row), derive_seed("effect"), draws) for row in effects]
+    tests = [paired_test(row, np.zeros_like(row), derive_seed("effect"), draws, clusters) for row in effects]
     adjusted = holm([test["p_value"] for test in tests])
     effect = ({"mean": test["difference"], "ci95": test["ci95"], "p_value": test["p_value"]} for test in tests)
     return [{**row, "adjusted_p": p, "shown": p < LEVEL} for row, p in zip(effect, adjusted, strict=True)]
-
-
-def least_questions(edges: int) -> int:
-    """Counts the questions that make an effect shown by a sign test, p = 2 / 2^n, after correction for all edges."""
-    return ceil(1 + log2(max(edges, 1) / LEVEL))
 
 
 def split_half(effects: Floats, seed: int) -> Metrics:
@@ -270,7 +267,9 @@ def _graph(findings: Redundancy, method: str, seed: int) -> Metrics:
     chosen_by = [findings.scores[method][question].utility for question in findings.questions]
     row: Metrics = {
         "utility": float(np.mean(utility)),
-        "ci95": bootstrap_interval(utility, derive_seed(seed, "bootstrap", method)),
+        "ci95": score_interval(
+            utility, derive_seed(seed, "bootstrap", method), [one.cluster or one.question for one in scored]
+        ),
         # Too high for graphs that these questions chose: the difference shows by how much.
         "measured_utility": float(np.mean(chosen_by)),
         "tokens": float(np.mean(_tokens(findings, method))),
@@ -280,11 +279,11 @@ def _graph(findings: Redundancy, method: str, seed: int) -> Metrics:
     return dict(rounded(row))
 
 
-def _paired(findings: Redundancy, seed: int) -> dict[str, Metrics]:
+def _paired(findings: Redundancy, seed: int, margin: float, clusters: Mapping[str, str]) -> dict[str, Metrics]:
     """Tests every graph against the full one on the held-out questions, with its share of saved tokens."""
     graphs = [method for method in findings.readers if method != FULL]
     utilities = {m: {q: findings.scores[m][q].utility for q in findings.held_out} for m in findings.readers}
-    tests = paired_tests(utilities, [(method, FULL) for method in graphs], seed, "paired")
+    tests = paired_tests(utilities, [(method, FULL) for method in graphs], seed, "paired", margin, clusters)
     full = sum(_tokens(findings, FULL))
     return {
         pair: test | rounded({"tokens_saved": 1 - float(sum(_tokens(findings, method)) / full)})

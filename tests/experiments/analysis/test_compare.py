@@ -85,12 +85,15 @@ def test_a_reference_is_compared_with_all_others_and_the_tests_are_corrected(arm
     found = compare(arms, reference)
     assert [c.arm for c in found] == arms[1:]
     strong = found[-1]
-    assert strong.difference == pytest.approx(arms[3].mean - reference.mean)
-    assert (strong.questions, strong.seeds) == (40, 3)
-    assert strong.ci95[0] > 0
-    assert strong.p_value < strong.p_holm < 0.05
+    assert strong.test["difference"] == pytest.approx(arms[3].mean - reference.mean)
+    assert (strong.test["n"], strong.seeds) == (40, 3)
+    assert strong.test["ci95"][0] > 0
+    assert strong.test["p_value"] < strong.test["p_holm"] < 0.05
+    assert strong.verdict == "better"
     same = found[1]  # the full graph does not depend on the rate
-    assert (same.difference, same.p_holm) == (0, 1)
+    assert (same.test["difference"], same.test["p_holm"], same.verdict) == (0, 1, "not known")
+    # Forty questions without a difference do not show that there is less than 0.02 of one.
+    assert same.test["ci95"][0] < -0.02
 
 
 def test_only_questions_at_the_same_seed_pair() -> None:
@@ -98,14 +101,14 @@ def test_only_questions_at_the_same_seed_pair() -> None:
     a = arm([[1.0, 1.0, nan], [0.0, nan, 1.0]], (0, 1))
     b = arm([[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]], (0, 2), "full")
     (found,) = compare([a, b], b)
-    assert (found.difference, found.questions, found.seeds) == (0.5, 2, 1)
+    assert (found.test["difference"], found.test["n"], found.seeds) == (0.5, 2, 1)
 
 
 def test_trials_of_one_seed_are_averaged_before_they_pair() -> None:
     attacked = arm([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]], (0, 0, 1))
     clean = arm([[1.0, 1.0], [1.0, 1.0]], (0, 1), "full")
     (found,) = compare([attacked], clean)
-    assert found.difference == pytest.approx((-0.5 - 1.0 + 0.0 + 0.0) / 4)
+    assert found.test["difference"] == pytest.approx((-0.5 - 1.0 + 0.0 + 0.0) / 4)
 
 
 def test_seeds_do_not_count_as_further_questions() -> None:
@@ -113,7 +116,7 @@ def test_seeds_do_not_count_as_further_questions() -> None:
     one = compare([arm(difference.tolist(), (0,))], arm([[0.0] * 20], (0,), "full"))[0]
     seeds = tuple(range(5))
     [copies] = compare([arm(difference.repeat(5, 0).tolist(), seeds)], arm([[0.0] * 20] * 5, seeds))
-    assert copies.p_value == pytest.approx(one.p_value, abs=0.01)
+    assert copies.test["p_value"] == pytest.approx(one.test["p_value"], abs=0.01)
 
 
 def test_arms_that_share_no_question_are_not_compared() -> None:

@@ -209,10 +209,46 @@ def test_a_name_between_colons_stays_a_name() -> None:
 def test_only_differences_that_are_shown_are_named() -> None:
     clear = {"difference": 0.1, "ci95": [0.02, 0.2], "p_value": 0.03, "n": 30, "wins": 9, "losses": 2}
     paired = {"a vs b": {**clear, "p_holm": 0.06}, "a vs c": {**clear, "p_holm": 0.02}}
-    (line,) = differences(paired)
+    (line,) = differences(paired, {})
     assert "a is better than c" in line
     assert "b" not in line.partition(": ")[2].replace("better", "")
-    assert not list(differences({}))
+    assert not list(differences({}, {}))
+
+
+def test_as_good_with_fewer_tokens_is_a_finding_of_its_own_and_too_few_questions_are_named() -> None:
+    same = {"difference": 0.0, "ci95": [-0.015, 0.015], "p_value": 1.0, "p_holm": 1.0, "margin": 0.02}
+    same |= {"n": 900, "clusters": 300, "wins": 1, "losses": 1}
+    rows = {"a": {"prompt_tokens": 70, "completion_tokens": 5}, "b": {"prompt_tokens": 90, "completion_tokens": 10}}
+    (line,) = differences({"a vs b": {**same, "p_margin_holm": 0.01}}, rows)
+    assert "a is not worse by 0.02 or more than b (25% fewer tokens)" in line
+    (line,) = differences({"a vs b": {**same, "p_margin_holm": 0.06}}, rows)
+    assert "not worse" not in line
+    _, few = differences({"a vs b": {**same, "p_margin_holm": 1.0, "clusters": 5}}, rows)
+    assert "5 independent questions" in few
+
+
+def test_questions_of_one_cluster_are_no_further_evidence(tmp_path: Path) -> None:
+    wide, narrow = (
+        summarise(clustered_run(tmp_path, size), replace(FACTS, methods=("a", "b"), pairs=(("a", "b"),)))
+        for size in (8, 1)
+    )
+    tests = [metrics["paired"]["a vs b"] for metrics in (wide, narrow)]
+    assert [(test["n"], test["clusters"], test["difference"]) for test in tests] == [(96, 12, 0.25), (96, 96, 0.25)]
+    assert [test["verdict"] for test in tests] == ["not known", "better"]
+    first, second = (metrics["methods"]["a"]["ci95"] for metrics in (wide, narrow))
+    assert first[0] < second[0] < second[1] < first[1]
+
+
+def clustered_run(folder: Path, size: int) -> RunFolder:
+    """Two methods on 96 questions; a is right on three of twelve tables, of `size` questions by their clusters."""
+    run = RunFolder.create(folder, "x")
+    with Recorder(run) as recorder:
+        for number in range(96):
+            asked = replace(item(number), cluster=f"table {number // 8}" if size > 1 else "")
+            right = float(number // 8 < 3)
+            recorder.evaluated(trace(number, "a"), asked, Score(right, right))
+            recorder.evaluated(trace(number, "b"), asked, Score(0, 0))
+    return run
 
 
 def test_columns_of_cut_turns_are_there_where_any_method_had_one(tmp_path: Path, metrics: Metrics) -> None:
@@ -243,10 +279,10 @@ def test_strict_exact_match_has_a_column_and_an_interval_where_all_answers_have_
     row = both["methods"]["m3prune"]
     assert (row["utility"], row["strict_em"]) == (1, 0.25)
     assert row["strict_em_ci95"][0] <= 0.25 < row["strict_em_ci95"][1]
-    assert line_of("m3prune", printed(both))[1:4] == ["1.000", "(1.000-1.000)", "0.250"]
+    assert line_of("m3prune", printed(both))[1:4] == ["1.000", "(0.510-1.000)", "0.250"]
     older = strict_run(tmp_path, {"m3prune": (1, None), "full-graph": (1, 0)})
     assert [row.get("strict_em") for row in older["methods"].values()] == [None, 0.5]
-    assert line_of("m3prune", printed(older))[1:4] == ["1.000", "(1.000-1.000)", "1.000"], "an empty cell, then F1"
+    assert line_of("m3prune", printed(older))[1:4] == ["1.000", "(0.342-1.000)", "1.000"], "an empty cell, then F1"
     assert not any("strict_em" in row for row in metrics["methods"].values())
     assert "strict" not in printed(metrics)
 

@@ -70,6 +70,21 @@ def test_a_larger_limit_adds_questions_in_an_order_by_seed(kind: str, root: Path
 
 
 @every
+def test_questions_name_what_they_share(kind: str, root: Path) -> None:
+    items = list(opened(kind, root, None, train=0).evaluate())
+    clusters = {item.question.id: item.cluster for item in items}
+    if kind == "mmbench":  # its picture is the question's own, unless a row refers to another's
+        assert set(clusters.values()) == {""}
+    else:
+        assert all(clusters.values())
+        shared = {item.cluster for item in items}
+        assert all(
+            any(name in part for item in items for part in (*item.pool, *item.withheld, *item.tags.values()))
+            for name in shared
+        )
+
+
+@every
 def test_a_missing_file_is_named_with_its_origin(kind: str, root: Path) -> None:
     (root / FILES[kind][0]).unlink()
     with pytest.raises(UserError) as refused:

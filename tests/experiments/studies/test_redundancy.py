@@ -15,6 +15,7 @@ from rich.console import Console
 
 from actors.errors import UserError
 from actors.messages import Message, Turn, Usage, derive_seed
+from experiments.analysis.statistics import least_clusters
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.saved import save
@@ -31,7 +32,6 @@ from experiments.studies.redundancy.redundancy_figure import draw, edge_effects
 from experiments.studies.redundancy.redundancy_summary import (
     FILE,
     agreement,
-    least_questions,
     measured_effects,
     rank_correlation,
     split_half,
@@ -93,7 +93,7 @@ def test_an_edge_is_redundant_unless_its_absence_lowers_the_mean() -> None:
 
 def test_an_effect_is_shown_on_just_as_many_questions_as_are_needed_and_noise_is_not() -> None:
     edges, questions = 126, 40
-    needed = least_questions(edges)
+    needed = least_clusters(edges)
     assert needed == 13
     effects = np.zeros((edges, questions))
     effects[0, :needed], effects[1, : needed - 2], effects[2, :needed] = 1, 1, -1
