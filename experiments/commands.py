@@ -46,7 +46,7 @@ def show_help(topic: str, others: Sequence[str]) -> int:
 
 def view(folder: str, options: Sequence[str]) -> int:
     """Shows a folder of runs in a browser of this machine."""
-    from experiments.view.server import serve
+    from experiments.view.app import serve
 
     return serve(folder, options)
 

@@ -50,11 +50,9 @@ def read(path: Path) -> Config:
         # Keys that no longer exist are dropped where they had their default.
         chosen = []
         for key, (until, default) in REMOVED.items():
-            *groups, name = key.split(".")
-            group: Any = tree
-            for part in groups:
-                group = group.get(part, {}) if isinstance(group, dict) else {}
-            if isinstance(group, dict) and name in group and untyped(group.pop(name)) != default:
+            group, _, name = key.partition(".")
+            of_group = tree.get(group)
+            if isinstance(of_group, dict) and name in of_group and untyped(of_group.pop(name)) != default:
                 chosen.append(f"{key} (until {until})")
         if chosen:
             raise UserError(f"it chose settings that no longer exist: {', '.join(chosen)}")

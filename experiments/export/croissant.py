@@ -41,7 +41,13 @@ def metadata(folder: Path) -> dict[str, Any]:
         files.append(mlc.FileObject(id=name, content_url=name, sha256=digest, encoding_formats=[JSON_LINES]))
         records = map(json.loads, path.read_text().splitlines())
         found = dict.fromkeys(leaf for record in records for leaf in _leaves(record))
-        sets.append(mlc.RecordSet(id=path.stem, fields=[_field(path, keys, many) for keys, many in found]))
+        fields = []
+        for keys, many in found:
+            transforms = [mlc.Transform(json_path=key) for key in keys[1:]]
+            source = mlc.Source(file_object=name, extract=mlc.Extract(column=keys[0]), transforms=transforms)
+            id, repeated = "/".join((path.stem, *keys)), many or None
+            fields.append(mlc.Field(id=id, data_types=[mlc.DataType.TEXT], repeated=repeated, source=source))
+        sets.append(mlc.RecordSet(id=path.stem, fields=fields))
     described = mlc.Metadata(
         name=f"agora-mm {folder.name}",
         description="Generated questions over passages, tables and drawn pictures of an invented world.",
@@ -62,10 +68,3 @@ def _leaves(value: Any, keys: Keys = (), many: bool = False) -> Iterator[tuple[K
         yield keys, many
     elif isinstance(value, list) and value and not many:
         yield from _leaves(value[0], keys, many=True)
-
-
-def _field(path: Path, keys: Keys, many: bool) -> mlc.Field:
-    transforms = [mlc.Transform(json_path=key) for key in keys[1:]]
-    source = mlc.Source(file_object=path.name, extract=mlc.Extract(column=keys[0]), transforms=transforms)
-    id = "/".join((path.stem, *keys))
-    return mlc.Field(id=id, data_types=[mlc.DataType.TEXT], repeated=many or None, source=source)

@@ -77,12 +77,12 @@ class Slots:
         """Gives free slots to those that wait."""
         for learning, waiting in self._waiting.items():
             most = self._most if learning else self._most - self._reserved
-            while waiting and (waiting[0].done() or self._is_free(learning, most)):
+            while waiting:
+                preceded = not learning and self._waiting[True]
+                free = not preceded and sum(self._used.values()) < self._most and self._used[learning] < most
+                if not (free or waiting[0].done()):
+                    break
                 turn = waiting.popleft()
                 if not turn.done():  # a cancelled one takes none
                     self._used[learning] += 1
                     turn.set_result(None)
-
-    def _is_free(self, learning: bool, most: int) -> bool:
-        preceded = not learning and self._waiting[True]
-        return not preceded and sum(self._used.values()) < self._most and self._used[learning] < most

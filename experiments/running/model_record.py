@@ -82,8 +82,14 @@ def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: 
     if folder.model.exists():
         began = _recorded(folder, _comparable)
         for role, each in {"": record, **record.get("roles", {})}.items():
-            if role in began:
-                _check_as_it_was(folder, each["name"], began[role], _comparable(each["abilities"]))
+            then, now = began.get(role, {}), _comparable(each["abilities"])
+            if changed := [ability for ability in then if ability in now and then[ability] != now[ability]]:
+                # As on the command line.
+                had, has = (", ".join(f"{name}={json.dumps(side[name])}" for name in changed) for side in (then, now))
+                raise UserError(
+                    f"resume={folder.path}: {each['name']} now has {has}, and {had} when the run began; go on with the "
+                    "same model as it was, or start a new run"
+                )
         return
     try:
         write_atomically(folder.model, f"{json.dumps(record, indent=2)}\n".encode())
@@ -106,17 +112,6 @@ def _recorded(folder: RunFolder, read: Callable[[Any], T]) -> dict[str, T]:
         return {role: read(model["abilities"]) for role, model in {"": record, **record.get("roles", {})}.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{folder.model} is damaged ({error}); start a new run") from error
-
-
-def _check_as_it_was(folder: RunFolder, name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    changed = [ability for ability in then if ability in now and then[ability] != now[ability]]
-    if changed:
-        # As on the command line.
-        had, has = (", ".join(f"{name}={json.dumps(side[name])}" for name in changed) for side in (then, now))
-        raise UserError(
-            f"resume={folder.path}: {name} now has {has}, and {had} when the run began; go on with the same model as "
-            "it was, or start a new run"
-        )
 
 
 def _comparable(abilities: Mapping[str, Any]) -> dict[str, Any]:

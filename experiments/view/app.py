@@ -1,16 +1,19 @@
-"""The pages and data that the viewer serves: read-only, each address with the token, each text escaped."""
+"""Serves a folder of runs to browsers of this machine: read-only, each address with the token, each text escaped."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import secrets
+import socket
+import webbrowser
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -26,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from actors.errors import UserError, visible
 from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.page import Section, page
+from experiments.config.loading import named_again
 from experiments.inspection.turns import inspect
 from experiments.view.compared import Compared
 from experiments.view.folders import NoSuchRun, Root
@@ -33,6 +37,8 @@ from experiments.view.live import LiveRun
 from experiments.view.overview import Overview, Overviews
 from experiments.view.pages import list_page, run_page
 
+HOST = "127.0.0.1"  # no other machine reaches it
+TOKEN_BYTES = 16
 HOSTS = ["127.0.0.1", "localhost"]  # a name that leads here by DNS rebinding is none of them
 MOST_OPEN = 8  # runs whose places of lines are kept
 MOST_WORDS = 20
@@ -45,6 +51,48 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+
+
+def serve(folder: str, options: Sequence[str]) -> int:
+    """Serves a folder of runs, or one run, until it is interrupted. Prints the address.
+
+    Args:
+        options: `view.port=<number>` (0, the default, takes a free one) and `view.open=true`, which opens the browser;
+            others name again what runs name outside of their folders, and may be opened.
+
+    Raises:
+        UserError: the folder or an option is wrong, or the port is taken.
+    """
+    given = dict(option.partition("=")[::2] for option in options)
+    text, opens = given.pop("view.port", "0"), given.pop("view.open", "false")
+    named = [option for option in options if option.partition("=")[0] in given]
+    named_again(named)  # for its errors alone
+    port = int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else 2**16
+    if port >= 2**16:
+        raise UserError(f"view.port={text}: expected a number from 0 to 65535")
+    if opens not in ("true", "false"):
+        raise UserError(f"view.open={opens}: expected true or false")
+    root, token = Root.open(folder), secrets.token_urlsafe(TOKEN_BYTES)
+    try:
+        listening = socket.create_server((HOST, port))
+    except OSError as error:
+        raise UserError(f"view.port={port}: {error.strerror}; choose another, or 0 for a free one") from error
+    with listening:
+        address = f"http://{HOST}:{listening.getsockname()[1]}/{token}/"
+        print(visible(f"{folder} is shown at {address} (Ctrl-C ends it)"), flush=True)
+        if opens == "true":
+            webbrowser.open(address)
+        # Without access log: an address holds the token.
+        settings = uvicorn.Config(application(root, token, named), log_config=None, access_log=False, lifespan="off")
+        asyncio.run(_Server(settings).serve(sockets=[listening]))
+    return 0
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves Ctrl-C to `run.py`, where it ends the program with one line, also while a browser listens."""
+        yield
 
 
 def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
@@ -151,7 +199,13 @@ class Viewer:
 
     def data(self, request: Request) -> Response:
         """Returns the data of a run's page, by the name in the address."""
-        live = self._live(request)
+        name = request.path_params["run"]
+        run = self._root.run(name)
+        with self._lock:
+            live = self._open.pop(name, None) or LiveRun(run)
+            self._open[name] = live
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
         match request.path_params["data"]:
             case "index":  # groups and entries of discussions, or the entries that are new
                 after, version = _number(request, "after", "0"), request.query_params.get("version", "")
@@ -169,16 +223,6 @@ class Viewer:
             case "texts":  # lines of a group's discussions whose messages hold each of some words
                 return _json(live.texts(_given(request, "group"), _given(request, "words").split("\n")[:MOST_WORDS]))
         raise HTTPException(404)
-
-    def _live(self, request: Request) -> LiveRun:
-        name = request.path_params["run"]
-        run = self._root.run(name)
-        with self._lock:
-            live = self._open.pop(name, None) or LiveRun(run)
-            self._open[name] = live
-            if len(self._open) > MOST_OPEN:
-                self._open.popitem(last=False)
-        return live
 
 
 def _html(text: str, status: int = 200) -> Response:

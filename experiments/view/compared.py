@@ -83,20 +83,17 @@ class Compared:
             paired_table(tests, "utility"), title="Methods of both runs, on the questions that both asked"
         )
         nothing = [] if tests else ["The runs have no method and question in common."]
+        a, b = (dict(flat(asdict(read(live.run.config)))) for live in self.runs)
+        rows = [(key, shown(a.get(key)), shown(b.get(key))) for key in {**a, **b} if a.get(key) != b.get(key)]
+        settings = ResultTable(("setting", *SIDES), rows, [] if rows else ["None differs."], "Settings that differ")
         sections = [
             Section("Runs", facts=dict(zip(SIDES, links, strict=True))),
             Section("Methods", nothing, tables=[methods] if tests else []),
-            Section("Settings", tables=[self._settings()]),
+            Section("Settings", tables=[settings]),
             Section("Discussions", discussions=Embedded()),
         ]
         listed, versus = next(reversed(alike), ("", ""))
         return page("Two runs", sections, SCRIPTS, served=True, listed=listed, versus=versus)
-
-    def _settings(self) -> ResultTable:
-        a, b = (dict(flat(asdict(read(live.run.config)))) for live in self.runs)
-        keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
-        rows = [(key, shown(a.get(key)), shown(b.get(key))) for key in keys]
-        return ResultTable(("setting", *SIDES), rows, [] if rows else ["None differs."], "Settings that differ")
 
 
 def others(root: Root, name: str) -> ResultTable:

@@ -23,7 +23,7 @@ from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.start import STARTS, Start
 from experiments.records.trials import RESULTS, TRIALS
 from experiments.view.folders import Root
-from experiments.view.growing import Lines
+from experiments.view.live import Lines
 
 RUNNING, FINISHED, FAILED, STOPPED = "running", "finished", "failed", "stopped"
 LOG_BYTES = 2**16  # of the log's end, where the last failure is

@@ -216,19 +216,12 @@ def about_table(asker: Asker) -> Draft | None:
         return None if finding.answer == clue.start else Draft(finding.text, (finding.answer,), asker.table)
     if turn < 0.75:
         return _compared(asker, _by_name(asker), _by_name(asker))
-    return _group(asker) if turn < 0.9 else _sum(asker)
-
-
-def _group(asker: Asker) -> Draft:
-    clue = asker.by_group()
-    plural, among = asker.domain.plural, asker.among
-    text = asker.rng.choice(
-        (f"{_place(asker)}, which {plural} are {clue.text}?", f"Name the {plural} {among} {clue.text}.")
-    )
-    return Draft(text, _titles(clue), clue.support)
-
-
-def _sum(asker: Asker) -> Draft | None:
+    if turn < 0.9:
+        clue, plural = asker.by_group(), asker.domain.plural
+        text = asker.rng.choice(
+            (f"{_place(asker)}, which {plural} are {clue.text}?", f"Name the {plural} {asker.among} {clue.text}.")
+        )
+        return Draft(text, _titles(clue), clue.support)
     if not asker.domain.total:
         return None
     clue = asker.by_group()

@@ -19,7 +19,7 @@ from experiments.records.start import STARTS, Start, write_start
 from experiments.records.trials import RESULTS
 from experiments.records.usage import UsageLog
 from experiments.view.folders import Root
-from experiments.view.growing import Lines
+from experiments.view.live import Lines
 from experiments.view.overview import FAILED, FINISHED, RUNNING, STOPPED, Overview, Overviews, process_of
 from tests.support.fake_run import FACTS, METHODS, carry_on
 
