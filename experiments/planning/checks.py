@@ -26,7 +26,10 @@ def check_plan(plan: Plan) -> None:
         )
     for method in plan.methods:
         method.check(plan.roles.agents, config.topology.rounds)
-    plan.models.check()
+    models = plan.models
+    for backend in filter(None, (models.judge,)) if config.model.kind == "replay" else models.all:
+        # `maker` checks the settings; nothing is started before it is called in a replica's process.
+        backend.maker()
     check_web(config.retrieval, replayed=config.model.kind == "replay")
     # Read for its errors; the method reads it again when it is made.
     read_blueprints(config.systems.blueprints)

@@ -58,13 +58,6 @@ class RunModels:
         """The model that a role asks."""
         return self.of_roles.get(role, self.main)
 
-    def check(self) -> None:
-        """Raises UserError for a model that cannot work; loads and starts nothing."""
-        replayed = self.main.settings.kind == "replay"  # asks no model but the judge's
-        for backend in filter(None, (self.judge,)) if replayed else self.all:
-            # `maker` checks the settings; nothing is started before it is called in a replica's process.
-            backend.maker()
-
 
 def find_models(config: Config, roles: Iterable[str]) -> RunModels:
     """Finds the models that these roles ask, and the judge's. Raises UserError for an unknown kind of model."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from actors.runtime.runtime import Runtime
@@ -17,6 +18,7 @@ from experiments.running import inputs, launching, model_record, replayed_run, r
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import RunContext
 from experiments.running.left_to_extract import check_extraction
+from topologies.learning.learned_topology import make_learner
 
 
 class DiscussionJob(Job):
@@ -48,8 +50,9 @@ class DiscussionJob(Job):
                 runtime_start.runtime_started(config, progress) as runtime,
             ):
                 # All processes start side by side, and while an index is opened or built here; those that take longest
-                # come first.
-                learners = launching.launch_learners(plan, runtime)
+                # come first: all learners in one actor, most of which is PyTorch.
+                made = {method: partial(make_learner, spec) for method, spec in plan.learners.items()}
+                learners = runtime.launch("the topology actor", made) if made else {}
                 agents = launching.launch_agents(plan, runtime, cache, recorded, say=progress.print)
                 evidence = inputs.open_evidence(plan, dataset, cache)
                 context = RunContext(plan, dataset, evidence, recorder, tracker, progress)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from actors.backends.model_settings import model_name
 from actors.completions.cache import Reuse
@@ -19,7 +18,6 @@ from experiments.judging.judge import Judge
 from experiments.planning.models import JUDGE, MAIN
 from experiments.planning.plan import Plan
 from experiments.running.pools import check_gpus, plan_pools
-from topologies.learning.learned_topology import make_learner
 from topologies.topology import Noted, Team
 
 COMPLETIONS = "completions"  # the folder, among other caches
@@ -78,12 +76,6 @@ def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say) -> Shared
     return Shared(_launch_team(plan, runtime, reuse), judge)
 
 
-def launch_learners(plan: Plan, runtime: Runtime) -> Mapping[str, Any]:
-    """Launches all learners in one topology actor: most of what a process of theirs takes is PyTorch."""
-    made = {method: partial(make_learner, spec) for method, spec in plan.learners.items()}
-    return runtime.launch("the topology actor", made) if made else {}
-
-
 def check_completions(config: Config, cache: Path) -> None:
     """Raises UserError for a folder of completions that cannot be used: once, and not in the log of every process."""
     if config.completions.reuse:
@@ -114,11 +106,11 @@ def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bo
         backend, timeout_s = pool.backend, pool.backend.start_timeout_s
         if pool.taken:
             say(pool.taken + ("" if config.ray.start_timeout_s else f" ray.start_timeout_s={timeout_s:g}"))
-        capacity = backend.settings.capacity
-        runtime.launch_replicas(backend.maker(), pool.replicas, REPLICA_CPUS, pool.gpus, capacity, pool.key, timeout_s)
+        capacity, key = backend.settings.capacity, backend.key
+        runtime.launch_replicas(backend.maker(), pool.replicas, REPLICA_CPUS, pool.gpus, capacity, key, timeout_s)
         own = config.completions
         reuse = Reuse(str(cache / COMPLETIONS), backend.identity(), own.disk_gb, own.memory_mb) if own.reuse else None
-        kept[pool.key] = reuse
+        kept[key] = reuse
     return kept
 
 

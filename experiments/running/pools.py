@@ -25,10 +25,6 @@ class Pool:
     gpus: float
     taken: str = ""
 
-    @property
-    def key(self) -> str:
-        return self.backend.key
-
 
 def plan_pools(backends: Sequence[Backend], gpus: float) -> list[Pool]:
     """Plans the pools of models, in order; one with open replicas takes the GPUs that those before it have left."""
@@ -49,7 +45,7 @@ def check_gpus(pools: Sequence[Pool], gpus: int) -> None:
     """
     asking = [pool for pool in pools if pool.gpus]
     needed = sum(pool.replicas * pool.gpus for pool in asking)
-    asked = ", ".join(f"{pool.key} {pool.replicas} x {pool.gpus:g}" for pool in asking)
+    asked = ", ".join(f"{pool.backend.key} {pool.replicas} x {pool.gpus:g}" for pool in asking)
     parts = sorted((pool for pool in asking if pool.gpus < 1 for _ in range(pool.replicas)), key=lambda one: -one.gpus)
     whole = sum(pool.replicas * pool.gpus for pool in asking if pool.gpus >= 1)
     shared: list[list[Pool]] = []
@@ -66,8 +62,8 @@ def check_gpus(pools: Sequence[Pool], gpus: int) -> None:
             "tensor_parallel for one of them, or give roles and judge one model"
         )
     for on in shared:
-        engines = {pool.key: share for pool in on if (share := pool.backend.gpu_share()) is not None}
-        set_aside = sum(engines.get(pool.key, 0.0) for pool in on)
+        engines = {pool.backend.key: share for pool in on if (share := pool.backend.gpu_share()) is not None}
+        set_aside = sum(engines.get(pool.backend.key, 0.0) for pool in on)
         if len(on) > 1 and set_aside > 1 + ROUNDING:
             raise UserError(
                 f"{len(on)} replicas share a GPU, of whose memory their engines set aside {set_aside:.0%}: set "

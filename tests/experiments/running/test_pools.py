@@ -28,7 +28,7 @@ def test_the_last_model_takes_the_gpus_that_are_left() -> None:
     pools = planned(
         4, ("judge", ModelSettings("vllm", name="j", replicas=1)), ("model", ModelSettings("vllm", name="m"))
     )
-    assert [(pool.key, pool.replicas, pool.gpus) for pool in pools] == [("judge", 1, 1.0), ("model", 3, 1.0)]
+    assert [(pool.backend.key, pool.replicas, pool.gpus) for pool in pools] == [("judge", 1, 1.0), ("model", 3, 1.0)]
     check_gpus(pools, 4)
 
 
