@@ -119,11 +119,14 @@ class Mmqa(Benchmark):
     def sources(self) -> Iterator[Source]:
         seen: set[str] = set()
         for part, schema in DOCUMENTS.items():
-            for where, record in read_lines(self.path(part), schema):
+            path, before = self.path(part), len(seen)
+            for where, record in read_lines(path, schema):
                 with placed(where):
                     once(record.id, seen)
                     made = self._sources_of(record)
                 yield from made
+            if len(seen) == before:
+                raise UserError(f"{path} is empty: download it again")
 
     def _sources_of(self, record: MmqaPassage | MmqaTable | MmqaPicture) -> list[Source]:
         if isinstance(record, MmqaTable):

@@ -95,12 +95,8 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_lines(path: Path, schema: TypeAdapter[T]) -> Iterator[tuple[str, T]]:
-    """Yields the records of a .jsonl or .jsonl.gz file with their places; blank lines are left out.
-
-    Raises UserError also for a file without records.
-    """
+    """Yields the records of a .jsonl or .jsonl.gz file with their places; blank lines are left out."""
     number = size = 0
-    empty = True
     with reading(path), unpacked(path) if path.suffix == ".gz" else path.open("rb") as file:
         while line := file.readline(RECORD + 1):
             number += 1
@@ -112,9 +108,6 @@ def read_lines(path: Path, schema: TypeAdapter[T]) -> Iterator[tuple[str, T]]:
                 raise too_large(path, f"{LINES:,} lines or {UNPACKED // MB:,} MB")
             if text := (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).strip():
                 yield where, parsed(schema, text, where)
-                empty = False
-    if empty:
-        raise UserError(f"{path} is empty: download it again")
 
 
 def read_bytes(path: Path, most: int = WHOLE) -> bytes:
