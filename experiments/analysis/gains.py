@@ -116,7 +116,7 @@ def gains_table(metrics: Metrics) -> ResultTable:
         "placebo": number("placebo_score"),
         "hearing gain\n(95% interval)": gain("placebo"),
         "hearing\np": gain("placebo", "{p_holm:.2g}"),
-        "agents": number("agents", ".3g"),
+        "agents": number("agents", ".3g", "-"),
         "inde-\npendent": number("independent", ".1f", "-"),
     }
     unequal = (name for name, row in rows.items() if row["twin"] is None)
