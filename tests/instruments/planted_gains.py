@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 
-from experiments.analysis.summary import shown_difference
 from tests.support.planted_gains import World, drawn_scores, gains
 
 WORLDS = {
@@ -29,7 +28,7 @@ def main(studies: int) -> None:
     for name, world in WORLDS.items():
         for questions in (100, 300):
             found = [
-                [shown_difference(test) for test in gains(drawn_scores(world, questions, seed), seed)]
+                [test["verdict"] for test in gains(drawn_scores(world, questions, seed), seed)]
                 for seed in range(studies)
             ]
             coordination, hearing = (sum(one[place] == "better" for one in found) for place in (0, 1))

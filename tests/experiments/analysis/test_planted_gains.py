@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.analysis.summary import shown_difference
 from tests.support.planted_gains import PLACEBO, TEAM, TWIN, World, discussions, drawn_scores, gains
 from topologies.controls.twin import tokens_of
 
@@ -18,7 +17,7 @@ STUDIES = 100
     ids=["none", "by hearing anything", "by hearing colleagues"],
 )
 def test_gains_are_found_where_they_are_and_not_elsewhere(world: World, coordination: int, hearing: int) -> None:
-    found = [list(map(shown_difference, gains(drawn_scores(world, 100, seed), seed))) for seed in range(STUDIES)]
+    found = [[test["verdict"] for test in gains(drawn_scores(world, 100, seed), seed)] for seed in range(STUDIES)]
     for place, there in enumerate((coordination, hearing)):
         claimed = sum(one[place] == "better" for one in found)
         # Shares of 1,000 studies: tests/instruments/planted_gains.py.
