@@ -86,8 +86,9 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Cell]:
     )
     if CLEAN in metrics:
         columns["change"] = harm
-    if _any(metrics, "attack_success"):
-        columns["attack\nsuccess"] = number("attack_success")
+    for name in ("attack_success", "attack_retrieved"):
+        if _any(metrics, name):
+            columns[name.replace("_", "\n")] = number(name)
     columns |= {f"certified\nf={f}": number(name) for name, f in CERTIFIED.items() if _any(metrics, name)}
     if _any(metrics, STRICT):
         columns["strict\nEM"] = number(STRICT)

@@ -30,6 +30,7 @@ def sweep_sections(
     drawn: Sequence[Path],
     settings: ResultTable,
     papers: Sequence[Layout] = (),
+    attacks: Sequence[ResultTable] = (),
     page_of_trial: str = REPORT,
 ) -> Iterator[Section]:
     """Yields the sections of a sweep's page, with a link from each trial to its page.
@@ -37,7 +38,7 @@ def sweep_sections(
     Args:
         metric: the name of the data set's utility.
         settings: the sweep's table, a row per setting and method.
-        papers: tables in the form of the papers.
+        papers: tables in the form of the papers. attacks: the `attack_tables`.
         page_of_trial: the address of a trial's page below its folder.
     """
     # Trials may differ in model or data set, and one that was stopped early has no metrics.
@@ -51,6 +52,7 @@ def sweep_sections(
     axes = [ResultTable(("setting", "values"), rows, title="What was varied")] if rows else []
     yield Section("Summary", [EMBEDDED_NOTE] if any(map(model_notes, common["model"])) else [], facts, axes)
     yield Section("Results", tables=[titled("Settings and methods", settings)] if settings.rows else [])
+    yield Section("Attacks", tables=attacks)
     yield Section("Papers", papers=papers)
     yield Section("Figures", pictures=tuple(pictures(drawn)))
     yield Section("Trials", tables=[_trials(folder, results, metric, page_of_trial)])

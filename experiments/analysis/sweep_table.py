@@ -8,22 +8,24 @@ import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import by_seed
+from experiments.analysis.compare import KIND, UNATTACKED, Arm, by_seed, methods_in
 from experiments.analysis.result_table import Cell, ResultTable, number, plain, short_keys, tenths, with_interval
 from experiments.analysis.scores import as_matrix, by_method, clusters_of
 from experiments.analysis.statistics import crossed_interval
 from experiments.analysis.summary import STRICT, TRAINING_TOKENS, model_notes, rounded
+from experiments.analysis.worst_case import worst_cases
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 from experiments.records.trials import TRIALS, TrialResult
 
 AVERAGED = (STRICT, "f1", "prompt_tokens", "completion_tokens", "calls", "edges", TRAINING_TOKENS)
 # Measured under attack only, so a mean is over the trials that have the value; of the others, over all or none.
-ATTACKED = ("attack_success", "auc_attacker", "honest_edges_cut")
+ATTACKED = ("attack_success", "attack_retrieved", "auc_attacker", "honest_edges_cut")
 
 
 @dataclass(frozen=True)
@@ -149,3 +151,33 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
         brief=model_notes(model),
         names=len(keys) + 1,
     )
+
+
+def attack_tables(arms: Sequence[Arm], results: Sequence[TrialResult], metric: str, seed: int) -> Iterator[ResultTable]:
+    """Yields a sweep's methods by attacks and its attacks by costs; nothing unless it varies the attack alone."""
+    cells, methods = {(arm.method, arm.values.get(KIND)): arm for arm in arms}, methods_in(arms)
+    kinds = list(dict.fromkeys(kind for _, kind in cells))
+    attacks = [kind for kind in kinds if kind not in UNATTACKED]
+    if not attacks or len(arms) != len(methods) * len(kinds) or len({arm.utilities.shape for arm in arms}) > 1:
+        return
+    worst = worst_cases([[cells[method, kind].utilities for kind in attacks] for method in methods], seed)
+    rows: dict[str, dict[str, Any]] = {
+        method: {str(kind): cells[method, kind].mean for kind in kinds} | {"lowest": lowest}
+        for method, lowest in zip(methods, worst, strict=True)
+    }
+    columns: dict[str, Cell] = {str(kind): number(str(kind)) for kind in kinds}
+    columns["worst case"] = lambda row: with_interval(row["lowest"].mean, row["lowest"].ci95)
+    columns["by"] = lambda row: attacks[row["lowest"].attack]
+    notes = ["Worst case: the lowest of all attacks; all its 95% intervals hold at once, over questions and seeds."]
+    yield ResultTable.of("method", rows, columns, notes, f"{metric} of methods under attacks")
+    costs: dict[str, dict[str, float]] = {kind: {} for kind in attacks}
+    for result in (result for result in results if result.values.get(KIND) in costs):
+        most = costs[result.values[KIND]]
+        for name, value in chain(*(row.items() for row in result.metrics["methods"].values())):
+            if name.startswith("attack_") and isinstance(value, (int, float)):
+                most[name] = max(value, most.get(name, value))
+    columns = {
+        name.removeprefix("attack_"): number(name, ",.3g", "-") for name in dict.fromkeys(chain(*costs.values()))
+    }
+    notes = ["The most of all methods and trials; costs are the attacker's, per question."]
+    yield ResultTable.of("attack", costs, columns, notes, "What attacks reach and cost")

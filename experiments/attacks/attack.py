@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Literal
+from itertools import chain
+from typing import Any
 
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.messages import Message, Question, Source, Trace, Turn, derive_seed
 from actors.reader.english import count_tokens
 from experiments.attacks.catalogue import attack_kind
-from experiments.attacks.kind import NONE, AttackContext, AttackSettings
+from experiments.attacks.kind import ALTERED, NONE, AttackContext, AttackSettings, Phase
+from experiments.attacks.poison import Corpus
 from experiments.attacks.targets import Targets
 from experiments.attacks.transit import COPY
 from experiments.datasets.item import Dataset, Item
 from topologies.topology import Team, Topology, run_discussion
 
-Phase = Literal["train", "evaluate"]
 Change = Callable[[Turn], Turn]
 
 
@@ -34,19 +34,22 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
         return ()
     if settings.agents or kind.acts_on in ("messages", "evidence"):
         # Without names, an attack on messages or evidence compromises no particular agent.
+        if settings.agents and kind.acts_on == "evidence":
+            raise UserError(
+                f"attack={settings.kind} is on sources that all agents of their kind read: drop attack.agents"
+            )
         named = [_agent_name(agent, agents) for agent in settings.agents]
     else:
         if not 1 <= settings.number <= len(agents):
             raise UserError(f"attack.number={settings.number}: expected 1 to {len(agents)}, as many as agents discuss")
         # An order by seed: a larger number adds attackers to those of a smaller one.
         named = sorted(agents, key=lambda name: derive_seed(seed, "attackers", name))[: settings.number]
-    times = Counter(named)
-    if twice := [name for name in agents if times[name] > 1]:
-        raise UserError(f"attack.agents names {twice[0]} twice: name each agent once")
+    if len(chosen := {*named}) < len(named):
+        raise UserError(f"attack.agents names one of {', '.join(named)} twice: name each agent once")
     # Last, since an attack checks the number of its attackers.
     kind(settings).check(named)
     # In the team's order, so that the order in `attack.agents` changes nothing.
-    return tuple(name for name in agents if name in times)
+    return tuple(name for name in agents if name in chosen)
 
 
 def _agent_name(agent: object, agents: Sequence[str]) -> str:
@@ -70,7 +73,7 @@ class Attack:
 
     def __init__(self, settings: AttackSettings, agents: Sequence[str], dataset: Dataset, seed: int) -> None:
         """Raises UserError when the settings name an attack or an agent that does not exist, or make no sense."""
-        self._agents, self._targets, self._seed = agents, Targets(dataset, seed), seed
+        self._agents, self._dataset, self._targets, self._seed = agents, dataset, Targets(dataset, seed), seed
         self._spared: frozenset[str] = frozenset()
         self._set(settings)
 
@@ -78,6 +81,8 @@ class Attack:
         self.settings = settings
         self.attackers = choose_attackers(settings, self._agents, self._seed)
         self._kind = attack_kind(settings.kind)(settings)
+        self._folder = ALTERED
+        self.evidence: Any = None  # the `Evidence` that attacked discussions search; its package imports this one
 
     def under(self, settings: AttackSettings) -> Attack:
         """Returns another attack on the same agents and questions. Raises UserError as the constructor does."""
@@ -94,6 +99,23 @@ class Attack:
         other = copy(self)
         other._spared = frozenset(turns)
         return other
+
+    def prepare(self, evidence: Any) -> None:
+        """Publishes an attack's sources in a copy of the run's corpus. Raises UserError where nothing is retrieved."""
+        self._folder = evidence.store.folder.parent.parent / "pictures"  # next to the indexes, in the cache
+        if not isinstance(self._kind, Corpus):
+            return
+        splits = ("train", self._dataset.train), ("evaluate", self._dataset.evaluate)
+        items = [item for phase, split in splits if self.settings.when in (phase, "both") for item in split()]
+        pools = [(space.pool, item.own) for item in items for space in evidence.spaces(item)]
+        if all(pool is not None and {*pool} <= {*own} for pool, own in pools):
+            raise UserError(
+                "attack=corpus: nothing is retrieved, the questions' evidence is their own: use attack=poison"
+            )
+        contexts = {item.question: context for item in items if (context := self._context(item, 0, "evaluate"))}
+        planted = {question.id: self._kind.publishes(question, context) for question, context in contexts.items()}
+        store = evidence.store.of(lambda: chain(evidence.store.everything(), *planted.values()))
+        self.evidence = evidence.over(store, {id: [source.doc for source in of] for id, of in planted.items()})
 
     def present(self, phase: Phase) -> bool:
         """True where discussions of the phase are attacked."""
@@ -114,8 +136,10 @@ class Attack:
         """Runs one discussion of the item's `question`, number `number` (from 0) of the phase; attacked if that is."""
         if not self.present(phase):
             return await run_discussion(topology, question, team, seed, sample)
-        context, target = self._context(item, number), self.target(item)
-        attacked_team = _AttackedTeam(team, self.change(item, number), self._kind.acts_on == "messages")
+        context, target = self._context(item, number, phase), self.target(item)
+        if self.evidence:
+            question = await self.evidence.question(item)
+        attacked_team = _AttackedTeam(team, self.change(item, number, phase), self._kind.acts_on == "messages")
         asked = self._kind.evidence(question, context) if context else question
         trace = await run_discussion(topology, asked, attacked_team, seed, sample)
         # Without a target the attack moves messages, and writes nothing.
@@ -137,10 +161,10 @@ class Attack:
             return None
         return self._targets.of(item, self.settings.target) or self._targets.of(item)
 
-    def change(self, item: Item, number: int) -> Change:
+    def change(self, item: Item, number: int, phase: Phase = "evaluate") -> Change:
         """Returns the change of every turn of a discussion."""
         # Once for all turns of the discussion: choosing a target reads the data set.
-        context, every_turn = self._context(item, number), self._kind.acts_on in ("messages", "evidence")
+        context, every_turn = self._context(item, number, phase), self._kind.acts_on in ("messages", "evidence")
 
         def change(turn: Turn) -> Turn:
             attacked = every_turn or (turn.agent in self.attackers and f"{turn.round}/{turn.agent}" not in self._spared)
@@ -148,7 +172,7 @@ class Attack:
 
         return change
 
-    def _context(self, item: Item, number: int) -> AttackContext | None:
+    def _context(self, item: Item, number: int, phase: Phase) -> AttackContext | None:
         """None where a question has no wrong answer: its discussion is not attacked."""
         target, own_targets = self.target(item), {}
         if self._kind.aimed and target is None:
@@ -157,47 +181,36 @@ class Attack:
             # A question with fewer wrong answers than attackers: the last of them share the first answer.
             numbered = enumerate(self.attackers, start=self.settings.target)
             own_targets = {name: self._targets.of(item, n) or target or "" for n, name in numbered}
-        return AttackContext(target or "", self.attackers, number, self._seed, own_targets, spared=self._spared)
+        further = own_targets, phase, self._folder
+        return AttackContext(target or "", self.attackers, number, self._seed, *further, spared=self._spared)
 
 
 class _AttackedTeam:
     """Team whose turns are changed before agents receive them.
 
-    Its messages record what was sent to their agent (`heard`), and what did not arrive so (`tampered`). An agent that
-    an attack keeps from hearing, not `in_transit`, was sent it all the same. `written` are the messages and sources of
-    the attacker that turns had.
+    Its messages record what was sent to their agent (`heard`), and what did not arrive so `in_transit` (`tampered`).
+    `written` are the messages and sources of the attacker that turns had.
     """
 
     def __init__(self, team: Team, change: Change, in_transit: bool) -> None:
         self.recorded, self.usage = team.recorded, team.usage
-        self.written: set[Message | Source] = set()
+        self.written: set[Any] = set()
         self._team, self._change, self._in_transit = team, change, in_transit
 
     async def ask(self, turn: Turn) -> Message:
         changed = self._change(turn)
         if changed is not turn:
-            self.written |= _parts(changed) - _parts(turn)
+            new, old = ({*(h.message for h in t.heard), *t.memories, *t.question.evidence} for t in (changed, turn))
+            self.written |= new - old
         # Recorded messages already include the attack.
         message = await self._team.ask(turn if self.recorded else changed)
         # The agent's own record lists what it received; the trace's must list what was sent.
         if self.recorded or changed.heard == turn.heard:
             return message
-        sent, arrived = _by_id(turn), _by_id(changed)
-        ids = {**sent, **arrived} if self._in_transit else arrived
-        tampered = tuple(id for id in ids if sent.get(id) != arrived.get(id))
-        return replace(message, heard=tuple(sent), tampered=tampered)
+        sent, arrived = (dict.fromkeys(heard.message for heard in each.heard) for each in (turn, changed))
+        odd = [m for m in (*(sent if self._in_transit else ()), *arrived) if (m in sent) != (m in arrived)]
+        tampered = dict.fromkeys(each.id.partition(COPY)[0] for each in odd)
+        return replace(message, heard=tuple(each.id for each in sent), tampered=tuple(tampered))
 
     def close(self, discussion: str) -> None:
         self._team.close(discussion)
-
-
-def _parts(turn: Turn) -> set[Message | Source]:
-    return {*(heard.message for heard in turn.heard), *turn.memories, *turn.question.evidence}
-
-
-def _by_id(turn: Turn) -> dict[str, list[Message]]:
-    """Groups the messages that a turn hears by their ids; a copy counts as its original."""
-    found: dict[str, list[Message]] = {}
-    for heard in turn.heard:
-        found.setdefault(heard.message.id.partition(COPY)[0], []).append(heard.message)
-    return found

@@ -6,26 +6,15 @@ from functools import cache
 
 from actors.errors import UserError
 from actors.lookup import find
-from experiments.attacks import collude, contagion, input, memory, poison, response, sleeper, transit
+from experiments.attacks.arguing import Collude, Contagion, Late, Response, Sabotage, Sleeper
+from experiments.attacks.inputs import Input, Memory
 from experiments.attacks.kind import AttackKind
+from experiments.attacks.poison import Corpus, Picture, Poison
+from experiments.attacks.transit import Delay, Drop, Duplicate, Impersonate, Misroute, Tamper
 
-# In the order of `help=attacks`.
-ATTACKS: tuple[type[AttackKind], ...] = (
-    AttackKind,
-    input.Input,
-    response.Response,
-    collude.Collude,
-    sleeper.Sleeper,
-    memory.Memory,
-    transit.Tamper,
-    transit.Drop,
-    transit.Delay,
-    transit.Duplicate,
-    transit.Misroute,
-    transit.Impersonate,
-    poison.Poison,
-    contagion.Contagion,
-)
+_AGENTS = (Input, Response, Collude, Sleeper, Late, Sabotage, Contagion, Memory)
+_IN_TRANSIT = (Tamper, Drop, Delay, Duplicate, Misroute, Impersonate)
+ATTACKS: tuple[type[AttackKind], ...] = (AttackKind, *_AGENTS, *_IN_TRANSIT, Poison, Corpus, Picture)
 
 
 @cache  # the measures of every attacked discussion look it up

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, ClassVar, Literal
 
 from actors.lookup import names_code
@@ -11,9 +13,11 @@ from actors.messages import Heard, Message, Question, Source, Turn
 from actors.settings import setting
 
 NONE = "none"
+ALTERED = Path(gettempdir())  # where pictures are altered outside a run
 UNAIMED = "drop|delay|duplicate|misroute"
 IN_TRANSIT = f"tamper|impersonate|{UNAIMED}"
-ARGUING = "kind=response|collude|sleeper|contagion"
+ARGUING = "kind=response|collude|sleeper|late|sabotage|contagion"
+Phase = Literal["train", "evaluate"]
 
 
 @dataclass
@@ -24,16 +28,19 @@ class AttackSettings:
     """`none`, one that `help=attacks` lists, or one of your own as `package.module:Class`."""
     agents: list[Any] = setting(factory=list, when="kind!=none")
     """Positions in the team (from 0) or role names, such as [0, visual_critic]; empty: `number` of them, by seed."""
-    number: int = setting(1, at_least=1, when=f"kind!=none|poison|{IN_TRANSIT}, agents=[]")
+    number: int = setting(1, at_least=1, when=f"kind!=none|poison|corpus|picture|{IN_TRANSIT}, agents=[]")
     """Number of compromised agents where `agents` names none."""
-    when: Literal["train", "evaluate", "both"] = setting("both", when="kind!=none")
+    when: Literal["train", "evaluate", "both"] = setting("both", when="kind!=none|late|sabotage")
     """Phases of a run that are attacked."""
     clean: bool = setting(False, when="kind!=none, when!=train, job=prune", since="0.4.0")
     """Evaluate every method a second time without the attack, along the same graphs, as `<method>-clean`."""
-    share: float = setting(0.5, at_least=0, at_most=1, when=f"kind={IN_TRANSIT}")
-    """Share of messages that are hit in transit (of those that `agents` send, of all where it is empty)."""
-    source: Literal["text", "image"] = setting("text", when="kind=poison")
-    """poison: kind of the planted source, a passage or the caption of a picture."""
+    share: float = setting(0.5, at_least=0, at_most=1, when=f"kind=picture|sabotage|{IN_TRANSIT}")
+    """Share of messages that are hit in transit (of those that `agents` send, of all where it is empty); picture: of
+    pictures with text drawn into them; sabotage: of honest agents that are framed."""
+    source: Literal["text", "image"] = setting("text", when="kind=poison|corpus")
+    """Kind of the planted source, a passage or the caption of a picture."""
+    sources: int = setting(1, at_least=1, at_most=100, when="kind=corpus", since="0.4.0")
+    """corpus: number of sources that are planted for each question."""
     from_round: int = setting(2, at_least=1, when="kind=sleeper")
     """sleeper: first round in which it is no longer honest."""
     from_question: int = setting(0, at_least=0, when="kind=sleeper")
@@ -57,6 +64,7 @@ class AttackContext:
     attackers: names of the compromised agents, in the team's order.
     own_targets: a wrong answer for each of them, where the attack has `several_targets`.
     number: the question's position among those of the phase, from 0.
+    phase: `train` or `evaluate`. folder: for altered pictures.
     held: messages of this discussion that were held back, by a place and by id. spared: ids of those to leave alone.
     """
 
@@ -65,6 +73,8 @@ class AttackContext:
     number: int
     seed: int
     own_targets: Mapping[str, str] = field(default_factory=dict)
+    phase: Phase = "evaluate"
+    folder: Path = ALTERED
     held: dict[tuple[str, int], dict[str, Heard]] = field(default_factory=dict)
     spared: frozenset[str] = frozenset()
 

@@ -1,12 +1,19 @@
-"""Retrieval poisoning: a planted passage or caption."""
+"""Poisoned evidence: planted passages and pictures, and text drawn into pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from textwrap import fill
 
-from actors.errors import UserError
-from actors.messages import Kind, Question, Source
+from PIL import Image, ImageDraw, ImageFont
+
+from actors.messages import Kind, Question, Source, Turn, derive_seed
+from actors.pictures import read_picture
 from experiments.attacks.kind import AttackContext, AttackKind
 
 PLANTED = "planted"  # id of the planted source
@@ -25,16 +32,76 @@ class Poison(AttackKind):
     name = "poison"
     acts_on = "evidence"
 
-    def check(self, attackers: Sequence[str]) -> None:
-        if attackers:
-            raise UserError("attack=poison plants a source for all agents that read its kind: leave attack.agents out")
-
     def publishes(self, question: Question, context: AttackContext) -> tuple[Source, ...]:
         kind, form = (Kind.TEXT, PASSAGE) if self.settings.source == "text" else (Kind.IMAGE, CAPTION)
         text = form.format(question=question.text, target=context.target)
-        return (Source(PLANTED, PLANTED, kind, context.target, text),)
+        image = drawn(None, text, context.folder) if kind is Kind.IMAGE else None
+        return (Source(PLANTED, PLANTED, kind, context.target, text, image),)
 
     def evidence(self, question: Question, context: AttackContext) -> Question:
         # First of its modality: retrieval lists texts before pictures.
         planted = [*self.publishes(question, context), *question.evidence]
         return replace(question, evidence=tuple(sorted(planted, key=lambda one: one.kind is Kind.IMAGE)))
+
+
+class Corpus(Poison):
+    """Corpus poisoning: sources that are published before retrieval, and have to be found.
+
+    The attacker can publish `attack.sources` documents for each question; as `poison` otherwise. They enter the corpus
+    and the question's pool, and are read where a search finds them. Follows PoisonedRAG (arXiv 2402.07867) without
+    access to the retriever: the question, by which it is found, then the claim. There a model words the claim; here one
+    sentence serves for all.
+    """
+
+    name = "corpus"
+
+    def publishes(self, question: Question, context: AttackContext) -> tuple[Source, ...]:
+        [source] = super().publishes(question, context)
+        names = (f"{PLANTED}-{question.id}-{number}" for number in range(self.settings.sources))
+        return tuple(replace(source, id=name, doc=name) for name in names)
+
+    def evidence(self, question: Question, context: AttackContext) -> Question:
+        return question
+
+
+class Picture(AttackKind):
+    """Typographic attack: the target drawn into pictures, and so in the OCR text or caption that goes with them.
+
+    The attacker has a share `attack.share` of the retrieved pictures, the same ones for all agents and methods. It sees
+    the question and is told the target, not the gold. Retrieval saw the original pictures. Follows FigStep (arXiv
+    2311.05608), which draws instructions on blank pictures; here a claim is drawn at a picture's foot.
+    """
+
+    name = "picture"
+    acts_on = "evidence"
+
+    def change(self, turn: Turn, context: AttackContext) -> Turn:
+        claim = CAPTION.format(question=turn.question.text, target=context.target)
+
+        def altered(source: Source) -> Source:
+            key = derive_seed(context.seed, self.name, turn.question.id, source.id)
+            if source.kind is not Kind.IMAGE or key >= self.settings.share * 2.0**63:
+                return source
+            image = source.image
+            with suppress(OSError):  # the agent's turn reports a picture that cannot be read
+                image = image and drawn(image, claim, context.folder)
+            return replace(source, text=f"{source.text} {claim}".strip(), image=image)
+
+        return replace(turn, question=replace(turn.question, evidence=tuple(map(altered, turn.question.evidence))))
+
+
+@lru_cache(maxsize=4096)
+def drawn(path: str | None, text: str, folder: Path) -> str:
+    """Draws a text at a picture's foot, or on a white one; returns a PNG file in `folder`. Raises OSError."""
+    picture = read_picture(path) if path else Image.new("RGB", (640, 360), "white")
+    font, lines = ImageFont.load_default(max(12, picture.width // 26)), fill(text, 44)
+    pen = ImageDraw.Draw(picture)
+    top = picture.height - pen.multiline_textbbox((0, 0), lines, font)[3] - 8
+    pen.rectangle((0, top, picture.width, picture.height), "white")
+    pen.multiline_text((4, top + 2), lines, "black", font)
+    file = folder / f"{blake2b(picture.tobytes(), digest_size=16).hexdigest()}.png"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        picture.save(part := file.with_suffix(f".{os.getpid()}"), "PNG")
+        part.replace(file)
+    return str(file)

@@ -1,8 +1,4 @@
-"""Faults in transit: messages that are lost, late, doubled, sent astray or forged between sender and receiver.
-
-They follow the routing faults of MAS-FIRE (arXiv 2602.19843). There a fault is put at a point that is chosen by hand;
-here every message meets it with the probability `attack.share`, the same one in all methods and samples.
-"""
+"""Faults in transit: messages that are lost, late, doubled, sent astray, forged or rewritten on their way."""
 
 from __future__ import annotations
 
@@ -21,7 +17,8 @@ class Drop(AttackKind):
 
     The attacker sees messages and receivers, neither evidence nor gold, and compromises no agent. It touches a share
     `attack.share` of the messages, those to the decision agent included, and only those from `attack.agents` where that
-    names some. The memory of the sender and of other receivers stays.
+    names some. The memory of the sender and of other receivers stays. Follows the routing faults of MAS-FIRE (arXiv
+    2602.19843), which are put at points chosen by hand; here every message is as likely to be hit.
     """
 
     name = "drop"
@@ -39,8 +36,7 @@ class Drop(AttackKind):
             # they send the same. Seeds are uniform in 63 bits.
             key = derive_seed(context.seed, self.name, turn.question.id, message.id, turn.agent, turn.round)
             hit = not safe and message.id not in context.spared and key < self.settings.share * 2.0**63
-            arrived = self.arrived(heard, turn, context) if hit else (heard,)
-            arriving |= {each.message.id: each for each in arrived}
+            arriving |= {each.message.id: each for each in (self.arrived(heard, turn, context) if hit else (heard,))}
         return replace(turn, heard=tuple(arriving.values()))
 
     def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
@@ -58,11 +54,23 @@ class Delay(Drop):
     name = "delay"
 
     def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
-        context.held.setdefault((turn.agent, turn.round + 1), {})[heard.message.id] = heard
+        context.held.setdefault((turn.agent, turn.round), {})[heard.message.id] = heard
         return ()
 
     def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
-        return context.held.get((turn.agent, turn.round), {}).values()
+        return context.held.get((turn.agent, turn.round - 1), {}).values()
+
+
+class Misroute(Delay):
+    """Messages that miss their receiver and reach all that hear it next, as `drop` otherwise."""
+
+    name = "misroute"
+
+    def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
+        # Their receiver has spoken before, so the same ones have gone astray whatever ends first.
+        by = ((heard.message.agent, heard.message.round) for heard in turn.heard)
+        strays = (stray for place in by for stray in context.held.get(place, {}).values())
+        return (stray for stray in strays if stray.message.agent != turn.agent)
 
 
 class Duplicate(Drop):
@@ -74,41 +82,10 @@ class Duplicate(Drop):
         return heard, replace(heard, message=replace(heard.message, id=f"{heard.message.id}{COPY}"))
 
 
-class Misroute(Drop):
-    """Messages that miss their receiver and reach all that hear it next, as `drop` otherwise."""
-
-    name = "misroute"
-
-    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
-        context.held.setdefault((turn.agent, turn.round), {})[heard.message.id] = heard
-        return ()
-
-    def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
-        # Their receiver has spoken before, so the same ones have gone astray whatever ends first.
-        by = ((heard.message.agent, heard.message.round) for heard in turn.heard)
-        strays = (stray for place in by for stray in context.held.get(place, {}).values())
-        return (stray for stray in strays if stray.message.agent != turn.agent)
-
-
-class Impersonate(Drop):
-    """Forged messages: with each one that is hit arrives another in its sender's name, which states the target.
-
-    The attacker is told the target too, not the gold; otherwise it is as `drop`.
-    """
-
-    name = "impersonate"
-    aimed = True
-
-    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
-        forged = replace(rewritten(heard.message, context.target), id=f"{heard.message.id}{COPY}")
-        return heard, replace(heard, message=forged)
-
-
 class Tamper(Drop):
-    """Man in the middle: rewrites messages between sender and receiver (MAS-FIRE's response rewriting).
+    """Man in the middle: rewritten messages; the attacker is told the target, not the gold. Otherwise it is as `drop`.
 
-    The attacker is told the target too, not the gold; otherwise it is as `drop`. Content, answer and confidence change
-    as one receiver reads them: the target takes the place of the answer. MAS-FIRE has a model rewrite them.
+    The target takes the place of the answer, in the reasoning too. MAS-FIRE has a model rewrite messages.
     """
 
     name = "tamper"
@@ -116,3 +93,13 @@ class Tamper(Drop):
 
     def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
         return (replace(heard, message=rewritten(heard.message, context.target)),)
+
+
+class Impersonate(Tamper):
+    """Forged messages: as `tamper`, with the rewritten message besides the one that its sender sent."""
+
+    name = "impersonate"
+
+    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        forged = replace(rewritten(heard.message, context.target), id=f"{heard.message.id}{COPY}")
+        return heard, replace(heard, message=forged)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Literal, TypeVar
@@ -30,16 +30,20 @@ class Evidence:
     """
 
     def __init__(
-        self, store: Store, settings: RetrievalSettings, pictures_for: Literal["all", "pictured"] = "all"
+        self,
+        store: Store,
+        settings: RetrievalSettings,
+        pictures_for: Literal["all", "pictured"] = "all",
+        planted: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        self.store = store
+        self.store, self._planted = store, planted or {}
         self._settings = settings
         self._pictures_for = pictures_for
         self._kept: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
 
-    def over(self, store: Store) -> Evidence:
-        """Makes the same searches of another store."""
-        return Evidence(store, self._settings, self._pictures_for)
+    def over(self, store: Store, planted: Mapping[str, Sequence[str]] | None = None) -> Evidence:
+        """Makes the same searches of another store; `planted` are further documents of pools, by question."""
+        return Evidence(store, self._settings, self._pictures_for, planted)
 
     async def question(self, item: Item) -> Question:
         """Returns the question with its evidence, best first, and without its label."""
@@ -87,7 +91,8 @@ class Evidence:
 
     def spaces(self, item: Item) -> list[SearchSpace]:
         """Lists the searched parts of the corpus, by `retrieval.scope`: the question's pool, everything, or both."""
-        pool, corpus = SearchSpace(item.pool, item.withheld), SearchSpace(None, item.withheld)
+        documents = (*item.pool, *self._planted.get(item.question.id, ()))
+        pool, corpus = SearchSpace(documents, item.withheld), SearchSpace(None, item.withheld)
         return {"corpus": [corpus], "both": [pool, corpus]}.get(self._settings.scope, [pool])
 
     def search(self, item: Item, search: Search) -> tuple[Hit, ...]:

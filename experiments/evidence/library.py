@@ -57,6 +57,10 @@ class LabelledLibrary:
         self._graph: KnowledgeGraph | None = None
         self._lock = Lock()
 
+    def over(self, evidence: Evidence) -> LabelledLibrary:
+        """Makes the same searches of other evidence."""
+        return LabelledLibrary(evidence, self._items.values(), self._web, self._triples, self._stated)
+
     async def own(self, question: Question) -> tuple[Source, ...]:
         return await self._evidence.own(self._items[question.id])
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 from actors.errors import UserError, first_of
 from actors.messages import Message, Question, Trace, Turn, Usage
 from actors.runtime.inline import Local
-from experiments.attacks.attack import Attack, Phase
+from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.inspection.opened_run import OpenedRun
 from experiments.planning.topologies import further_topology, make_topology, recorded_for
@@ -55,7 +55,8 @@ class HeldDiscussions:
         self._opened = opened
         self._plan, self._dataset, self._run = opened.plan, opened.dataset, opened.run
         self._attack = Attack(self._plan.config.attack, self._plan.attackable, self._dataset, self._plan.config.seed)
-        self._evaluated: dict[str, Topology] = {}
+        self._attack.prepare(opened.evidence)
+        self._evaluated: dict[tuple[str, bool], Topology] = {}
         self._trained: dict[str, dict[tuple[int, int], Recorded]] = {}
 
     async def hold(self, group: str, line: int) -> HeldAgain:
@@ -68,7 +69,7 @@ class HeldDiscussions:
         trace = next(folder.traces(phase, only={line - 1}), None)
         if trace is None:
             raise UserError(f"{folder.path / 'traces' / phase}.jsonl has no line {line}")
-        attack, during = self._attack, "train" if learner else "evaluate"
+        attack = self._attack
         if learner:
             if (int(stage), line) not in self._trained.get(learner, ()):
                 self._trained[learner] = await self._training(learner)
@@ -79,7 +80,7 @@ class HeldDiscussions:
                 raise UserError(f"question {trace.question} is not in the data set of {self._run.path}")
             [(number, item)], sample = items, 0
             [evaluation] = [each for each in self._plan.evaluations if each.name == group]
-            topology = await self._method(evaluation.method.name)
+            topology = await self._method(evaluation.method.name, clean=evaluation.kind == "clean")
             if evaluation.kind != "method":
                 records = recorded_for(evaluation, self._plan, self._run)
                 store = self._opened.evidence.store
@@ -89,9 +90,9 @@ class HeldDiscussions:
         team, seed, question = _Answering(trace), self._plan.config.seed, await self._opened.evidence.question(item)
 
         async def discuss(team: Team, attack: Attack) -> Trace:
-            phase = cast(Phase, during)
+            during: Any = "train" if learner else "evaluate"
             return await attack.run_discussion(
-                topology, item, question, team, seed, phase=phase, number=number, sample=sample
+                topology, item, question, team, seed, phase=during, number=number, sample=sample
             )
 
         try:
@@ -100,9 +101,10 @@ class HeldDiscussions:
             note = str(first_of(UserError, errors))
         return HeldAgain(folder, phase, trace, team.turns, team.memories, note, item, question, attack, discuss)
 
-    async def _method(self, name: str) -> Topology:
-        if name not in self._evaluated:
-            plan = self._plan
+    async def _method(self, name: str, clean: bool) -> Topology:
+        if (name, clean) not in self._evaluated:
+            plan, library, evidence = self._plan, self._opened.library, self._attack.evidence
+            library = library.over(evidence) if evidence and not clean else library
             [method] = [method for method in plan.methods if method.name == name]
             graphs = {}
             if method.needs_graph or name in plan.learners:
@@ -114,10 +116,9 @@ class HeldDiscussions:
             items = watched_items(self._dataset, plan.watched_questions)
             questions = {item.question.id: item.question for item in items}
             watched = [(questions[trace.question], trace) for trace in self._run.traces(CALIBRATION)]
-            self._evaluated[name] = make_topology(
-                method, plan.config, plan.roles.agents, graphs, self._opened.library, watched
-            )
-        return self._evaluated[name]
+            topology = make_topology(method, plan.config, plan.roles.agents, graphs, library, watched)
+            self._evaluated[name, clean] = topology
+        return self._evaluated[name, clean]
 
     async def _training(self, name: str) -> dict[tuple[int, int], Recorded]:
         """The topology, item, number and sample of each discussion that a learner has recorded, by stage and line."""

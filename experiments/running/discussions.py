@@ -47,7 +47,9 @@ class Discussions:
             store = await write_captions(self.context, self.agents.team, self.usage)
             self.context = replace(self.context, evidence=self.context.evidence.over(store))
             self.learning.context = self.context
-        self._statements = await extract_graph(self.context, self.agents.team, self.usage)
+        await asyncio.to_thread(self.attack.prepare, self.context.evidence)
+        searched = replace(self.context, evidence=self.attack.evidence or self.context.evidence)
+        self._statements = await extract_graph(searched, self.agents.team, self.usage)
 
     async def run(self) -> None:
         """Learns, evaluates and judges; what a killed run has recorded is not done again."""
@@ -68,6 +70,7 @@ class Discussions:
             self._statements,
         )
         topologies = {}
+        attacked = library.over(self.attack.evidence) if self.attack.evidence else library
         async with asyncio.TaskGroup() as group:
             learning = await self.learning.begin(group, self._side_by_side)
             # In their order, for their scores are in one file: a graph that is still being learned holds up the rest.
@@ -76,14 +79,18 @@ class Discussions:
                     # A method that needs a graph and learns none has that of the first learner.
                     await (learning.get(method.name) or learning[next(iter(self.learning.learners))])
                 graphs = self.learning.graphs
-                topology = make_topology(method, context.config, context.agents, graphs, library, watched)
+                topology = make_topology(method, context.config, context.agents, graphs, attacked, watched)
                 topologies[method.name] = topology
                 await evaluate(topology, context, self.agents.team, self.attack, self._slots, self.usage, questions)
             for further in context.plan.evaluations[len(methods) :]:
                 records = recorded_for(further, context.plan, context.recorder.run)
+                topology, attack = topologies[further.method.name], self.attack
+                if further.kind == "clean":
+                    # Made anew: it searches a corpus in which nothing is planted.
+                    topology = make_topology(further.method, context.config, context.agents, graphs, library, watched)
+                    attack = attack.absent()
                 store, seed, ended = context.evidence.store, context.config.seed, context.plan.replayed is not None
-                topology = further_topology(further, topologies[further.method.name], *records, store, seed, ended)
-                attack = self.attack.absent() if further.kind == "clean" else self.attack
+                topology = further_topology(further, topology, *records, store, seed, ended)
                 await evaluate(topology, context, self.agents.team, attack, self._slots, self.usage, questions)
         # Last, because equal answers of several methods are judged once.
         if self.agents.judge:

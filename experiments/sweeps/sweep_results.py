@@ -19,7 +19,7 @@ from experiments.analysis.compare import (
 from experiments.analysis.figures import draw, style
 from experiments.analysis.run_table import shared_notes
 from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
-from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
+from experiments.analysis.sweep_table import attack_tables, sweep_rows, sweep_table, write
 from experiments.analysis.tables.formats import print_paths, write_tables
 from experiments.analysis.tables.measured import Evaluated
 from experiments.config.config import Config
@@ -56,11 +56,14 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     notes = [*compared, *shared_notes(result.metrics for result in finished)]
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
+    attacks = list(attack_tables(arms, finished, metric, config.seed))
     settings = sweep_table(shown, metric, models_named(config), notes)
-    write_sweep_report(folder, sweep_sections(folder, results, metric, drawn, settings, laid_out))
+    write_sweep_report(folder, sweep_sections(folder, results, metric, drawn, settings, laid_out, attacks))
     print()
     shown_by = Counter(each.verdict for each in comparisons)
     verdicts = ", ".join(f"{number} {verdict}" for verdict, number in sorted(shown_by.items()))
     brief = [f"Of {len(comparisons)} paired tests, adjusted: {verdicts}; the report has each."] if comparisons else []
     replace(settings, brief=[*brief, *settings.brief]).print()
+    for table in attacks:
+        table.print()
     print_paths(folder, laid_out)

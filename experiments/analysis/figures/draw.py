@@ -11,7 +11,6 @@ from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, arms_o
 from experiments.analysis.figures.learned import edge_heatmaps, learned_graph, learning_curves
 from experiments.analysis.figures.style import save_all
 from experiments.analysis.figures.sweeps import (
-    by_kind,
     by_position,
     by_setting,
     utility_against_tokens,
@@ -47,7 +46,7 @@ def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False)
     if clean:
         kinds = [("attacked", recorded), (UNATTACKED[0], clean)]
         under = arms_of_runs([(run, answers, {KIND: kind}, 0) for kind, answers in kinds])
-        figures["attacked-and-clean"] = by_kind(under, [UNATTACKED[0], "attacked"], metric)
+        figures["attacked-and-clean"] = by_setting(under, {KIND: [UNATTACKED[0], "attacked"]}, metric)
     if arms := arms_of_runs([(run, recorded, {}, 0)]):
         figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
         if timed:
@@ -74,7 +73,8 @@ def draw_sweep(
         if POSITION in keys:
             figures["attackers-position"] = by_position(arms, keys, metric)
             arms = merge(arms, over=[POSITION])
-        figures["attacks"] = by_kind(arms, keys[KIND], metric)
+        kinds_first = {KIND: sorted(keys.pop(KIND), key=lambda kind: kind not in UNATTACKED)}
+        figures["attacks"] = by_setting(arms, kinds_first | {key: keys[key] for key in keys if key != POSITION}, metric)
     # Without any axis there is one setting only, which the figure of costs shows.
     elif keys:
         figures["settings"] = by_setting(arms, keys, metric)

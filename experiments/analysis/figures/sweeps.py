@@ -169,26 +169,6 @@ def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
     return figure
 
 
-def by_kind(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
-    """Draws each method over the kinds of attack, the clean one first; a panel per setting of whatever else was varied.
-
-    The arms' trials differ in seed and attacker.
-    """
-    # The sort is stable, so attacks keep the sweep's order.
-    kinds = sorted(kinds, key=lambda kind: kind not in UNATTACKED)
-    panels: dict[str, list[Arm]] = {}
-    for arm in arms:
-        others = [f"{key} {shown(value)}" for key, value in arm.values.items() if key not in (KIND, POSITION)]
-        panels.setdefault(", ".join(others), []).append(arm)
-    figure, grid = style.panels(len(panels), 1, 2.0, sharex=True)
-    for axes, (title, group) in zip(grid, panels.items(), strict=True):
-        axes.set_title(title, loc="left")
-        over(axes, group, KIND, kinds)
-        axes.set_ylabel(f"{metric} (95% interval)")
-    style.legend_above(figure, grid[0], 5)
-    return figure
-
-
 def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
     """Draws each method's utility by the compromised agent, with 95% intervals; a panel per kind of attack.
 

@@ -22,8 +22,8 @@ from actors.prompting.prompt import build_request
 from actors.prompting.reply import ParsedReply, parse_reply
 from actors.reader.colleagues import given_in_to
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.attacks.contagion import Contagion
-from experiments.attacks.input import Input
+from experiments.attacks.arguing import Contagion
+from experiments.attacks.inputs import Input
 from experiments.attacks.kind import AttackContext, AttackSettings
 from experiments.attacks.persuasion import argue, persuade
 from topologies.defences.resilience import CHALLENGE

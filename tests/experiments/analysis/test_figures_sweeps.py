@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from actors.errors import UserError
 from experiments.analysis.compare import Arm, merge, varied
-from experiments.analysis.figures.sweeps import by_kind, by_setting, utility_and_seconds
+from experiments.analysis.figures.sweeps import by_setting, utility_and_seconds
 from experiments.analysis.figures.systems import f1_by_supporting
 from experiments.config.loading import load
 from experiments.records.records import Scored
@@ -68,7 +68,7 @@ def test_points_are_means_over_seeds_and_positions_of_each_method(
     attacks: tuple[Path, list[TrialResult]], arms: list[Arm]
 ) -> None:
     _, results = attacks
-    axes = by_kind(arms, varied(results)["attack.kind"], "EM").axes[0]
+    axes = by_setting(arms, {"attack.kind": varied(results)["attack.kind"]}, "EM").axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["none", "input", "response"]
     lines = {str(line.get_label()): list(line.get_ydata()) for line in axes.lines}
     for method in METHODS:

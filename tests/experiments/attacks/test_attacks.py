@@ -15,10 +15,10 @@ from actors.errors import UserError
 from actors.messages import FieldKind, Heard, InputLine, Kind, Message, Question, Source, Task, Trace, Turn
 from actors.prompting.prompt import INSTRUCTION
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.attacks.attack import Attack, Phase, choose_attackers
+from experiments.attacks.arguing import Contagion
+from experiments.attacks.attack import Attack, choose_attackers
 from experiments.attacks.attack_metrics import Harm
-from experiments.attacks.contagion import Contagion
-from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings
+from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings, Phase
 from experiments.attacks.persuasion import APPEALS
 from experiments.attacks.poison import PLANTED
 from experiments.conformance.scripted import ScriptedTeam
@@ -108,7 +108,7 @@ def orders_by_agent(office: Office) -> set[str]:
     return {request.id.split("/")[-1] for request in office.requests if INSTRUCTION in request.own}
 
 
-COMPROMISING = ("input", "response", "collude", "sleeper", "contagion")
+COMPROMISING = ("input", "response", "collude", "sleeper", "sabotage", "contagion")
 UNAIMED = ("input", "drop", "delay", "duplicate", "misroute")
 KINDS: list[dict[str, Any]] = [
     {"kind": "input", "agents": [0]},
@@ -123,6 +123,8 @@ KINDS: list[dict[str, Any]] = [
     {"kind": "misroute"},
     {"kind": "impersonate"},
     {"kind": "poison"},
+    {"kind": "picture", "share": 1.0},
+    {"kind": "sabotage", "number": 2, "share": 1.0},
     {"kind": "contagion", "agents": [0]},
 ]
 
