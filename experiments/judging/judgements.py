@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Protocol, Self, runtime_checkable
+from typing import Self
 
 from actors.errors import UserError
 from actors.messages import Question
@@ -58,9 +58,9 @@ class Judged(Record):
         return super(Judged, cls).decode(json.dumps({**own, "judgement": record}))
 
 
-def judged(folder: RunFolder) -> Iterator[Judged]:
-    """The complete lines of judgements.jsonl. Raises UserError for one that is no judgement."""
-    return jsonl.records(folder.path / JUDGEMENTS, Judged.decode, DAMAGED)
+def judged(folder: RunFolder, file: str = JUDGEMENTS) -> Iterator[Judged]:
+    """The complete lines of judgements.jsonl, or of scenes.jsonl. Raises UserError for one that is no judgement."""
+    return jsonl.records(folder.path / file, Judged.decode, DAMAGED)
 
 
 async def judge_run(
@@ -126,23 +126,10 @@ def _judged_before(folder: RunFolder, digest: str) -> tuple[int, int, dict[tuple
     return done, size, after
 
 
-@runtime_checkable
-class HasCaptions(Protocol):
-    """A data set whose knowledge graph has pictures that people described."""
-
-    def captions(self) -> Mapping[str, str]:
-        """People's descriptions, by entity."""
-
-
-def scenes(folder: RunFolder) -> Iterator[Judged]:
-    """The lines of scenes.jsonl, none where nothing was described. Raises UserError for one that is no judgement."""
-    return jsonl.records(folder.path / SCENES, Judged.decode, DAMAGED)
-
-
 def similarities(folder: RunFolder) -> dict[tuple[str, str], float]:
     """By method and question, the share of descriptions that show the same as people's, of those that were judged."""
     verdicts: dict[tuple[str, str], list[bool]] = {}
-    for scene in (scene for scene in scenes(folder) if scene.judgement.grade is not None):
+    for scene in (scene for scene in judged(folder, SCENES) if scene.judgement.grade is not None):
         verdicts.setdefault((scene.method, scene.question), []).append(scene.judgement.correct)
     return {key: sum(same) / len(same) for key, same in verdicts.items()}
 
@@ -158,7 +145,7 @@ async def judge_scenes(
 ) -> None:
     """Judges the descriptions of entities that people described too. Raises UserError and TooManyFailures."""
     digest = judge.digest(SAME_SCENE)
-    known = list(scenes(folder))
+    known = list(judged(folder, SCENES))
     if known and known[0].judge != digest:
         raise UserError(f"{folder.path / SCENES} was written by another judge or with another rubric; delete it")
     # Written at once, so a file that is there is whole.

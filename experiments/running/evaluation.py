@@ -14,7 +14,7 @@ from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item
 from experiments.judging.judge import Judge
-from experiments.judging.judgements import HasCaptions, judge_run, judge_scenes
+from experiments.judging.judgements import judge_run, judge_scenes
 from experiments.records.timings import TimingLog
 from experiments.records.usage import EVALUATING, UsageLog
 from experiments.running.discussion_slots import CountedTeam, Slots
@@ -124,5 +124,6 @@ async def judge_answers(context: RunContext, judge: Judge) -> None:
     items = {item.question.id: item for item in dataset.evaluate()}
     most = plan.config.concurrency
     await judge_run(folder, judge, items, most, context.progress, context.breaker, plan.rubric)
-    if isinstance(dataset, HasCaptions):
-        await judge_scenes(folder, judge, dataset.captions(), plan.evaluated, most, context.progress, context.breaker)
+    # Of a data set whose knowledge graph has pictures that people described.
+    if captions := getattr(dataset, "captions", None):
+        await judge_scenes(folder, judge, captions(), plan.evaluated, most, context.progress, context.breaker)

@@ -78,10 +78,6 @@ class Training:
         # behind it.
         return (*self.others, self.own)
 
-    def _tell(self, line: str) -> None:
-        log.info(line)
-        self.context.progress.print(line)
-
     async def _check(self, other: RecordedLearner) -> None:
         """Raises UserError where another learner lacks steps that will not be discussed again, or has learned from
         discussions of its own."""
@@ -122,7 +118,9 @@ class Training:
             for number in range(first, len(items)):
                 # No discussions are under way at an interim analysis, so that none is in vain.
                 if all([await learner.may_stop(stage) for learner in self._all]):
-                    self._tell(f"{self.own.method}, stage {stage}: stopped early after {number} of {len(items)} steps")
+                    line = f"{self.own.method}, stage {stage}: stopped early after {number} of {len(items)} steps"
+                    log.info(line)
+                    self.context.progress.print(line)
                     break
                 # Limited by concurrency, by the lookahead of the estimator, and by the end of the stage.
                 last = min(number + fill, number + await self.own.learner.lookahead(), len(items) - 1)

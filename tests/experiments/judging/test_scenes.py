@@ -15,10 +15,10 @@ from experiments.analysis.tables.measured import Evaluated
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import Mh
 from experiments.judging.judge import Judge
-from experiments.judging.judgements import HasCaptions, judge_run, judge_scenes, scenes, similarities
+from experiments.judging.judgements import judge_run, judge_scenes, judged, similarities
 from experiments.records.failures import Breaker, FailureSettings
 from experiments.records.progress import Progress
-from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.recorder import SCENES, Recorder, RunFolder
 from tests.support.mh_release import write_small
 
 PEOPLE = {"Roarer Bite": "It snaps at the hunter.", "Roarer Spin": "It turns around itself."}
@@ -56,7 +56,7 @@ def test_descriptions_are_kept_in_the_trace(run: RunFolder) -> None:
 def test_what_nobody_described_is_left_out_and_the_rest_is_judged_once(run: RunFolder) -> None:
     judge_all(run)
     judge_all(run)
-    lines = [(scene.question, scene.entity, scene.judgement.correct) for scene in scenes(run)]
+    lines = [(scene.question, scene.entity, scene.judgement.correct) for scene in judged(run, SCENES)]
     assert lines == [("q1", "Roarer Bite", True), ("q1", "Roarer Spin", False), ("q2", "roarer bite", True)]
     assert similarities(run) == {("mh_mmkg", "q1"): 0.5, ("mh_mmkg", "q2"): 1.0}
 
@@ -89,6 +89,5 @@ def test_the_similarity_is_a_measure_of_tables_and_stands_in_metrics(run: RunFol
 def test_the_data_set_brings_what_people_wrote(tmp_path: Path) -> None:
     write_small(tmp_path)
     data = Mh.at(tmp_path)
-    assert isinstance(data, HasCaptions)
     assert data.captions()["Roarer Bite"] == PEOPLE["Roarer Bite"]
     assert "Roarer" not in data.captions()
