@@ -89,7 +89,13 @@ class _DryRun:
                     await self._team.run_discussion(step, question, config.seed, 0, counts, self._cache)
                 phases.append(counts.scaled(step.phase, len(questions)))
         if self._plan.watched_questions:
-            phases.append(await self._calibration())
+            watched, counts = watched_items(self._dataset, self._plan.watched_questions), PhaseCounts()
+            topology = watched_topology(self._plan.roles.agents, config.topology.rounds)
+            for item in spread(watched, QUESTIONS):
+                question = await self._evidence.question(item)
+                trace = await self._team.run_discussion(topology, question, config.seed, 0, counts, self._cache)
+                self._calibration_traces.append((question, trace))
+            phases.append(counts.scaled("watching unlabelled discussions", len(watched)))
         for learned, spec in self._plan.learners.items():
             if learned not in self._plan.shared_from:
                 phases += [await self._training(learned, stage) for stage in range(1, spec.stages + 1)]
@@ -120,15 +126,6 @@ class _DryRun:
             warnings=tuple(self._warnings(total(phases))),
             earlier=self._earlier,
         )
-
-    async def _calibration(self) -> PhaseCounts:
-        items, counts = watched_items(self._dataset, self._plan.watched_questions), PhaseCounts()
-        topology = watched_topology(self._plan.roles.agents, self._config.topology.rounds)
-        for item in spread(items, QUESTIONS):
-            question = await self._evidence.question(item)
-            trace = await self._team.run_discussion(topology, question, self._config.seed, 0, counts, self._cache)
-            self._calibration_traces.append((question, trace))
-        return counts.scaled("watching unlabelled discussions", len(items))
 
     async def _training(self, method: str, stage: int) -> PhaseCounts:
         """Counts a stage. All its steps are sampled and learned from; some, evenly spread, are also discussed."""

@@ -166,11 +166,6 @@ class Plan:
         return tuple(evaluation.name for evaluation in self.evaluations)
 
     @property
-    def stages(self) -> int:
-        """Stages of the learner that has most."""
-        return max((learner.stages for learner in self.learners.values()), default=0)
-
-    @property
     def rubric(self) -> Rubric:
         """The rubric by which answers are judged."""
         chosen = self.config.judge_rubric

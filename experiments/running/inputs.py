@@ -148,7 +148,7 @@ def watched_items(dataset: Dataset, number: int) -> list[Item]:
 def check_questions(plan: Plan, dataset: Dataset) -> None:
     """Raises UserError where a data set has too few training questions for all stages of learning, or to be watched."""
     watched_items(dataset, plan.watched_questions)
-    for stage in range(1, plan.stages + 1):
+    for stage in range(1, max((learner.stages for learner in plan.learners.values()), default=0) + 1):
         training_items(plan.config, dataset, stage)
 
 
