@@ -131,7 +131,15 @@ class Mh(Benchmark):
 
     def triples(self) -> Iterator[Triple]:
         """Every edge once. Raises UserError for a sheet that is missing or of another form."""
-        return iter(self._triples.values())
+        triples = {}
+        for monster in self._folders:
+            for _, row in read_sheet(self.folder.find(*sheet_of(monster, EDGES)), EDGE, by_name=False):
+                head, tail = (entity_name(end, monster, self._monsters) for end in (row.head, row.tail))
+                relation = f"{row.relation} (if {row.condition})" if row.condition else row.relation
+                # Several monsters' sheets may state one edge, which counts once by its text.
+                id = f"{head} | {relation} | {tail}"
+                triples[id] = Triple(id, head, relation, tail)
+        return iter(triples.values())
 
     def captions(self) -> Mapping[str, str]:
         """People's captions of pictures, by entity: a label of Table 4's Sim., hidden from agents that describe."""
@@ -207,18 +215,6 @@ class Mh(Benchmark):
                     texts = [Source(name, name, Kind.TEXT, name, row.information)] if row.information else []
                     entities[name] = (*texts, *pictures_of(name, name, row.caption, frames))
         return {name: sources for name, sources in entities.items() if sources}
-
-    @cached_property
-    def _triples(self) -> dict[str, Triple]:
-        triples = {}
-        for monster in self._folders:
-            for _, row in read_sheet(self.folder.find(*sheet_of(monster, EDGES)), EDGE, by_name=False):
-                head, tail = (entity_name(end, monster, self._monsters) for end in (row.head, row.tail))
-                relation = f"{row.relation} (if {row.condition})" if row.condition else row.relation
-                # Several monsters' sheets may state one edge, which counts once by its text.
-                id = f"{head} | {relation} | {tail}"
-                triples[id] = Triple(id, head, relation, tail)
-        return triples
 
     def _frames(self, name: str, *folder: str) -> tuple[str, ...]:
         """The files of a picture, or of its folder of frames in their order in time; none where it is missing."""

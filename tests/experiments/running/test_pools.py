@@ -8,7 +8,7 @@ from actors.backends.backends import find_backend
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.reader.reader import ReaderSettings
-from experiments.running.pools import Pool, check_gpus, plan_pools
+from experiments.running.launching import Pool, check_gpus, plan_pools
 
 GIB = 2**30
 
