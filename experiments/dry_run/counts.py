@@ -49,14 +49,14 @@ class PhaseCounts:
 
     def scaled(self, name: str, discussions: int) -> PhaseCounts:
         """The counts of a sample, extrapolated to all discussions of a phase."""
-        parts = {key: part._extrapolated(discussions, self.discussions) for key, part in self.by_model.items()}
-        whole = self._extrapolated(discussions, self.discussions)
-        return replace(whole, name=name, discussions=discussions, by_model=parts)
 
-    def _extrapolated(self, discussions: int, sampled: int) -> PhaseCounts:
-        values = {key: getattr(self, key) * discussions / sampled for key in _EXPECTED}
-        values |= {key: getattr(self, key) * discussions // sampled for key in _EXACT}
-        return replace(self, **values)
+        def extrapolated(part: PhaseCounts) -> PhaseCounts:
+            values = {key: getattr(part, key) * discussions / self.discussions for key in _EXPECTED}
+            values |= {key: getattr(part, key) * discussions // self.discussions for key in _EXACT}
+            return replace(part, **values)
+
+        parts = {key: extrapolated(part) for key, part in self.by_model.items()}
+        return replace(extrapolated(self), name=name, discussions=discussions, by_model=parts)
 
 
 _EXACT = ("turns", "calls")

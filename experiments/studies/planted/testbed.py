@@ -112,16 +112,15 @@ AUCS = {True: "AUC: the adversary's edges", False: "AUC: edges that harm"}
 
 def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[PlantedSummary]:
     """Summarises by setting and graph, then over all strengths of an influence. `CURVES` are measures `<name>@<q>`."""
-    Key = tuple[float | None, float | None, str, bool, str]
-    single: dict[Key, list[Outcome]] = {}
-    every: dict[Key, list[Outcome]] = {}
-    for outcome in outcomes:
-        world, attacked = outcome.world, outcome.world.adversary is not None
-        key = (world.influence.value, attacked, outcome.learner)
-        single.setdefault((world.conformity, world.distraction, *key), []).append(outcome)
-        # Teams with and without adversary are never averaged together, nor influences.
-        every.setdefault((None, None, *key), []).append(outcome)
-    return [PlantedSummary(*key, len(group), _measures(group, seed)) for key, group in (single | every).items()]
+    groups: dict[tuple[float | None, float | None, str, bool, str], list[Outcome]] = {}
+    for alone in (True, False):
+        for outcome in outcomes:
+            world = outcome.world
+            of = (world.conformity, world.distraction) if alone else (None, None)
+            # Teams with and without adversary are never averaged together, nor influences.
+            key = (*of, world.influence.value, world.adversary is not None, outcome.learner)
+            groups.setdefault(key, []).append(outcome)
+    return [PlantedSummary(*key, len(group), _measures(group, seed)) for key, group in groups.items()]
 
 
 def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:

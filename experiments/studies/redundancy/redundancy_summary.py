@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from actors.messages import derive_seed
 from experiments.analysis.scores import clusters_of
 from experiments.analysis.statistics import Clusters, holm, least_clusters, paired_test, score_interval
 from experiments.analysis.summary import Metrics, paired_tests, rounded
-from experiments.datasets.item import Dataset, Item
+from experiments.datasets.item import Dataset
 from experiments.planning.models import models_named
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
@@ -90,27 +91,23 @@ def receiver_effects(run: RunFolder, dataset: Dataset, findings: Redundancy, age
     """
     place = {question: i for i, question in enumerate(findings.questions)}
     items = {item.question.id: item for item in dataset.evaluate() if item.question.id in place}
-    # Graphs differ by one edge, so most answers recur and are scored once.
-    known: dict[tuple[str, str | None], float] = {}
 
-    def score(item: Item, answer: str | None) -> float:
-        key = item.question.id, answer
-        if key not in known:
-            known[key] = dataset.score(item, answer).utility
-        return known[key]
+    # Graphs differ by one edge, so most answers recur and are scored once.
+    @cache
+    def score(question: str, answer: str | None) -> float:
+        return dataset.score(items[question], answer).utility
 
     def own(method: str, receivers: Iterable[Edge]) -> dict[Edge, Floats]:
         means = {edge: np.zeros(len(place)) for edge in receivers}
         for trace in run.traces(f"evaluate-{method}"):
             if trace.question in place:
-                item = items[trace.question]
                 for edge, row in means.items():
                     answers = [trace.answer]
                     if edge.kind != "decision":
                         # Rounds count from 1, and temporal edges lead into the second and later ones.
                         first, agent = 2 if edge.kind == "temporal" else 1, trace.agents[edge.receiver]
                         answers = [turn.answer for turn in trace.turns if turn.agent == agent and turn.round >= first]
-                    row[place[trace.question]] = np.mean([score(item, answer) for answer in answers])
+                    row[place[trace.question]] = np.mean([score(trace.question, answer) for answer in answers])
         return means
 
     # The full graph's traces are read once for all edges.
