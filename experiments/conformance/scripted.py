@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from inspect import isawaitable
 from pathlib import Path
 from random import Random
@@ -148,24 +148,23 @@ class ObservedLibrary:
             return made
 
         def observed(question: Question, *args: Any, **options: Any) -> Awaitable[Any]:
-            place: list[str] = []
+            place, key = list[str](), (name, question.id, repr((args, options)))
             if name != "own":
                 # Reserved when a search is called: with delays, searches end in another order.
                 self.results.append(place)
-            return self._recorded(
-                place, (name, question.id, repr((args, options))), partial(made, question, *args, **options)
-            )
+
+            async def search() -> Any:
+                if self._delays:
+                    await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S)
+                if key not in self._known:
+                    self._known[key] = await made(question, *args, **options)
+                place.extend(hit.source.id if isinstance(hit, Hit) else hit.id for hit in self._known[key])
+                self.found.update(place)
+                return self._known[key]
+
+            return search()
 
         return observed
-
-    async def _recorded(self, place: list[str], key: tuple[str, ...], search: Callable[[], Awaitable[Any]]) -> Any:
-        if self._delays:
-            await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S)
-        if key not in self._known:
-            self._known[key] = await search()
-        place += [hit.source.id if isinstance(hit, Hit) else hit.id for hit in self._known[key]]
-        self.found.update(place)
-        return self._known[key]
 
 
 @dataclass

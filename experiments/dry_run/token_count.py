@@ -63,7 +63,12 @@ def counter_of(backend: Backend) -> TokenCounter:
     def picture(source: Source) -> int:
         if source.image is None:  # described in words
             return count(f"{DESCRIPTIONS}\n[{source.id}] {one_line(source.text)}\n")
-        return tokens_of_size(*_size(source.image), least, most)
+        try:
+            with opened(source.image) as image:  # its header
+                width, height = image.size
+        except OSError:  # of one that cannot be read, which a run would report, a plausible size
+            width = height = round(UNREADABLE_PIXELS**0.5)
+        return tokens_of_size(width, height, least, most)
 
     return TokenCounter(rule, count, picture)
 
@@ -73,13 +78,3 @@ def tokens_of_size(width: int, height: int, least: int = LEAST_PIXELS, most: int
     pixels = max(1, width * height)
     scale: float = (min(max(pixels, least), most) / pixels) ** 0.5
     return max(1, round(width * scale / PATCH)) * max(1, round(height * scale / PATCH)) + 2
-
-
-def _size(path: str) -> tuple[int, int]:
-    """From the file's header; of a picture that cannot be read, which a run would report, a plausible size."""
-    try:
-        with opened(path) as picture:
-            return picture.size
-    except OSError:
-        side = round(UNREADABLE_PIXELS**0.5)
-        return side, side
