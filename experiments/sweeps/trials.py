@@ -158,4 +158,9 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
 def rivals(config: Config, values: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     """The pairs of methods that a sweep tests within each setting, as a run does; `values` are of its trials."""
     named = dict.fromkeys(name for of in values for name in of.get("methods", ()))
-    return compared_pairs(find_methods([*named] or config.methods))
+    methods = find_methods([*named] or config.methods)
+    controlled = [method.name for method in methods if config.compare.twins and not method.alone]
+    return (
+        *compared_pairs(methods),
+        *((name, f"{name}-{kind}") for name in controlled for kind in ("twin", "placebo")),
+    )

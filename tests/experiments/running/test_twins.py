@@ -13,11 +13,12 @@ from actors.errors import UserError
 from experiments.analysis.gains import gains_table, independent_agents
 from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import GAINS
-from experiments.config.loading import load_overrides
+from experiments.config.loading import load, load_overrides
 from experiments.jobs import plan_of
 from experiments.planning.unused import check_used
 from experiments.records.recorder import RunFolder
 from experiments.running.recorded_team import RecordedTeam
+from experiments.sweeps.trials import rivals
 from run import main
 from tests.experiments.running.test_attacked_run import carry_out, contents
 from topologies.controls.twin import tokens_of
@@ -94,6 +95,14 @@ def test_they_are_refused_where_nothing_has_any(words: list[str]) -> None:
     assert overrides is not None
     with pytest.raises(UserError, match=r"compare\.twins"):
         check_used(overrides, plan_of(config), config)
+
+
+def test_a_sweep_tests_each_method_against_its_controls() -> None:
+    pairs = rivals(load(["experiment=twins"]), [])
+    assert pairs[-4:] == tuple(
+        (name, f"{name}-{kind}") for name in ("majority", "full") for kind in ("twin", "placebo")
+    )
+    assert not any("twin" in name for pair in rivals(load(["experiment=mmqa_prune"]), []) for name in pair)
 
 
 @pytest.mark.slow
