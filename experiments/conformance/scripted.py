@@ -38,7 +38,7 @@ from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from topologies.library import Library
+from topologies.method import Library
 from topologies.topology import Noted, Topology
 
 # No line of it has the form of a field.

@@ -14,7 +14,7 @@ from actors.messages import Hit, Question, Search, Source
 from experiments.datasets.item import Item
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.store import SearchSpace, Store
-from topologies.library import PICTURES, TEXTS, query_of
+from topologies.method import PICTURES, TEXTS, query_of
 
 T = TypeVar("T")
 KEPT = 4096  # questions, of some ten thousand characters each

@@ -33,7 +33,7 @@ def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
 
 
 class LabelledLibrary:
-    """A `topologies.library.Library` over the run's evidence, with the labelled items; systems see results only.
+    """A `topologies.method.Library` over the run's evidence, with the labelled items; systems see results only.
 
     Searches of the graph cover `retrieval.scope`: the statements of the question's pool, all, or both in turn.
 

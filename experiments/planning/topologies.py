@@ -19,8 +19,7 @@ from topologies.controls.placebo import Placebo, donors
 from topologies.controls.twin import Read, Twin, left_over, tokens_of
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner_settings import Inference
-from topologies.library import Library, TopK
-from topologies.method import LearnedGraph, Method, MethodContext
+from topologies.method import LearnedGraph, Library, Method, MethodContext, TopK
 from topologies.topology import Renamed, Topology
 
 

@@ -18,7 +18,7 @@ from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_store
 from retrieval.store import SearchSpace, Store
-from topologies.library import query_of
+from topologies.method import query_of
 
 Scope = Literal["pool", "corpus"]
 

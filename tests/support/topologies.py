@@ -10,7 +10,7 @@ from experiments.config.config import Config
 from experiments.planning.topologies import make_topology
 from topologies.catalogue import METHODS
 from topologies.learning.learned_topology import LearnedTopology
-from topologies.library import Library
+from topologies.method import Library
 from topologies.topology import Topology
 
 BY_NAME = {method.name: method for method in METHODS}

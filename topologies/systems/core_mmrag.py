@@ -19,8 +19,7 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Message, Source, Task, Value
-from topologies.library import PICTURES, query_of
-from topologies.method import system
+from topologies.method import PICTURES, query_of, system
 from topologies.systems.helpers import numbered, page, pictures_among, together
 from topologies.systems.session import Session, System, input_lines, sources
 from topologies.topology import SINGLE_AGENT

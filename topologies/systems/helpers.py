@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Collection, Sequence
 from typing import TypeVar
 
 from actors.messages import Field, FieldKind, Hit, Kind, Message, Modality, Role, Source, Value, page_of
-from topologies.library import PICTURES, TopK, query_of
-from topologies.method import MethodContext
+from topologies.method import PICTURES, MethodContext, TopK, query_of
 from topologies.systems.session import Session, about
 
 T = TypeVar("T")

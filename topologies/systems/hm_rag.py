@@ -37,8 +37,7 @@ from itertools import zip_longest
 from actors.messages import Field, FieldKind, Hit, Kind, Message, Modality, Question, Role, Source, Task, Triple
 from topologies.answers import ballot, text_form
 from topologies.defences.majority import vote
-from topologies.library import PICTURES, query_of
-from topologies.method import Method, MethodContext, system
+from topologies.method import PICTURES, Method, MethodContext, query_of, system
 from topologies.systems.helpers import together
 from topologies.systems.hm_rag_agreement import THRESHOLD, least_agreement
 from topologies.systems.session import Session, System, about, in_order, input_lines, sources

@@ -23,8 +23,7 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Hit, Message, Source, Task, Value
-from topologies.library import query_of
-from topologies.method import system
+from topologies.method import query_of, system
 from topologies.systems.helpers import page, pictures_among, sections, together
 from topologies.systems.session import Session, System
 from topologies.topology import SINGLE_AGENT

@@ -41,8 +41,7 @@ from itertools import zip_longest
 
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Question, Role, Source, Status, Task, Value
 from topologies.answers import wording
-from topologies.library import PICTURES
-from topologies.method import MethodContext, system
+from topologies.method import PICTURES, MethodContext, system
 from topologies.systems.helpers import fused, pictures_among
 from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed
 from topologies.systems.session import Session, System, about, input_lines, sources

@@ -27,8 +27,7 @@ from actors.messages import (
     Turn,
     derive_seed,
 )
-from topologies.library import PICTURES, TEXTS, Library, query_of
-from topologies.method import MethodContext
+from topologies.method import PICTURES, TEXTS, Library, MethodContext, query_of
 from topologies.topology import Ask, discussion_id
 
 T = TypeVar("T")

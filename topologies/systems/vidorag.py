@@ -26,8 +26,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from actors.messages import Field, FieldKind, Hit, Message, Modality, Role, Source, Status, Task, Value
-from topologies.library import PICTURES, query_of
-from topologies.method import system
+from topologies.method import PICTURES, query_of, system
 from topologies.systems.helpers import numbered, together
 from topologies.systems.session import Session, System, in_order, sources
 

@@ -38,8 +38,7 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Hit, Message, Source, Task, Value
-from topologies.library import query_of
-from topologies.method import system
+from topologies.method import query_of, system
 from topologies.systems.helpers import NO_PASSAGE, found_by_picture, numbered, page, pictures_among, sections, together
 from topologies.systems.session import Session, System, sources
 from topologies.topology import SINGLE_AGENT

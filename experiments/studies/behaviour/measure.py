@@ -20,7 +20,7 @@ from experiments.running.discussion_slots import CountedTeam
 from experiments.running.discussions import Discussions
 from retrieval.store import SearchSpace, Store
 from topologies.baselines import Single
-from topologies.library import TEXTS, query_of
+from topologies.method import TEXTS, query_of
 from topologies.topology import Ask, Team, run_discussion
 
 NOTHING, RELEVANT = "no_evidence", "relevant"

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from actors.messages import FieldKind, Hit, InputLine, Kind, Message, Question, Search, Source, Status, Triple, Turn
 from experiments.records.records import decode_trace, encode_trace
-from topologies.library import PICTURES
+from topologies.method import PICTURES
 from topologies.systems.session import Session, about, sources
 
 QUESTION = Question("q", "Who built the bridge?", ("Ann", "Bob"))
