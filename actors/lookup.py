@@ -80,9 +80,8 @@ def _installed(group: str, path: tuple[str, ...]) -> dict[str, str]:
 def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
     """Returns an entry of `ours`, an installed package's thing, or the object of a reference.
 
-    Args:
-        group: of the entry points, such as `methods`.
-        key: the setting with the name, for the error's text.
+    group: of the entry points, such as `methods`.
+    key: the setting with the name, for the error's text.
 
     Raises:
         UserError: there is none. The text has the closest name and all known ones.

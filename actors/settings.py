@@ -71,20 +71,19 @@ def setting(
 ) -> Any:
     """Declares a field of a settings class: its default, its bounds, when it counts, and where it leads.
 
-    Args:
-        default: the default; `factory` makes it where it is a list or a group.
-        at_least, at_most, above, below: bounds of the number, or of each number of a list; `above` and `below` exclude
-            the bound itself. None stays allowed where it is the default.
-        when: conditions under which the setting has an effect, all of which must hold, separated by `, `. Each is
-            `<key>=<value>|<value>` or `<key>!=<value>`, where the key is a sibling field or else a dotted key of the
-            configuration (`methods=` holds when one of the values is among the methods), or the name of a fact of the
-            plan, such as `learns`. A group's condition holds for all its settings.
-        over: the group of settings that the field, a dict, has overrides for.
-        outside: true for a value that leads out of a run folder: code to import, an address, a file to read or write.
-            A resumed run takes it from a saved configuration only where the command line repeats it.
-        since: the version that introduced the field; run folders of earlier versions lack it.
-        before: its value in those folders; the default where it is left out.
-        needs: the extra of the project (`pip install '.[extra]'`) that a value needs; empty for none.
+    default: the default; `factory` makes it where it is a list or a group.
+    at_least, at_most, above, below: bounds of the number, or of each number of a list; `above` and `below` exclude
+        the bound itself. None stays allowed where it is the default.
+    when: conditions under which the setting has an effect, all of which must hold, separated by `, `. Each is
+        `<key>=<value>|<value>` or `<key>!=<value>`, where the key is a sibling field or else a dotted key of the
+        configuration (`methods=` holds when one of the values is among the methods), or the name of a fact of the
+        plan, such as `learns`. A group's condition holds for all its settings.
+    over: the group of settings that the field, a dict, has overrides for.
+    outside: true for a value that leads out of a run folder: code to import, an address, a file to read or write.
+        A resumed run takes it from a saved configuration only where the command line repeats it.
+    since: the version that introduced the field; run folders of earlier versions lack it.
+    before: its value in those folders; the default where it is left out.
+    needs: the extra of the project (`pip install '.[extra]'`) that a value needs; empty for none.
     """
     given = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since, NEEDS: needs}
     metadata: dict[str, Any] = {key: value for key, value in given.items() if value}

@@ -169,8 +169,7 @@ class SentenceEncoder:
     A text that is longer than the model reads is encoded in overlapping parts: a source has a vector of each, and a
     query their mean. A picture without a file, or for a text model, is encoded by its words.
 
-    Args:
-        multi_vector: a model such as ColBERT or, for page images, ColPali.
+    multi_vector: a model such as ColBERT or, for page images, ColPali.
 
     Raises:
         ModuleNotFoundError: sentence-transformers is not installed.

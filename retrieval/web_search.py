@@ -32,10 +32,9 @@ class Web(Protocol):
 class Serper:
     """Searches with serper.dev. Safe for any number of concurrent calls, `AT_ONCE` of which run at a time.
 
-    Args:
-        url: the service's address, such as https://google.serper.dev/search.
-        key: the account's key; `key_env` is its environment variable, for errors.
-        pause_s: seconds before the first retry after a fault; doubles every time. Retry-After takes precedence.
+    url: the service's address, such as https://google.serper.dev/search.
+    key: the account's key; `key_env` is its environment variable, for errors.
+    pause_s: seconds before the first retry after a fault; doubles every time. Retry-After takes precedence.
     """
 
     def __init__(self, url: str, key: str, key_env: str = "", pause_s: float = FIRST_PAUSE_S) -> None:

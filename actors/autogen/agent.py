@@ -78,16 +78,15 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
     A message from `user` is a new question: a `QuestionMessage`, or a text (with pictures) without further evidence.
     All other messages are colleagues'. The agent remembers its earlier turns on the question.
 
-    Args:
-        role: instruction and modality; `role.agent` may name another AutoGen agent that plays it.
-        model_client: any of our models.
-        name: the agent's name in the team (default: the role's).
-        round: number of the first turn.
-        weights: the senders that the agent hears, with their weights. None: all, equally.
-        earlier: names of the role's agents in the rounds before `round`, oldest first; their messages count as this
-            agent's turns.
-        seed: with the question's id, the round and the role, the source of every turn's seed.
-        settings: settings that all agents share.
+    role: instruction and modality; `role.agent` may name another AutoGen agent that plays it.
+    model_client: any of our models.
+    name: the agent's name in the team (default: the role's).
+    round: number of the first turn.
+    weights: the senders that the agent hears, with their weights. None: all, equally.
+    earlier: names of the role's agents in the rounds before `round`, oldest first; their messages count as this
+        agent's turns.
+    seed: with the question's id, the round and the role, the source of every turn's seed.
+    settings: settings that all agents share.
     """
 
     component_config_schema = RoleChatAgentConfig

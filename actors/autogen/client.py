@@ -46,20 +46,18 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
     counts as plain text. With `json_output` the prompt asks for JSON, and a reply that is no JSON, or does not fit the
     given class, is an error: the model is not constrained. `create_stream` yields the whole text at once.
 
-    Args:
-        model: answers the requests.
-        settings: temperature, longest reply, and repetitions of a failed call.
-        seed: the source of the requests' seeds, with the conversation.
-        task: a request of the simulator. A conversation that opens with its text (`task_text`) gets its layout, and
-            shares the prefix of the team's other agents.
-        context_tokens: the context for `remaining_tokens`.
-        choice: makes `model` again elsewhere; without it the client cannot be dumped.
+    model: answers the requests.
+    settings: temperature, longest reply, and repetitions of a failed call.
+    seed: the source of the requests' seeds, with the conversation.
+    task: a request of the simulator. A conversation that opens with its text (`task_text`) gets its layout, and
+        shares the prefix of the team's other agents.
+    context_tokens: the context for `remaining_tokens`.
+    choice: makes `model` again elsewhere; without it the client cannot be dumped.
 
-    Attributes:
-        calls: number of completions, cached ones included.
-        usage: computed calls and tokens.
-        cut_off: the last completion ended at its length limit.
-        too_long: the request that did not fit the model's context, if any, and its completion.
+    calls: number of completions, cached ones included.
+    usage: computed calls and tokens.
+    cut_off: the last completion ended at its length limit.
+    too_long: the request that did not fit the model's context, if any, and its completion.
     """
 
     component_type = "model"

@@ -71,10 +71,9 @@ def read_reply(
 ) -> Completion | EndpointFault:
     """Reads one HTTP response.
 
-    Args:
-        headers: by name in lower case, or a mapping that ignores case.
-        now: seconds since the epoch.
-        redact: removes secrets from decoded text, before it is shortened.
+    headers: by name in lower case, or a mapping that ignores case.
+    now: seconds since the epoch.
+    redact: removes secrets from decoded text, before it is shortened.
     """
     try:
         data = json.loads(body)

@@ -274,9 +274,8 @@ def build_request(
     cached the pictures and the first passages is still the best one. The id counts the cut sources, so that a model
     does not take the request for an earlier one.
 
-    Args:
-        modality: of the role.
-        reads: the kind of evidence that is shown (None: that of the modality).
+    modality: of the role.
+    reads: the kind of evidence that is shown (None: that of the modality).
     """
     settings = settings or AgentSettings()
     reads = reads or modality

@@ -116,8 +116,7 @@ def of_caption(title: str, text: str) -> Iterator[Edge]:
 def of_passage(title: str, text: str, subject: str) -> Iterator[Edge]:
     """Extracts the sentences of a passage: `X is a Y`, verbs between two names, and predicates of the subject.
 
-    Args:
-        subject: the thing that `It`, `The club` and `the founder of the club` refer to; empty if unknown.
+    subject: the thing that `It`, `The club` and `the founder of the club` refer to; empty if unknown.
     """
     for sentence in _sentences(text):
         bare = _CONNECTED.sub("", sentence)

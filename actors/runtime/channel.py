@@ -40,11 +40,10 @@ class Address:
 class Connection(asyncio.Protocol):
     """One end of a connection: sends values, and calls `receive` with each value that arrives.
 
-    Args:
-        receive: called with each value of the other end.
-        lost: called once, with the reason, when the connection has ended.
-        key: sent first by a client.
-        expected: the key that a service waits for. Nothing is unpickled before it has arrived.
+    receive: called with each value of the other end.
+    lost: called once, with the reason, when the connection has ended.
+    key: sent first by a client.
+    expected: the key that a service waits for. Nothing is unpickled before it has arrived.
     """
 
     def __init__(

@@ -30,9 +30,8 @@ class Client(Generic[T, R]):
 
     The connection opens with the first item, and again after it was lost.
 
-    Args:
-        locate: finds out where the service listens now.
-        lost: makes the error that callers get, from a ChannelLost or from what `locate` raised.
+    locate: finds out where the service listens now.
+    lost: makes the error that callers get, from a ChannelLost or from what `locate` raised.
     """
 
     def __init__(

@@ -104,12 +104,11 @@ class Cluster:
     ) -> None:
         """Start a pool. A replica that dies or hangs is started again, and its requests go to another one.
 
-        Args:
-            make_model: called in each replica's process.
-            replicas, cpus, gpus: how many, and what Ray sets aside for each.
-            capacity: the most requests that a replica works on at once.
-            pool: its name; several pools may run side by side.
-            start_timeout_s: how long its models take to load at most, unless the settings have a timeout.
+        make_model: called in each replica's process.
+        replicas, cpus, gpus: how many, and what Ray sets aside for each.
+        capacity: the most requests that a replica works on at once.
+        pool: its name; several pools may run side by side.
+        start_timeout_s: how long its models take to load at most, unless the settings have a timeout.
 
         Raises:
             ClusterError: the machine can never hold so many.
@@ -193,10 +192,9 @@ class Cluster:
     ) -> None:
         """Wait until everything that was launched is up. From then on, actors that die or hang are restarted.
 
-        Args:
-            on_started: called for each actor that has come up, with its kind (`replica`, `agent` or `learner`) and the
-                number of replicas that are still loading.
-            on_event: called with one line when an actor is lost, and one when it is up again.
+        on_started: called for each actor that has come up, with its kind (`replica`, `agent` or `learner`) and the
+            number of replicas that are still loading.
+        on_event: called with one line when an actor is lost, and one when it is up again.
 
         Raises:
             ClusterError: an actor could not be placed or started in time, or the model could not be loaded.

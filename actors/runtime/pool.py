@@ -34,10 +34,9 @@ class ReplicaPool:
     lost goes to another one that is up, or waits for one to be up again. After `LOSSES` losses it is an error, for it
     may be what kills them.
 
-    Args:
-        replicas: at least one.
-        capacity: the requests that each replica works on at once.
-        restart_timeout_s: how long a replica may take to be up again before it counts as gone.
+    replicas: at least one.
+    capacity: the requests that each replica works on at once.
+    restart_timeout_s: how long a replica may take to be up again before it counts as gone.
     """
 
     def __init__(self, replicas: Sequence[RemoteReplica], capacity: int = 64, restart_timeout_s: float = 120.0) -> None:

@@ -37,9 +37,8 @@ class Service(Generic[T, R]):
     At most `capacity` items are worked on at once; the others wait in one work queue. An item whose caller gave up,
     or whose connection is lost, is dropped and its work cancelled. `in_flight` counts the items without a result.
 
-    Args:
-        work: gives an item's result. What it raises becomes the result, and is raised to that item's caller.
-        note: takes the notes of a client, which have no answer.
+    work: gives an item's result. What it raises becomes the result, and is raised to that item's caller.
+    note: takes the notes of a client, which have no answer.
     """
 
     def __init__(

@@ -57,11 +57,10 @@ class Team:
 
     Agents elsewhere learn with their next turns that a discussion has ended, so that forgetting costs no call.
 
-    Args:
-        agents: by role; an agent that is the only one of its role has the role's name.
-        name: keeps this team's discussions apart from those that others hold with the same agents. Only the agents
-            see it, before the discussion's id.
-        instances: the role of each agent that is one of several of it.
+    agents: by role; an agent that is the only one of its role has the role's name.
+    name: keeps this team's discussions apart from those that others hold with the same agents. Only the agents
+        see it, before the discussion's id.
+    instances: the role of each agent that is one of several of it.
     """
 
     recorded = False

@@ -22,12 +22,11 @@ class Twin:
     sample is the answer of `single`. With its last samples, a question waits for those before it, which must have been
     started.
 
-    Args:
-        method: the twin's own name.
-        tokens: of the method, prompts and replies, by question in the order in which questions are answered. With 0,
-            as for a failed discussion, a question has one sample and nothing is left over.
-        known: `left_over` of the questions that an earlier start of the run has answered.
-        read: gives a question the evidence that the method read.
+    method: the twin's own name.
+    tokens: of the method, prompts and replies, by question in the order in which questions are answered. With 0,
+        as for a failed discussion, a question has one sample and nothing is left over.
+    known: `left_over` of the questions that an earlier start of the run has answered.
+    read: gives a question the evidence that the method read.
     """
 
     def __init__(self, method: str, tokens: Mapping[str, int], known: Mapping[str, float], read: Read) -> None:

@@ -70,13 +70,12 @@ class Session:
     ) -> Awaitable[Message]:
         """Takes one turn. Failure is in the message's status, never an exception.
 
-        Args:
-            question: a question in place of the discussion's own; evidence: its sources, in place of those it has.
-            task: a task to do instead of answering.
-            heard: messages to read; failed ones are left out.
-            inputs: lines for an answer; a task has its own.
-            remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
-            scene: the subject of a turn that, with its seed, does not depend on the question: it is computed once.
+        question: a question in place of the discussion's own; evidence: its sources, in place of those it has.
+        task: a task to do instead of answering.
+        heard: messages to read; failed ones are left out.
+        inputs: lines for an answer; a task has its own.
+        remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
+        scene: the subject of a turn that, with its seed, does not depend on the question: it is computed once.
         """
         # Turns are numbered here and not in `_answered`: a coroutine starts only when it is awaited.
         self._turns.append(None)
