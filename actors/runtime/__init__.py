@@ -3,15 +3,6 @@
 Ray places processes, restarts them, and finds them by name. Turns and requests do not pass through Ray: both hops,
 from the driver to an agent and from an agent to a replica, are a `Client` and a `Service` over an open socket.
 `docs/runtime.md` draws the processes of a run and the way of a turn.
-
-    runtime.py      names for either runtime: cluster.py on Ray, inline.py in one process
-    head.py         a local Ray, or the connection to a cluster
-    team.py         asks agents;  pool.py: asks replicas;  stateful.py: asks learners
-    client.py       sends items over a channel.py;  service.py: works on them
-    process.py      the Ray actors, with their signs of life
-    supervision.py  waits for actors, and has those that die or hang started again
-    remote.py       calls actors by name;  guard.py: ends this process where it hangs
-    in_order.py     works on many items at once
 """
 
 import os

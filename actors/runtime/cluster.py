@@ -11,14 +11,14 @@ from typing import Any
 
 import ray
 
-from actors.completions.cache import CachedModel, Reuse
+from actors.completions.cache import Reuse
 from actors.errors import ClusterError
-from actors.messages import Abilities, Role
-from actors.models import Model, abilities_of
+from actors.messages import Role
+from actors.models import Model
 from actors.processes import collect_rarely
 from actors.runtime.client import Client
 from actors.runtime.head import connect, disconnect
-from actors.runtime.pool import RemotePool
+from actors.runtime.pool import Pools, RemotePool
 from actors.runtime.process import AgentProcess, Process, ReplicaProcess
 from actors.runtime.remote import RESTARTS, Actor
 from actors.runtime.stateful import LearnerProcess, RemoteStateful
@@ -41,15 +41,14 @@ class _Launched:
     actor: Actor
 
 
-class Cluster:
+class Cluster(Pools[RemotePool]):
     """Runs agents, models and learners on Ray. A context manager: all their processes end with its block."""
 
     def __init__(self, settings: RaySettings) -> None:
+        super().__init__()
         self._settings = settings
         self._launched: list[_Launched] = []
         self._starting: list[_Launched] = []
-        self._pools: dict[str, RemotePool] = {}
-        self._models: list[CachedModel] = []
         self._reserved = {"CPU": 0.0, "GPU": 0.0}
         self._supervisors: list[asyncio.Task[None]] = []
         self._start_timeout_s = settings.start_timeout_s or START_S
@@ -139,24 +138,6 @@ class Cluster:
             asked, kept = others.get(name, (pool, reuse))
             actors[name] = self._launch("agent", name, AgentProcess, options, role, settings, self._pools[asked], kept)
         return RemoteAgents(actors, instances_of(roles))
-
-    def pool(self, name: str = "model") -> RemotePool:
-        """A pool, for a sender in another process."""
-        return self._pools[name]
-
-    def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
-        """A pool as a model for this process. It is closed with the cluster."""
-        model = self._pools[pool].model(reuse)
-        if isinstance(model, CachedModel):
-            self._models.append(model)
-        return model
-
-    async def abilities(self, pool: str = "model") -> Abilities:
-        """Returns the abilities of a pool's model. Raises ModelGone where no replica is left.
-
-        Called after `wait_until_ready`, it takes one call; before, as long as the model takes to load.
-        """
-        return await abilities_of(self._pools[pool].model(None))
 
     def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, RemoteStateful]:
         """Start one actor that makes objects. The state of each (its `state` and `load`) outlives the process."""

@@ -17,6 +17,7 @@ from actors.errors import ClusterError, ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request, Role, Turn
 from actors.models import Model, abilities_of
 from actors.processes import collect_rarely
+from actors.runtime.pool import Pools
 from actors.runtime.remote import one_line
 from actors.runtime.supervision import START_S, OnEvent, ignore
 from actors.runtime.team import Team, TurnResult, instances_of, make_agent, roles_held
@@ -130,15 +131,14 @@ class Local:
         return call
 
 
-class Inline:
+class Inline(Pools[InlinePool]):
     """A runtime without other processes. Use as a context manager."""
 
     gpus = 0.0
 
     def __init__(self) -> None:
-        self._pools: dict[str, InlinePool] = {}
+        super().__init__()
         self._agents: list[InlineAgents] = []
-        self._models: list[CachedModel] = []
         self._starting: list[str] = []
 
     def __enter__(self) -> Inline:
@@ -183,18 +183,6 @@ class Inline:
         agents = InlineAgents(held, settings, models, instances_of(roles))
         self._agents.append(agents)
         return agents
-
-    def pool(self, name: str = "model") -> InlinePool:
-        return self._pools[name]
-
-    def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
-        model = self._pools[pool].model(reuse)
-        if isinstance(model, CachedModel):
-            self._models.append(model)
-        return model
-
-    async def abilities(self, pool: str = "model") -> Abilities:
-        return await self._pools[pool].abilities()
 
     def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, Local]:
         return {key: Local(make()) for key, make in made.items()}

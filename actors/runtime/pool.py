@@ -8,13 +8,14 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
 
 from ray.exceptions import RayError
 
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelError, ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request
-from actors.models import Model
+from actors.models import Model, abilities_of
 from actors.runtime.client import Client
 from actors.runtime.remote import GONE, Actor, loss
 
@@ -172,6 +173,39 @@ class RemoteReplica:
         except Exception as error:
             raise ModelLost(loss(error)) from error
         return abilities
+
+
+class Pool(Protocol):
+    """Makes models over the same replicas: `RemotePool`, or the inline runtime's."""
+
+    def model(self, reuse: Reuse | None) -> Model:
+        """Returns the pool as a model, behind a completion cache with `reuse`."""
+
+
+P = TypeVar("P", bound=Pool)
+
+
+class Pools(Generic[P]):
+    """The pools of a runtime by name, and the models over them in this process, which are closed with the runtime."""
+
+    def __init__(self) -> None:
+        self._pools: dict[str, P] = {}
+        self._models: list[CachedModel] = []
+
+    def pool(self, name: str = "model") -> P:
+        """Returns a pool, for a sender in another process."""
+        return self._pools[name]
+
+    def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
+        """Returns a pool as a model for this process."""
+        model = self._pools[pool].model(reuse)
+        if isinstance(model, CachedModel):
+            self._models.append(model)
+        return model
+
+    async def abilities(self, pool: str = "model") -> Abilities:
+        """Returns the abilities of a pool's model, once it is loaded. Raises ModelGone where no replica is left."""
+        return await abilities_of(self._pools[pool].model(None))
 
 
 @dataclass(frozen=True, slots=True)
