@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import email.utils
 import logging
+import math
 import os
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
@@ -79,3 +81,33 @@ def _named(variables: Sequence[str]) -> str:
     names = [name for name in variables if os.environ.get(name) or os.environ.get(name.lower())]
     bypass = ", or list the host in NO_PROXY" if any(name in PROXIES for name in names) else ""
     return f"; the environment sets {' and '.join(names)}: correct or unset it{bypass}" if names else ""
+
+
+def asked_pause_s(headers: Mapping[str, str], now: float) -> float | None:
+    """Returns the seconds until Retry-After, which is in seconds (or milliseconds) or a date; None without it.
+
+    A date is compared with the reply's date, which is of the same clock.
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            then = _seconds(value)
+            if then is None:
+                continue
+            sent = _seconds(headers.get("date", ""))
+            seconds = then - (now if sent is None else sent)
+        if not math.isnan(seconds):
+            return max(0.0, seconds)
+    return None
+
+
+def _seconds(date: str) -> float | None:
+    """An HTTP date in seconds since the epoch; None for any other text."""
+    try:
+        return email.utils.parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, LookupError, OverflowError):
+        return None

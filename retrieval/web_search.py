@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.backends.redaction import Redaction
 from actors.errors import WebError
-from actors.http_client import NoResponse, fetch, open_client
+from actors.http_client import NoResponse, asked_pause_s, fetch, open_client
 from actors.messages import Hit, Kind, Source
 
 RESULTS = 10  # most results for one credit
@@ -88,15 +89,8 @@ class Serper:
         if status == 400:  # the query is refused, as it would be every time
             return [], 0.0
         if status == 200 or status in (408, 425, 429) or status >= 500:
-            return reason, _seconds(headers.get("retry-after"))
+            return reason, min(asked_pause_s(headers, time.time()) or 0.0, LONGEST_PAUSE_S)
         raise WebError(f"{self._url} is no web search ({reason})")
-
-
-def _seconds(retry_after: str | None) -> float:
-    try:
-        return min(max(0.0, float(retry_after or 0)), LONGEST_PAUSE_S)
-    except ValueError:
-        return 0.0
 
 
 def read_results(data: Mapping[str, Any]) -> Results:

@@ -64,11 +64,8 @@ def pictures_in_words(request: Request, most: int | None = 0) -> Request:
 def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns messages whose texts are lists with one part, for chat templates that read only lists."""
     return [
-        {
-            **message,
-            "content": [_text(message["content"])] if isinstance(message["content"], str) else message["content"],
-        }
-        for message in messages
+        {**said, "content": [_text(said["content"])] if isinstance(said["content"], str) else said["content"]}
+        for said in messages
     ]
 
 

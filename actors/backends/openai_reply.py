@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import json
 import math
 import re
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from actors.http_client import asked_pause_s
 from actors.messages import Completion, Request
 from actors.prompting.likelihood import Tokens, of_text
 from actors.prompting.safe_text import one_line
@@ -98,7 +98,7 @@ def read_reply(
     if NO_CREDIT in codes or status in (401, 402):
         return EndpointFault(Why.CLOSED, reason, status)
     if status in PASSING or status >= 500:
-        wait_s = _wait_s(headers, now)
+        wait_s = asked_pause_s(headers, now)
         return EndpointFault(Why.LIMITED if status == 429 or wait_s else Why.PASSING, reason, status, wait_s)
     if isinstance(parameter := fault.get("param"), str) and parameter not in text:
         reason += f" (param: {shortened(redact(parameter))})"
@@ -210,36 +210,6 @@ def _remedy(status: int, headers: Mapping[str, str]) -> str:
     if status in (404, 405):
         return "; check name, and base_url, which ends with the version: http://host:8000/v1"
     return ""
-
-
-def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds until Retry-After, which is in seconds (or milliseconds) or a date; None without it.
-
-    A date is compared with the reply's date, which is of the same clock.
-    """
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(name)
-        if value is None:
-            continue
-        try:
-            seconds = float(value) * unit
-        except ValueError:
-            then = _seconds(value)
-            if then is None:
-                continue
-            sent = _seconds(headers.get("date", ""))
-            seconds = then - (now if sent is None else sent)
-        if not math.isnan(seconds):
-            return max(0.0, seconds)
-    return None
-
-
-def _seconds(date: str) -> float | None:
-    """An HTTP date in seconds since the epoch; None for any other text."""
-    try:
-        return email.utils.parsedate_to_datetime(date).timestamp()
-    except (ValueError, TypeError, LookupError, OverflowError):
-        return None
 
 
 def _message(data: Any) -> str:
