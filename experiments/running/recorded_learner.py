@@ -41,7 +41,8 @@ class StepScores:
 
 def score_step(plan: Plan, dataset: Dataset, items: Sequence[Item], traces: Sequence[Trace]) -> StepScores:
     """Scores the discussions of a step's questions, `training.samples` consecutive ones for each."""
-    k = plan.config.training.samples
+    k, rounds = plan.config.training.samples, range(1, plan.config.topology.rounds + 1)
+    silent = {role.name for role in plan.roles.team if not role.answers}
     utilities, turn_scores, tokens = [], [], 0
 
     # Few of the answers to a question differ, and between two steps nothing else goes on.
@@ -52,7 +53,9 @@ def score_step(plan: Plan, dataset: Dataset, items: Sequence[Item], traces: Sequ
     for number, trace in enumerate(traces):
         of_question = partial(utility, number // k)
         utilities.append(of_question(trace.answer))
-        turn_scores.append(_turn_scores(plan, of_question, trace))
+        own = {turn.id: math.nan if turn.agent in silent else of_question(turn.answer) for turn in trace.turns}
+        # [rounds, agents]. In training only an agent that takes no part in the round has no turn.
+        turn_scores.append([[own.get(f"{n}/{agent}", math.nan) for agent in trace.agents] for n in rounds])
         tokens += sum(turn.prompt_tokens + turn.completion_tokens for turn in trace.turns)
     # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
     scores = StepScores(
@@ -68,15 +71,6 @@ def score_step(plan: Plan, dataset: Dataset, items: Sequence[Item], traces: Sequ
         for values in (scores.turns, scores.utilities):
             values[lost] = values[kept].mean(0) if kept.any() else 0.0
     return scores
-
-
-def _turn_scores(plan: Plan, utility: Callable[[str | None], float], trace: Trace) -> list[list[float]]:
-    """The score of each agent's own answer, [rounds, agents]; NaN for an agent whose form has no answer."""
-    silent = {role.name for role in plan.roles.team if not role.answers}
-    scores = {turn.id: math.nan if turn.agent in silent else utility(turn.answer) for turn in trace.turns}
-    rounds = range(1, plan.config.topology.rounds + 1)
-    # In training only an agent that takes no part in the round has no turn.
-    return [[scores.get(f"{number}/{agent}", math.nan) for agent in trace.agents] for number in rounds]
 
 
 @dataclass(frozen=True)

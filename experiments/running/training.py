@@ -17,7 +17,7 @@ from experiments.records.progress import Bar
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import CountedTeam, Slots
 from experiments.running.inputs import RunContext, training_items
-from experiments.running.recorded_learner import RecordedLearner, StepScores, score_step
+from experiments.running.recorded_learner import RecordedLearner, score_step
 from topologies.learning.spec import StepReport
 from topologies.topology import Team
 from topologies.wiring import Wirings
@@ -141,7 +141,11 @@ class Training:
                 # Neither recorded nor learned from: a resumed run holds these discussions again.
                 what = f"learning {self.own.method}, stage {stage}, step {number + 1}"
                 self.context.breaker.check(what, traces, questions=False)
-                scores = self._scored(stage, step, traces)
+                # In the order of the wirings, not of the discussions' ends: the record must not depend on concurrency.
+                for trace in traces:
+                    self.own.recorder.trained(stage, trace)
+                    self.ended(f"train-{stage}", trace)
+                scores = score_step(self.context.plan, self.context.dataset, step.items, traces)
                 reports = [await learner.learn(stage, number + 1, step.wirings, scores) for learner in self._all]
                 learned = number + 1, reports, scores.tokens
                 bar.advance()
@@ -188,11 +192,3 @@ class Training:
                 )
 
         return _Step(items, wirings, [group.create_task(discuss(index)) for index in range(len(topologies))])
-
-    def _scored(self, stage: int, step: _Step, traces: Sequence[Trace]) -> StepScores:
-        """Records the discussions of a step, and scores them."""
-        # In the order of the wirings, not of the discussions' ends: the record must not depend on concurrency.
-        for trace in traces:
-            self.own.recorder.trained(stage, trace)
-            self.ended(f"train-{stage}", trace)
-        return score_step(self.context.plan, self.context.dataset, step.items, traces)

@@ -101,7 +101,11 @@ def build(seed: int, train: int, dev: int) -> Release:
     files = {f"MMQA_{split}": records for split, (_, records) in sets.items()}
     passages = [passage for shelf in all_shelves for passage in shelf.passages]
     files["MMQA_texts"] = [{"title": p.title, "id": p.id, "text": p.text} for p in passages]
-    files["MMQA_tables"] = [{"title": s.owner, "id": s.table_id, "table": _table(s)} for s in all_shelves]
+    for shelf in all_shelves:
+        rows = [[{"text": entity.cells[name]} for name in shelf.header] for entity in shelf.entities]
+        header = [{"column_name": name} for name in shelf.header]
+        table = {"table_rows": rows, "table_name": shelf.domain.table, "header": header}
+        files.setdefault("MMQA_tables", []).append({"title": shelf.owner, "id": shelf.table_id, "table": table})
     files["MMQA_images"] = [
         {"title": e.title, "id": e.image_id, "path": f"{e.image_id}.png", "description": e.description}
         for e in entities
@@ -190,12 +194,6 @@ def _pool(needed: list[str], near: list[str], far: list[str], size: int, rng: Ra
     pool += rng.sample(far[: 3 * size], max(0, min(len(far), size - len(pool))))
     rng.shuffle(pool)
     return pool
-
-
-def _table(shelf: Shelf) -> Record:
-    rows = [[{"text": entity.cells[name]} for name in shelf.header] for entity in shelf.entities]
-    header = [{"column_name": name} for name in shelf.header]
-    return {"table_rows": rows, "table_name": shelf.domain.table, "header": header}
 
 
 def open_sample(request: DataRequest) -> Mmqa:
