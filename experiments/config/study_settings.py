@@ -80,22 +80,16 @@ class BehaviourSettings:
 
 @dataclass
 class PlantedConfig(Config):
-    """The configuration of `job=planted`."""
-
     planted: PlantedSettings = field(default_factory=PlantedSettings)
 
 
 @dataclass
 class RedundancyConfig(Config):
-    """The configuration of `job=redundancy`."""
-
     redundancy: RedundancySettings = field(default_factory=RedundancySettings)
 
 
 @dataclass
 class BehaviourConfig(Config):
-    """The configuration of `job=behaviour`."""
-
     behaviour: BehaviourSettings = field(default_factory=BehaviourSettings)
 
 

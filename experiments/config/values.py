@@ -67,7 +67,6 @@ def declared(key: str) -> Declared | None:
 
 
 def is_key(text: str) -> bool:
-    """True for a dotted key."""
     return len(text) <= KEY_CHARACTERS and _KEY.fullmatch(text) is not None
 
 

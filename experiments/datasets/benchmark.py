@@ -99,7 +99,6 @@ class Benchmark(ABC):
         return self.split("train", self.request.train)
 
     def evaluate(self) -> Iterator[Item]:
-        """Evaluated items."""
         return self.split(self.evaluated, self.settings.limit)
 
     def corpus(self) -> Iterator[Source]:

@@ -55,7 +55,6 @@ class RunModels:
         return tuple(role for role, other in self.of_roles.items() if other is backend)
 
     def of_role(self, role: str) -> Backend:
-        """The model that a role asks."""
         return self.of_roles.get(role, self.main)
 
 

@@ -117,7 +117,6 @@ class Plan:
 
     @staticmethod
     def is_ours(method: Method) -> bool:
-        """True for a method of the project."""
         return method in METHODS
 
     @property
@@ -167,7 +166,6 @@ class Plan:
 
     @property
     def rubric(self) -> Rubric:
-        """The rubric by which answers are judged."""
         chosen = self.config.judge_rubric
         return RUBRICS[self.dataset.rubric if chosen == "auto" else chosen]
 

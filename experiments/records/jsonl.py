@@ -40,7 +40,6 @@ DAMAGED = "restore it from a copy, or start a new run"
 
 
 def compressed(path: Path) -> Path:
-    """The compressed form of a file."""
     return path.with_name(f"{path.name}.gz")
 
 

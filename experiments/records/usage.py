@@ -143,7 +143,6 @@ def by_phase(folder: RunFolder) -> dict[str, PhaseUsage]:
 
 
 def total(folder: RunFolder) -> Usage:
-    """The usage of all agents and phases."""
     return sum((line.total for line in read(folder)), Usage())
 
 

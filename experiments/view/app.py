@@ -160,7 +160,6 @@ class Viewer:
         self._lock = Lock()
 
     def runs(self, request: Request) -> Response:
-        """The list of runs."""
         return _html(list_page(self._overviews))
 
     def run(self, request: Request) -> Response:

@@ -29,7 +29,6 @@ COLUMNS = ("run", "state", "kind", "started", "answers", "learning steps", "toke
 
 
 def list_page(runs: Overviews) -> str:
-    """Lists the runs of a folder."""
     sections = [_listed("Runs", runs.all(), "run/")]
     return page(runs.root.path.name, sections, ("tables.js", "live.js"), served=True)
 

@@ -31,7 +31,6 @@ LEVEL = 0.05  # of tests, after correction
 
 
 def write(context: RunContext, findings: Redundancy) -> None:
-    """Writes redundancy.json into the run folder."""
     content = json.dumps(summarise(context, findings), indent=1) + "\n"
     write_atomically(context.recorder.run.path / FILE, content.encode())
 
