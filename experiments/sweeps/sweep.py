@@ -10,8 +10,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
@@ -42,20 +41,18 @@ def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | 
     with Results(folder.path) as results:
         write_trials(config, folder.path, trials)
         done = finished_trials(folder.path, trials)
-        left = [trial for trial in trials if trial.name not in done]
-        sweep = _Sweep(config, folder.path, results, len(trials))
-        if left:
-            for trial in left:
-                wait_for_writer(folder.path / TRIALS / trial.name)
-            try:
-                sweep.run(left)
-            except (ClusterError, StoreError, ModelGone) as error:
-                raise UserError(str(error)) from error
+        left = {trial.name: trial for trial in trials if trial.name not in done}
+        for name in left:
+            wait_for_writer(folder.path / TRIALS / name)
+        try:
+            failed = run_left(config, folder.path, results, left, len(trials)) if left else {}
+        except (ClusterError, StoreError, ModelGone) as error:
+            raise UserError(str(error)) from error
     # Also when nothing was left, so that resuming a finished sweep writes its tables again.
-    conclude_sweep(config, trials[0].plan, folder.path, sweep.failed)
-    for name, reason in sweep.failed.items():
+    conclude_sweep(config, trials[0].plan, folder.path, failed)
+    for name, reason in failed.items():
         print(visible(f"failed: {name}: {reason}"))
-    return not sweep.failed
+    return not failed
 
 
 def _checked(config: Config, overrides: loading.Overrides | None = None) -> list[Trial]:
@@ -131,68 +128,64 @@ def wait_for_writer(trial: Path) -> None:
         time.sleep(0.1)
 
 
-@dataclass
-class _Sweep:
-    config: Config
-    folder: Path
-    results: Results
-    total: int
-    failed: dict[str, str] = field(default_factory=dict)
+def run_left(
+    config: Config, folder: Path, results: Results, left: Mapping[str, Trial], total: int
+) -> Mapping[str, str]:
+    """Runs trials group by group; a group shares its agents. Ends all that it launched, even on errors.
 
-    def run(self, left: Sequence[Trial]) -> None:
-        """Runs the trials group by group; a group shares its agents. Ends all that it launched, even on errors."""
-        config = self.config
-        most = max(launching.processes(trial.plan) for trial in left) + PROCESSES * config.sweep.parallel
-        inputs.check_room([Path(config.output), inputs.open_cache(config)], actors=most)
-        from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
+    left: by name. total: number of all trials. Returns the reasons of the trials that failed, by name.
+    """
+    most = max(launching.processes(trial.plan) for trial in left.values()) + PROCESSES * config.sweep.parallel
+    inputs.check_room([Path(config.output), inputs.open_cache(config)], actors=most)
+    from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
 
-        with Progress() as progress:
-            progress.print(references.resumption_line(config, self.folder))
-            # Each data set and index once, so that no two trials build the same one at once.
-            different = list({inputs.data_key(trial.plan, trial.config): trial for trial in left}.values())
-            preparing = progress.phase("preparing data", total=len(different))
-            for trial in different:
-                plan, cache = replace(trial.plan, config=trial.config), inputs.open_cache(trial.config)
-                dataset = inputs.open_dataset(plan, cache)
-                inputs.open_store(plan.retrieval, dataset, cache)
-                for note in inputs.notes_of(dataset):
-                    progress.print(f"note: {note}")
-                preparing.advance()
-            # An event loop in another thread watches replicas while Tune blocks this one.
-            with (
-                start_blocking_portal() as portal,
-                runtime_start.runtime_started(config, progress, trials=True) as runtime,
-            ):
-                trials, bar = groups(left), None
-                for group in trials:
-                    plan, cache = group[0].plan, inputs.open_cache(config)
-                    shared = launching.launch_shared(plan, runtime, cache, progress.print)
-                    portal.call(self._up, group, runtime, progress)
-                    # One bar for all groups, and only now: while replicas start, another one is shown.
-                    bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
-                    by_name = {trial.name: trial for trial in group}
-                    ended = partial(self._ended, by_name, bar)
-                    steps, hung_s = _steps(group), config.ray.hung_s
-                    run_trials(list(by_name), shared, self.folder, config.sweep, steps, hung_s, ended, progress.print)
-                    # Ends this group's actors, which makes room for the next group's.
-                    runtime.clear()
+    failed: dict[str, str] = {}
+    bar: Bar | None = None
 
-    async def _up(self, group: Sequence[Trial], runtime: Runtime, progress: Progress) -> None:
-        """Waits for a group's agents, and checks what their models, which are the same, can do."""
-        await runtime_start.wait(runtime, progress)
-        folders = [RunFolder(self.folder / TRIALS / trial.name) for trial in group]
-        await model_record.check_models(group[0].plan, runtime, folders, progress)
-
-    def _ended(self, trials: Mapping[str, Trial], bar: Bar, name: str, report: Report) -> None:
-        trial = trials[name]
-        bar.advance()
+    def ended(name: str, report: Report) -> None:
+        trial, metrics = left[name], {}
+        if bar:
+            bar.advance()
         if report.failed:
             # Not among the results, so that resuming the sweep tries the trial again.
-            self.failed[name] = report.failed
+            failed[name] = report.failed
             return
-        metrics = {}
         if report.finished:
-            metrics = json.loads((self.folder / TRIALS / trial.name / "metrics.json").read_text())
+            metrics = json.loads((folder / TRIALS / name / "metrics.json").read_text())
         stopped, utility = (0, None) if report.finished else (report.steps, round(report.utility, 6))
         # Last, once metrics.json has been read: from here on the trial counts as done.
-        self.results.append(TrialResult(trial.name, trial.values, trial.seed, metrics, stopped, utility))
+        results.append(TrialResult(name, trial.values, trial.seed, metrics, stopped, utility))
+
+    async def up(group: Sequence[Trial], runtime: Runtime, progress: Progress) -> None:
+        """Waits for a group's agents, and checks what their models, which are the same, can do."""
+        await runtime_start.wait(runtime, progress)
+        folders = [RunFolder(folder / TRIALS / trial.name) for trial in group]
+        await model_record.check_models(group[0].plan, runtime, folders, progress)
+
+    with Progress() as progress:
+        progress.print(references.resumption_line(config, folder))
+        # Each data set and index once, so that no two trials build the same one at once.
+        different = list({inputs.data_key(trial.plan, trial.config): trial for trial in left.values()}.values())
+        preparing = progress.phase("preparing data", total=len(different))
+        for trial in different:
+            plan, cache = replace(trial.plan, config=trial.config), inputs.open_cache(trial.config)
+            dataset = inputs.open_dataset(plan, cache)
+            inputs.open_store(plan.retrieval, dataset, cache)
+            for note in inputs.notes_of(dataset):
+                progress.print(f"note: {note}")
+            preparing.advance()
+        # An event loop in another thread watches replicas while Tune blocks this one.
+        with (
+            start_blocking_portal() as portal,
+            runtime_start.runtime_started(config, progress, trials=True) as runtime,
+        ):
+            for group in groups(list(left.values())):
+                shared = launching.launch_shared(group[0].plan, runtime, inputs.open_cache(config), progress.print)
+                portal.call(up, group, runtime, progress)
+                # One bar for all groups, and only now: while replicas start, another one is shown.
+                bar = bar or progress.phase("trials", total=total, done=total - len(left))
+                names, steps, hung_s = [trial.name for trial in group], _steps(group), config.ray.hung_s
+                run_trials(names, shared, folder, config.sweep, steps, hung_s, ended, progress.print)
+                # Ends this group's actors, which makes room for the next group's.
+                runtime.clear()
+    return failed
