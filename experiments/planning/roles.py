@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
@@ -71,11 +72,18 @@ def find_roles(
     own = [name for name, of_role in settings.items() if of_role.instruction or of_role.form]
     # Only the team's: what agents of other systems read is part of their systems.
     reads = Modality.BOTH if topology.evidence == "all" else None
-    named = [
-        replace(_team_role(modality, name, settings, own), dummy=ablation == f"dummy_{modality}", reads=reads)
-        for modality, names in ((Modality.TEXT, topology.text), (Modality.VISUAL, topology.visual))
-        for name in names
-    ]
+    named = []
+    for modality, name in (*product([Modality.TEXT], topology.text), *product([Modality.VISUAL], topology.visual)):
+        full, prefix = f"{modality}_{name}", f"{modality}_"
+        if full in ROLES:
+            role = ROLES[full]
+        elif full in settings and settings[full].instruction:
+            role = Role(full, modality, settings[full].instruction)
+        else:
+            known = [of.removeprefix(prefix) for of, role in ROLES.items() if role.modality is modality]
+            known += [of.removeprefix(prefix) for of in own if of.startswith(prefix)]
+            raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
+        named.append(replace(role, dummy=ablation == f"dummy_{modality}", reads=reads))
     roles = [role.name for role in named]
     if unknown := [name for name in topology.without if name not in roles]:
         hint = near_miss(unknown[0], roles)
@@ -97,17 +105,6 @@ def find_roles(
     others = (*((DECISION,) if team_is_asked else ()), SINGLE, *of_methods.values(), *extracting)
     _check_settings(settings, others, (*(team if team_is_asked else ()), *others), own)
     return RunRoles(tuple(team), tuple(_with_settings(role, settings) for role in others), team_is_asked)
-
-
-def _team_role(modality: Modality, name: str, settings: Mapping[str, RoleSettings], own: Iterable[str]) -> Role:
-    full = f"{modality}_{name}"
-    if full in ROLES:
-        return ROLES[full]
-    if full in settings and settings[full].instruction:
-        return Role(full, modality, settings[full].instruction)
-    known = [of.removeprefix(f"{modality}_") for of, role in ROLES.items() if role.modality is modality]
-    known += [of.removeprefix(f"{modality}_") for of in own if of.startswith(f"{modality}_")]
-    raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
 
 
 def _check_settings(
