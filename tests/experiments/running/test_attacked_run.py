@@ -103,6 +103,8 @@ ATTACKS = (
     ("attack=input", "attack.agents=[1]"),
     ("attack=response", "attack.agents=[text_critic]"),
     ("attack=tamper", "attack.share=0.5"),
+    ("attack=misroute",),
+    ("attack=corpus", "attack.clean=true"),
 )
 
 
@@ -138,7 +140,7 @@ def test_an_attacked_run_is_replayed_as_it_was(attacked: tuple[list[str], RunFol
 def test_the_metrics_of_an_attacked_run_say_what_the_attack_did(attacked: tuple[list[str], RunFolder]) -> None:
     words, folder = attacked
     rows = json.loads(folder.metrics.read_text())["methods"]
-    aimed = words[0] != "attack=input"
+    aimed = words[0] not in ("attack=input", "attack=misroute")
     named = words[0] in ("attack=input", "attack=response")
     for method, row in rows.items():
         of_attack = aimed and not method.endswith("-clean")

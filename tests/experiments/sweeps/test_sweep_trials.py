@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 SWEEPS = {
     "mmqa_attack": 39,
-    "attack_matrix": 24,
+    "attack_matrix": 17,
     "table8": 15,
     "pruning_rates": 32,
     "table3": 15,
