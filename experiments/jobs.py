@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from experiments.config.config import Config
 from experiments.planning.checks import check_plan
-from experiments.planning.plan import Job, Plan, make_plan
+from experiments.planning.plan import Plan, make_plan
 from experiments.running.prune import Prune
 from experiments.studies.behaviour.behaviour_job import BehaviourJob
+from experiments.studies.game.game_job import GameJob
 from experiments.studies.planted.planted_job import PlantedJob
 from experiments.studies.recall import RecallJob
 from experiments.studies.redundancy.redundancy_job import RedundancyJob
 
-JOBS: dict[str, Job] = {job.name: job for job in (Prune(), RecallJob(), PlantedJob(), RedundancyJob(), BehaviourJob())}
+JOBS = {job.name: job for job in (Prune(), RecallJob(), PlantedJob(), RedundancyJob(), BehaviourJob(), GameJob())}
 
 
 def plan_of(config: Config) -> Plan:

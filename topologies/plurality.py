@@ -26,20 +26,17 @@ def plurality(votes: Sequence[Vote]) -> str | None:
 def certified(votes: Sequence[Vote]) -> int:
     """Largest number f such that no f voters can change the winner of `plurality`, whatever they vote.
 
-    The certificate is exact. f voters change the winner if they can do so by this substitution: the f most confident
-    voters for the winner (of equal ones the earliest) all vote for one other answer, with confidence 1. No other
-    choice leaves the winner fewer votes, or the other answer more, and ties are broken by what is left of confidence
-    and order. It holds for voters that do not hear each other (Levine and Feizi 2021; RobustRAG, Xiang et al. 2024, for
-    isolated passages), where one voter changes one vote. Without a winner it is 0.
+    It is exact: the worst f voters are the most confident ones for the winner (of equal ones the earliest), who all
+    vote for one other answer with confidence 1. It holds where one voter changes one vote, as of voters that do not
+    hear each other (Levine and Feizi 2021; of isolated passages RobustRAG, Xiang et al. 2024).
     """
     winner = plurality(votes)
     for_winner = sorted((i for i, vote in enumerate(votes) if vote[0] == winner), key=lambda i: (-votes[i][1], i))
     # The winner with a letter more is an answer that has no vote, or some other one that is tried anyway.
     others = {answer for answer, _ in votes if answer not in (winner, None)} | {f"{winner}+"}
     for f in range(1, len(for_winner)):
-        changed = set(for_winner[:f])
         for other in others:
-            if plurality([(other, 1.0) if i in changed else vote for i, vote in enumerate(votes)]) != winner:
+            if plurality([(other, 1.0) if i in for_winner[:f] else vote for i, vote in enumerate(votes)]) != winner:
                 return f - 1
     # All voters for the winner together always change it.
     return 0 if winner is None else len(for_winner) - 1

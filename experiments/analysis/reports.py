@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from actors.messages import Source
-from experiments.analysis import agents, turn_counts
+from experiments.analysis import agents, game, turn_counts
 from experiments.analysis.agreement import agreement, concluded
 from experiments.analysis.embedded import LIMIT_TURNS, embed, packed
 from experiments.analysis.gains import gains_table
@@ -86,6 +86,8 @@ def run_sections(
 
 def _run_tables(run: RunFolder, metrics: Metrics, metric: str, traces: bool) -> Iterator[ResultTable]:
     yield titled(f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}", run_table(metrics, metric))
+    if "game" in metrics:
+        yield game.game_table(metrics["game"], metric)
     if GAINS in metrics:
         yield gains_table(metrics)
     judged = metrics.get("judged", {"paired": {}})["paired"]

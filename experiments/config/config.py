@@ -17,6 +17,7 @@ from experiments.config.setting_groups import (
     CostSettings,
     ExplainSettings,
     FigureSettings,
+    GameSettings,
     ReplaySettings,
     RoleSettings,
     SweepSettings,
@@ -44,10 +45,10 @@ class Config:
 
     experiment: str = ""
     """Name of a preset or of a method, or the path of a YAML file of your own."""
-    job: Literal["prune", "recall", "planted", "redundancy", "behaviour"] = "prune"
+    job: Literal["prune", "recall", "planted", "redundancy", "behaviour", "game"] = "prune"
     """Kind of run: `prune`: learn, prune and evaluate communication graphs; `recall`: measure retrieval; `planted`:
     compare learners where the truth is known; `redundancy`: measure which edges can go; `behaviour`: measure what
-    irrelevant evidence and wrong colleagues do to one agent."""
+    irrelevant evidence and wrong colleagues do to one agent; `game`: play attacks against defences."""
     seed: int = setting(0, at_least=-(2**63), at_most=MOST_SEED)
     """Seed of every random choice."""
     output: str = "runs"
@@ -92,10 +93,11 @@ class Config:
     agents: AgentSettings = setting(factory=AgentSettings, when=DISCUSSES)
     topology: TopologySettings = setting(factory=TopologySettings, when=TEAM)
     training: TrainingSettings = setting(factory=TrainingSettings)
-    learner: LearnerSettings = setting(factory=LearnerSettings, when="job!=behaviour")
+    learner: LearnerSettings = setting(factory=LearnerSettings, when="job!=behaviour|game")
     pruning: PruningSettings = setting(factory=PruningSettings)
     attack: AttackSettings = setting(factory=AttackSettings, when=DISCUSSES)
     defence: DefenceSettings = setting(factory=DefenceSettings, when=DISCUSSES)
+    game: GameSettings = setting(factory=GameSettings, when="job=game", since="0.4.0")
     systems: SystemSettings = setting(factory=SystemSettings, when=DISCUSSES)
     compare: CompareSettings = setting(factory=CompareSettings, when=DISCUSSES, since="0.4.0")
     failures: FailureSettings = setting(factory=FailureSettings, when=DISCUSSES, since="0.3.0")

@@ -13,6 +13,7 @@ from actors.reader.reader import ReaderSettings
 from actors.settings import setting
 from topologies.learning.learner_settings import Graph, Inference
 
+OF_AGENTS = "input response collude sleeper contagion memory tamper impersonate drop misroute"
 MOST_TRIALS = 10_000  # of a sweep: it checks them all before it starts
 
 
@@ -94,6 +95,20 @@ class RoleSettings:
         names = [re.sub(r"[^a-z]", "", (part.name or part.value).lower()) for part in self.form]
         if len(set(names)) < len(names):
             raise UserError(f"{key}.form: two fields have one name")
+
+
+@dataclass
+class GameSettings:
+    """Attacks against defences as a zero-sum game, and an attacker that knows the defence (`job=game`)."""
+
+    attacks: list[str] = setting(factory=OF_AGENTS.split, outside=names_code("attacks"))
+    """Kinds of attack, by the names of `help=attacks`."""
+    number: int = setting(2, at_least=1, at_most=10_000)
+    """Budget of an attacker: agents that it compromises, or whose messages it reaches in transit."""
+    training: int = setting(12, at_least=1, at_most=100_000)
+    """Training questions on which the game is solved and attackers choose their responses."""
+    tries: int = setting(16, at_least=0, at_most=10_000)
+    """Most settings that an attacker tries for a response: agents, rounds, target, confidence, phrasing, kind, ..."""
 
 
 @dataclass

@@ -174,9 +174,9 @@ class _DryRun:
         counts, traces = PhaseCounts(), self._traces.setdefault(evaluation.name, [])
         for question in questions:
             traces.append(await self._team.run_discussion(topology, question, config.seed, 0, counts, cache))
-        phase = counts.scaled(f"evaluating {evaluation.name}", total)
+        phase = counts.scaled(f"evaluating {evaluation.name}", plan.job.discussions(plan, total))
         # The samples of a twin depend on the length of replies.
-        phase.exact = exact and evaluation.kind != "twin"
+        phase.exact = exact and evaluation.kind != "twin" and phase.discussions == total
         return phase
 
     def _warnings(self, whole: PhaseCounts) -> Iterator[str]:

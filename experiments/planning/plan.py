@@ -48,6 +48,10 @@ class Job:
     def check(self, plan: Plan) -> None:
         """Checks a plan for this job, before anything is opened or started. Raises UserError."""
 
+    def discussions(self, plan: Plan, questions: int) -> int:
+        """Counts the discussions, at most, of a method that is evaluated on so many questions."""
+        return questions
+
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         """Does the job from where it was left; returns False without a conclusion. Raises UserError; records stay."""
         raise NotImplementedError

@@ -31,6 +31,7 @@ def conclude(
     tracker: Tracker,
     compared: Compared | None = None,
     trial: bool = False,
+    further: summary.Metrics | None = None,
 ) -> tuple[summary.Metrics, Usage, str]:
     """Writes metrics.json, agents.jsonl, figures and the report, all from the records.
 
@@ -39,7 +40,7 @@ def conclude(
     dataset: scores the answers of agents; the report has the titles of its sources.
     answering: the name of the model that answered.
     compared: methods, and pairs of them to test, where these are not the plan's.
-    trial: it is a trial of a sweep, which draws figures with `figures=true` only.
+    trial: it is a trial of a sweep, which draws figures with `figures=true` only. further: parts of metrics.json.
     """
     config, judge, margin = plan.config, plan.models.judge, plan.config.compare.margin
     methods, pairs = compared or (plan.evaluated, compared_pairs(plan.methods, plan.clean))
@@ -56,7 +57,7 @@ def conclude(
         failures=config.failures.share,
         margin=margin,
     )
-    metrics = summary.summarise(folder, about)
+    metrics = summary.summarise(folder, about) | (further or {})
     if judge:
         name = model_name(judge.settings)
         metrics["judged"] = judged.summarise(

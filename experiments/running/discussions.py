@@ -35,10 +35,10 @@ class Discussions:
         self.context, self.agents = context, agents
         self.attack = Attack(context.config.attack, context.plan.attackable, context.dataset, context.config.seed)
         self.usage = UsageLog(context.recorder.run, agents.usage)
-        self._slots = Slots(context.config.concurrency)
+        self.slots = Slots(context.config.concurrency)
         self._side_by_side = side_by_side
         self._statements = BY_RULES
-        self.learning = GraphLearning(context, agents, self.attack, self._slots, self.usage, learners)
+        self.learning = GraphLearning(context, agents, self.attack, self.slots, self.usage, learners)
 
     async def prepare(self) -> None:
         """Has the model write captions, by which pictures are found from then on, and extract the graph, where
@@ -81,7 +81,7 @@ class Discussions:
                 graphs = self.learning.graphs
                 topology = make_topology(method, context.config, context.agents, graphs, attacked, watched)
                 topologies[method.name] = topology
-                await evaluate(topology, context, self.agents.team, self.attack, self._slots, self.usage, questions)
+                await evaluate(topology, context, self.agents.team, self.attack, self.slots, self.usage, questions)
             for further in context.plan.evaluations[len(methods) :]:
                 records = recorded_for(further, context.plan, context.recorder.run)
                 topology, attack = topologies[further.method.name], self.attack
@@ -91,7 +91,7 @@ class Discussions:
                     attack = attack.absent()
                 store, seed, ended = context.evidence.store, context.config.seed, context.plan.replayed is not None
                 topology = further_topology(further, topology, *records, store, seed, ended)
-                await evaluate(topology, context, self.agents.team, attack, self._slots, self.usage, questions)
+                await evaluate(topology, context, self.agents.team, attack, self.slots, self.usage, questions)
         # Last, because equal answers of several methods are judged once.
         if self.agents.judge:
             with self.usage.phase("judging"):

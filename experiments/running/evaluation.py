@@ -6,6 +6,7 @@ Some defences choose the agents that they silence from what was watched.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import groupby
 
 from actors.messages import Question, Trace
@@ -68,10 +69,12 @@ async def evaluate(
     team: MeteredTeam,
     attack: Attack,
     slots: Slots,
-    usage: UsageLog,
+    usage: UsageLog | None,
     questions: int,
+    some: Sequence[Item] | None = None,
 ) -> None:
-    """Answers every evaluated question once, along one topology; `questions` is their number."""
+    """Answers every evaluated question once, along one topology, or `some` questions; `questions` is their number."""
+    asked = context.dataset.evaluate if some is None else lambda: iter(some)
     config = context.config
     done = context.recorder.done(topology.method)
     bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
@@ -80,7 +83,7 @@ async def evaluate(
     size = topology.block if isinstance(topology, InBlocks) else 0
     phase = f"evaluate-{topology.method}"
     suspicion = {trace.question: trace.suspicion for trace in context.recorder.run.traces(phase)} if size else {}
-    ids = [item.question.id for item in context.dataset.evaluate()] if size else []
+    ids = [item.question.id for item in asked()] if size else []
     metered = team.metered(timings.turn)
     counted = CountedTeam(metered, bar, context.breaker)
 
@@ -93,9 +96,9 @@ async def evaluate(
                 topology, item, question, counted, config.seed, phase="evaluate", number=number
             )
 
-    with usage.phase(f"{EVALUATING}{topology.method}", lambda: metered.usage):
+    with usage.phase(f"{EVALUATING}{topology.method}", lambda: metered.usage) if usage else nullcontext():
         # Numbered before the filter: a resumed run must give a question the number that it had.
-        for place, block in groupby(enumerate(context.dataset.evaluate()), lambda pair: pair[0] // (size or questions)):
+        for place, block in groupby(enumerate(asked()), lambda pair: pair[0] // (size or questions)):
             items = (pair for pair in block if pair[1].question.id not in done)
             # In the questions' order: traces and scores of a method are in one order in their files.
             async for (_, item), trace in in_order(items, answer, config.concurrency):

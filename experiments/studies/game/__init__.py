@@ -1,0 +1,1 @@
+"""Zero-sum game of attacks and defences, with an attacker that knows the defence."""

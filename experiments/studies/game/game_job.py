@@ -1,0 +1,63 @@
+"""`job=game`: plays attacks against defences, solves the game, and lets an attacker respond that knows the defence."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+
+from actors.errors import UserError
+from experiments.analysis.game import game_table
+from experiments.datasets.item import Dataset
+from experiments.evidence.library import LabelledLibrary
+from experiments.planning.plan import Plan
+from experiments.planning.topologies import make_topology
+from experiments.records.recorder import RunFolder
+from experiments.records.tracking import Tracker
+from experiments.running.conclude import conclude
+from experiments.running.discussion_job import DiscussionJob
+from experiments.running.discussions import Discussions
+from experiments.running.evaluation import calibrate
+from experiments.studies.game.attacker import without_search
+from experiments.studies.game.game import ROUNDS, play
+
+
+class GameJob(DiscussionJob):
+    """Evaluates every defence without an attack, under each attack, and under the best response to it."""
+
+    name = "game"
+    learns = False
+    holds_out = True
+    is_counted = True
+
+    def check(self, plan: Plan) -> None:
+        if plan.config.attack.kind != "none" or plan.models.judge:
+            raise UserError("job=game has its attacks in game.attacks, and no judge: leave out attack= and judge=")
+        if other := [one.name for one in plan.methods if one.needs_graph or one.learner or one.needs_library]:
+            raise UserError(f"methods: job=game has no {other[0]}, which learns or searches; name a graph:<file>")
+        without_search(plan)
+
+    def discussions(self, plan: Plan, questions: int) -> int:
+        game, attacks = plan.config.game, len(plan.config.game.attacks) + ROUNDS
+        return questions * (attacks + 3) + game.training * (attacks + (ROUNDS + 2) * game.tries)
+
+    async def discuss(self, discussions: Discussions) -> None:
+        await discussions.prepare()
+        context, config = discussions.context, discussions.context.config
+        training = list(islice(context.dataset.train(), config.game.training))
+        if len(training) < config.game.training:
+            raise UserError(f"game.training={config.game.training}: there are {len(training)} questions; lower it")
+        team, library = discussions.agents.team, LabelledLibrary(context.evidence, ())
+        # Attackers are honest while agents are watched, as those that know the defence are.
+        watched = await calibrate(context, team, discussions.attack) if context.plan.watched_questions else ()
+        made = (make_topology(one, config, context.agents, {}, library, watched) for one in context.plan.methods)
+        found = await play(discussions, list(made), training)
+        (context.recorder.run.path / "game.json").write_text(json.dumps(found, indent=1) + "\n")
+
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
+        found = json.loads((folder.path / "game.json").read_text())
+        pairs = tuple((f"{name}.{row['response']}", f"{name}.none") for name, row in found["defences"].items())
+        methods = tuple(name for pair in pairs for name in reversed(pair))
+        *_, lacking = conclude(plan, folder, dataset, answering, tracker, (methods, pairs), True, {"game": found})
+        print()
+        game_table(found, dataset.metric).print()
+        return not lacking
