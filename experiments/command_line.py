@@ -73,12 +73,13 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     """Runs an experiment or a sweep in its folder. What ends it early is printed in one line, with how to resume."""
     from actors.runtime.remote import reason
     from experiments.config.references import resumption
-    from experiments.records.run_files import discard, disk_failure, missing
+    from experiments.records.run_files import discard, disk_failure
     from experiments.runner import open_folder
 
     output = Path(config.output).absolute()
     # They go with the run where it is refused.
-    made = [*missing(Path(config.cache or output / "cache").absolute()), *missing(output)]
+    roots = Path(config.cache or output / "cache").absolute(), output
+    made = [place for root in roots for place in (root, *root.parents) if not place.exists()]
     folder = open_folder(config, arguments)
     outcome["folder"] = str(folder.path)
     folder.keep_log()

@@ -70,11 +70,6 @@ def check_plain(folder: Path) -> None:
                     raise UserError(f"{path} is no plain file: a run folder has plain files only; delete it")
 
 
-def missing(path: Path) -> list[Path]:
-    """Lists a folder and its parents that do not exist, the innermost first."""
-    return [place for place in (path, *path.parents) if not place.exists()]
-
-
 def is_recorded(folder: Path) -> bool:
     """Tells whether a run folder holds more than the files that every start writes."""
     for path in folder.rglob("*"):

@@ -76,10 +76,6 @@ class Asker:
     def any_relation(self) -> Relation:
         return self.rng.choice(self.domain.relations)
 
-    def other_value(self, relation: Relation, value: str) -> str:
-        values = [entity.passage.facts[relation.name] for entity in self.shelf.entities]
-        return self.rng.choice([other for other in values if other != value])
-
     def named(self, entity: WorldEntity) -> str:
         return self.rng.choice((entity.title, f"the {self.domain.noun} {entity.title}"))
 
@@ -147,7 +143,8 @@ class Asker:
         passage, value = entity.passage, entity.passage.facts[relation.name]
         own: Support = ((passage.id, "text"),)
         if turn < 0.12:
-            checked = self.rng.choice((value, self.other_value(relation, value)))  # even odds
+            others = [fact for e in self.shelf.entities if (fact := e.passage.facts[relation.name]) != value]
+            checked = self.rng.choice((value, self.rng.choice(others)))  # even odds
             return Finding(relation.check.format(x=x, v=checked), "yes" if checked == value else "no", own)
         # Only values that are people have a `role` and a passage of their own.
         if turn < 0.6 and relation.role:
