@@ -1,0 +1,47 @@
+"""Time to explain 100 failures of the default team, next to the time to hold the discussions.
+
+    python -m tests.instruments.benchmarks.attribution [explain.by=silence ...]
+
+Both in one process, with the embedded reader. `ratio` is the time per failure over the time per discussion; discussions
+are held twice, with and without the attack.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+FAILURES, QUESTIONS = 100, 180
+
+
+def timed(*words: str) -> float:
+    begun = time.monotonic()
+    subprocess.run([sys.executable, "run.py", *words], check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - begun
+
+
+def measure(options: list[str]) -> dict[str, float]:
+    with TemporaryDirectory() as folder:
+        attack = ["attack=response", "attack.clean=true", "figures=false", "wandb.mode=disabled"]
+        words = ["experiment=full", f"data.limit={QUESTIONS}", *attack, "runtime=inline", f"output={folder}"]
+        running = timed(*words)
+        [run] = Path(folder).glob("2*")
+        explaining = timed(f"explain={run}", f"explain.answers={FAILURES}", *options)
+        found = [json.loads(line) for line in (run / "attribution.jsonl").read_text().splitlines()]
+    return {
+        "failures": len(found),
+        "running_s": running,
+        "explaining_s": explaining,
+        "ratio": explaining / len(found) / (running / (2 * QUESTIONS)),
+        "tokens_share": sum(each["tokens"] for each in found) / sum(each["recorded"] for each in found),
+        "load": os.getloadavg()[0],
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1:])))
