@@ -19,7 +19,7 @@ from actors.errors import ClusterError, UserError, visible
 from actors.processes import collect_rarely
 from actors.runtime import head
 from actors.signals import Ending, Unbroken
-from experiments.commands import as_called, command, explain
+from experiments.commands import as_called, call, command
 
 if TYPE_CHECKING:
     from experiments.config.config import Config
@@ -92,7 +92,7 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     try:
         complete = work(folder)
         if complete and config.explain.answers:
-            explain(str(folder.path), (), config.explain)
+            call("explain", str(folder.path), (), config.explain)
     # Ctrl-C leaves a cancelled main task where another task failed at the same time.
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _stopped(resume)

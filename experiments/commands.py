@@ -8,11 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-# Takes the value after the word and the other arguments. Returns the exit code; raises UserError for bad input.
-Command = Callable[[str, Sequence[str]], int]
 
 
 def command(arguments: Sequence[str]) -> Callable[[], int] | None:
@@ -24,7 +22,7 @@ def command(arguments: Sequence[str]) -> Callable[[], int] | None:
     for argument in arguments:
         word, sign, value = argument.partition("=")
         if sign and word in COMMANDS:
-            return partial(COMMANDS[word], value, [other for other in arguments if other is not argument])
+            return partial(call, word, value, [other for other in arguments if other is not argument])
     return None
 
 
@@ -44,35 +42,11 @@ def show_help(topic: str, others: Sequence[str]) -> int:
     return 0
 
 
-def view(folder: str, options: Sequence[str]) -> int:
-    """Shows a folder of runs in a browser of this machine."""
-    from experiments.view.app import serve
-
-    return serve(folder, options)
-
-
-def export(source: str, options: Sequence[str]) -> int:
-    """Writes a run folder, or the generated sample, in a format of another tool."""
-    from experiments.export.command import export
-
-    return export(source, options)
-
-
-def table(folders: str, options: Sequence[str]) -> int:
-    """Prints one table of runs and sweeps as LaTeX, Markdown or CSV."""
-    from experiments.analysis.tables.of_runs import table_of
-
-    return table_of(folders, options)
-
-
-def explain(folder: str, options: Sequence[str], ended: Any = None) -> int:
-    """Finds the turns that made the answers of a run what they are; `ended`: the settings of one that just ended."""
-    from experiments.attribution.explained_run import explain_run
-    from experiments.config.loading import named_again
-
-    others = None if ended else [word for word in options if not word.startswith("explain.")]
-    explain_run(Path(folder), ended or named_again(options).explain, others)
-    return 0
+def call(word: str, *arguments: Any) -> int:
+    """Calls the function of a command with its arguments; returns the exit code."""
+    module, name = COMMANDS[word].split(":")
+    code: int = getattr(import_module(f"experiments.{module}"), name)(*arguments)
+    return code
 
 
 def as_called(text: str) -> str:
@@ -80,4 +54,12 @@ def as_called(text: str) -> str:
     return text.replace("python run.py", "agora") if Path(sys.argv[0]).stem == "agora" else text
 
 
-COMMANDS: dict[str, Command] = {"help": show_help, "view": view, "export": export, "table": table, "explain": explain}
+# By word, a function of the value after it and of the other arguments, which raises UserError for bad input.
+COMMANDS = {
+    "help": "commands:show_help",
+    "view": "view.app:serve",
+    "export": "export.command:export",
+    "table": "analysis.tables.of_runs:table_of",
+    "explain": "attribution.explained_run:explain",
+    "replay.from": "attribution.explained_run:continued",
+}

@@ -41,13 +41,10 @@ class Explanation:
         # Of Shapley values the largest, of others the earliest: later turns may only pass it on.
         turns.sort(key=lambda each: (-each.phi[0] if each.phi else 0.0, order.index(each.of)))
         named = next((each.of for each in (*turns, *others)), "")
-        utility = self._dataset.score(self._replay.held.item, trace.answer).utility
-        about = trace.method, trace.question, trace.answer, utility, self._by
+        utility, agent = self._dataset.score(self._replay.held.item, trace.answer).utility, named.rpartition("/")[2]
+        about = trace.method, trace.question, trace.answer, utility, self._by, agent, named if "/" in named else ""
         tokens, recorded = (sum(t.prompt_tokens + t.completion_tokens for t in of) for of in (asked, trace.turns))
-        turn = named if "/" in named else ""
-        return Explained(
-            *about, named.rpartition("/")[2], turn, tuple(effects), suspected, len(asked), tokens, recorded
-        )
+        return Explained(*about, tuple(effects), suspected, len(asked), tokens, recorded)
 
     async def _try(
         self, kind: Replaced, of: str, turns: Sequence[Message] = (), unheard: tuple[str, str] = ("", "")
@@ -61,11 +58,8 @@ class Explanation:
         return Effect(kind, of, trace.answer, utility, changed and not failed, failed)
 
     async def _tried(self, agents: Sequence[str], groups: bool) -> list[Effect]:
-        """All single agents and turns, and the edges from turns that matter.
-
-        In `groups`: the whole attack, agents in their order, then the turns of one, each until one matters. Where the
-        whole changes nothing, no part of it is tried: no part is taken to undo what another does.
-        """
+        """All single agents and turns, and edges from turns that matter; in `groups` the whole attack, agents in order
+        and the turns of one, each until one matters, as if no part could undo what another does."""
         effects = [await self._try("attack", "", self._turns)] if groups and self._by == "counterpart" else []
         for agent in agents if not effects or effects[0].changed else ():
             own = [turn for turn in self._turns if turn.agent == agent]

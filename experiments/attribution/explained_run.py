@@ -1,7 +1,4 @@
-"""Explains answers of a finished run with its own models, writes `attribution.jsonl`, and marks turns in the report.
-
-Models are asked from this process, through the run's completion cache.
-"""
+"""Explains answers of a finished run, and continues a discussion, with its models and completion cache."""
 
 from __future__ import annotations
 
@@ -13,26 +10,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from actors.errors import UserError
-from actors.messages import derive_seed
+from actors.messages import Trace
 from actors.runtime.inline import Inline
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.result_table import ResultTable
 from experiments.attribution.explain import Explanation
 from experiments.attribution.intervention import Replay, agents_of
-from experiments.attribution.suspects import least_suspicion
+from experiments.attribution.suspects import COVERAGE, with_suspects
+from experiments.config.loading import named_again
 from experiments.config.setting_groups import ExplainSettings
 from experiments.inspection.held_again import HeldDiscussions
 from experiments.inspection.opened_run import OpenedRun
-from experiments.records.attribution import ATTRIBUTION, Explained, explained
+from experiments.records.attribution import ATTRIBUTION, Explained
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 
-MOST_ROWS = 20
 
-
-def explain_run(folder: Path, settings: ExplainSettings, named: Sequence[str] | None = ()) -> list[Explained]:
-    """Explains, records and prints answers of a run; `named` as of `OpenedRun`, whose UserErrors it raises."""
-    opened = OpenedRun(run := RunFolder.open(folder.expanduser()), named, asks=True)
+def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = None) -> int:
+    """Explains, records and prints answers of a run; `words` has settings, or is empty for a run that just `ended`."""
+    named = None if ended else [word for word in words if not word.startswith("explain.")]
+    settings = ended or named_again(words).explain
+    opened = OpenedRun(run := RunFolder.open(Path(folder).expanduser()), named, asks=True)
     plan, dataset, method = opened.plan, opened.dataset, settings.method or opened.plan.methods[-1].name
     if method not in plan.evaluated:
         raise UserError(f"explain.method={method} was not evaluated: choose from {', '.join(plan.evaluated)}")
@@ -42,7 +40,7 @@ def explain_run(folder: Path, settings: ExplainSettings, named: Sequence[str] | 
         metrics, drawn = json.loads(run.metrics.read_bytes()), sorted(run.figures.glob("*.png"))
         write_run_report(run, metrics, dataset.metric, method, drawn, corpus=dataset.corpus(), seed=plan.config.seed)
     table(found, method, settings).print()
-    return found
+    return 0
 
 
 async def _explain(opened: OpenedRun, method: str, settings: ExplainSettings) -> list[Explained]:
@@ -55,41 +53,25 @@ async def _explain(opened: OpenedRun, method: str, settings: ExplainSettings) ->
         for line, scored in enumerate((each for each in run.scores() if each.method == method), 1)
         if (scored.utility >= 1) == (settings.which == "right") and not scored.failed_calls
     ]
-    lock, gate = asyncio.Lock(), asyncio.Semaphore(opened.plan.config.concurrency)
+    gate = asyncio.Semaphore(opened.plan.config.concurrency)
 
     async def one(places: Sequence[tuple[str, int]]) -> Explained:
         async with gate:
-            async with lock:
-                held = [await discussions.hold(*place) for place in places]
-            if note := next((each.note for each in held if each.note), ""):
-                raise UserError(f"{run.path}, line {places[0][1]} of {method}: {note}")
-            by = settings.by if settings.by != "auto" else "counterpart" if held[0].trace.attack else "silence"
-            return await Explanation(Replay(held, agents), opened.dataset, by).explain(settings, seed)
+            replay = Replay([await discussions.hold(*place) for place in places], agents)
+            by = settings.by if settings.by != "auto" else "counterpart" if replay.held.trace.attack else "silence"
+            return await Explanation(replay, opened.dataset, by).explain(settings, seed)
 
     with Inline() as runtime:
         agents = agents_of(opened, runtime)
-        return await asyncio.gather(*map(one, wanted[: settings.answers or None]))
-
-
-def with_suspects(found: Sequence[Explained], settings: ExplainSettings, seed: int) -> list[Explained]:
-    """Adds the conformal sets, calibrated by another run or, where culprits were found, each half by the other."""
-    other = settings.calibration and RunFolder.open(Path(settings.calibration).expanduser())
-    half = {each.question: derive_seed(seed, "half", each.question) % 2 for each in found}
-    # A run of other questions calibrates both halves.
-    culprits = [
-        (-1 if other else half[each.question], max(each.suspicion.get(agent, 0.0) for agent in each.culprits))
-        for each in (explained(other) if other else found)
-        if each.by == "counterpart" and each.culprits
-    ]
-    least = [least_suspicion([one for of, one in culprits if of != this], settings.coverage) for this in (0, 1)]
-    sets = [[a for a, one in each.suspicion.items() if one >= least[half[each.question]]] for each in found]
-    return [replace(each, suspects=tuple(of)) for each, of in zip(found, sets, strict=True)]
+        # The first alone: it makes the topologies of all.
+        found = [await one(places) for places in wanted[:1]]
+        return found + await asyncio.gather(*map(one, wanted[1 : settings.answers or None]))
 
 
 def table(found: Sequence[Explained], method: str, settings: ExplainSettings) -> ResultTable:
     """A row for each answer that one agent changes, and the cost."""
     rows = []
-    for each in [each for each in found if each.agent][:MOST_ROWS]:
+    for each in [each for each in found if each.agent][:20]:
         of = next(effect for effect in each.effects if effect.changed and effect.of == (each.turn or each.agent))
         would = f"{of.answer} ({of.utility:g})" if of.phi is None else f"phi {of.phi[0]:.2f}"
         suspects = ", ".join(each.suspects) if len(each.suspects) < len(each.suspicion) else "all agents"
@@ -104,7 +86,39 @@ def table(found: Sequence[Explained], method: str, settings: ExplainSettings) ->
         f"{len(found):,} {settings.which} answers of {method} explained, changed by: {often or 'none'}.",
         f"{asked:,} turns were asked again, with {tokens:,} tokens: {tokens / max(1, recorded):.0%} of the explained "
         f"discussions'. {failed:,} interventions had a failed turn, from which nothing is concluded.",
-        f"Sets of suspects hold a culprit with probability {settings.coverage:g}, where failures are alike.",
+        f"Sets of suspects hold a culprit with probability {COVERAGE:g}, where failures are alike.",
     ]
-    title = f"Turns and agents without which answers of {method} would have been others"
-    return ResultTable(("question", "answer", "without", "it would be", "suspects"), rows, notes, title, names=5)
+    return ResultTable(("question", "answer", "without", "it would be", "suspects"), rows, notes, names=5)
+
+
+def continued(place: str, words: Sequence[str]) -> int:
+    """Goes on from a recorded turn, `<group>:<line>:<turn>` of `replay.run`; prints the turns that differ.
+
+    `replay.answer` and `replay.message` replace its answer and reasoning. Other settings, such as a model, are those of
+    the turn and all later ones, which are asked again.
+    """
+    own = dict(word.removeprefix("replay.").split("=", 1) for word in words if word.startswith("replay."))
+    others, (group, line, id) = [w for w in words if not w.startswith("replay.")], [*place.split(":"), "", "", ""][:3]
+    if not line or not {"run"} <= own.keys() <= {"run", "answer", "message"}:
+        raise UserError(f"replay.from={place}: expected <group>:<line or question>:<turn>, and replay.run=")
+    opened = OpenedRun(RunFolder.open(Path(own["run"]).expanduser()), others, asks=True)
+
+    async def discuss() -> tuple[Trace, Trace, int]:
+        asked = enumerate(opened.run.traces(f"evaluate-{group}"), start=1)
+        number = int(line) if line.isdecimal() else next((n for n, each in asked if each.question == line), 0)
+        held = await HeldDiscussions(opened).hold(group, number)
+        order, old = [turn.id for turn in held.trace.turns], held.memories.get(id)
+        if old is None:
+            raise UserError(f"replay.from={place}: expected a turn of {', '.join(order)}")
+        kept = {of: held.turns[of] for of in (order[: order.index(id)] if others else order)}
+        new = replace(old, answer=own.get("answer", old.answer), content=own.get("message", old.content))
+        with Inline() as runtime:
+            replay = Replay([replace(held, turns=kept)], agents_of(opened, runtime))
+            return held.trace, await replay.hold(sent={} if new == old else {id: new}), len(replay.asked)
+
+    recorded, trace, asked = asyncio.run(discuss())
+    before = {turn.id: turn.answer for turn in recorded.turns}
+    rows = [(turn.id, str(before.get(turn.id)), str(turn.answer)) for turn in trace.turns]
+    note = f"{asked} turns were asked again. The answer is {trace.answer}; recorded: {recorded.answer}."
+    ResultTable(("turn", "recorded", "now"), [row for row in rows if row[1] != row[2]], [note], names=3).print()
+    return 0

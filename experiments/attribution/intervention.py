@@ -1,7 +1,4 @@
-"""Interventions on a recorded discussion: turns replaced or not heard, and everything downstream asked again.
-
-A turn that receives what a recorded one received is answered by the record, all others by the run's own agents.
-"""
+"""Interventions on a recorded discussion. Turns downstream are asked again, and the record answers all others."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from actors.agents.role_agent import RoleAgent
+from actors.errors import UserError
 from actors.messages import Message, Status, Trace, Turn, derive_seed
 from actors.runtime.inline import Inline
 from actors.runtime.team import make_agent, roles_held
@@ -38,6 +36,8 @@ class Replay:
     so do other discussions of the question."""
 
     def __init__(self, held: Sequence[HeldAgain], agents: Mapping[str, RoleAgent]) -> None:
+        if note := next((each.note for each in held if each.note), ""):
+            raise UserError(f"{held[0].folder.path}: {note}")
         self.held, self.asked, self._agents = held[0], list[Message](), agents
         self._known: dict[tuple[Turn, tuple[Message, ...]], asyncio.Future[Message]] = {}
         for each in held:
@@ -47,10 +47,14 @@ class Replay:
                 known.set_result(each.memories[id])
 
     async def hold(
-        self, turns: Collection[str] = (), by: By = "counterpart", unheard: tuple[str, str] = ("", "")
+        self,
+        turns: Collection[str] = (),
+        by: By = "counterpart",
+        unheard: tuple[str, str] = ("", ""),
+        sent: Mapping[str, Message] | None = None,
     ) -> Trace:
         """Holds it with an intervention: `turns` replaced `by` their honest counterparts (the attack off, the same
-        seed), silence or another sample; a turn that does not hear a message, by their ids."""
+        seed), silence or another sample; a turn that does not hear a message, by their ids; messages `sent`, by id."""
         spoken: dict[str, dict[int, Message]] = {}
 
         async def ask(turn: Turn) -> Message:
@@ -60,7 +64,9 @@ class Replay:
                 turn = replace(turn, heard=tuple(each for each in turn.heard if each.message.id != unheard[1]))
             if instead == "sample":
                 turn = replace(turn, seed=derive_seed(turn.seed, "sample"))
-            if instead == "silence":
+            if sent and id in sent:
+                own[turn.round] = sent[id]
+            elif instead == "silence":
                 own[turn.round] = Message(id, turn.agent, turn.round, status=Status.FAILED, seed=turn.seed)
             else:
                 own[turn.round] = await self._message(turn, dict(own))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from actors.messages import Message, Question, Trace, derive_seed
+from experiments.config.setting_groups import ExplainSettings
+from experiments.records.attribution import Explained, explained
+from experiments.records.recorder import RunFolder
 from topologies.answers import ballot
 
+COVERAGE = 0.9  # probability with which a set of suspects holds a culprit
 TIE = 1e-6  # a random part of suspicion: chance orders equal ones, which makes coverage exact
 
 
 def suspicion(trace: Trace, question: Question, seed: int) -> dict[str, float]:
-    """Scores how much each agent spoke for the answer of a discussion, without labels.
-
-    The largest over its turns with the answer of 1, and 1 for not having heard it, and the share of hearers that took
-    it over, and a tenth of the confidence; 0 without such a turn.
-    """
+    """Scores how much each agent spoke for the answer, without labels: the largest over its turns with the answer of 1,
+    and 1 for not having heard it, and the share of hearers that took it over, and a tenth of the confidence."""
     answers = {turn.id: ballot(question, turn.answer) for turn in trace.turns}
     final = ballot(question, trace.answer)
 
@@ -34,11 +37,22 @@ def suspicion(trace: Trace, question: Question, seed: int) -> dict[str, float]:
 
 
 def least_suspicion(culprits: Sequence[float], coverage: float) -> float:
-    """The suspicion from which on agents are in the set of suspects (split conformal: Vovk et al. 2005).
-
-    It is the k-th least of those of the culprits of n other failures, k = floor((n + 1)(1 - coverage)). Where failures
-    are exchangeable, a set holds a culprit with probability `coverage`, and at most 1 / (n + 1) more. Where n is too
-    small for that, all agents are suspects.
-    """
+    """The suspicion from which on agents are suspects: the k-th least of the culprits of n other failures,
+    k = floor((n + 1)(1 - coverage)). Where failures are exchangeable, they hold a culprit with probability `coverage`,
+    and at most 1 / (n + 1) more (split conformal: Vovk et al. 2005); all agents where n is too small."""
     k = math.floor((len(culprits) + 1) * (1 - coverage) + 1e-9)
     return sorted(culprits)[k - 1] if k else -math.inf
+
+
+def with_suspects(found: Sequence[Explained], settings: ExplainSettings, seed: int) -> list[Explained]:
+    """Adds the conformal sets, calibrated by another run or, where culprits were found, each half by the other."""
+    other = settings.calibration and RunFolder.open(Path(settings.calibration).expanduser())
+    half = {each.question: derive_seed(seed, "half", each.question) % 2 for each in found}
+    culprits = [
+        (-1 if other else half[each.question], max(each.suspicion.get(agent, 0.0) for agent in each.culprits))
+        for each in (explained(other) if other else found)
+        if each.by == "counterpart" and each.culprits
+    ]
+    least = [least_suspicion([one for of, one in culprits if of != this], COVERAGE) for this in (0, 1)]
+    sets = [[a for a, one in each.suspicion.items() if one >= least[half[each.question]]] for each in found]
+    return [replace(each, suspects=tuple(of)) for each, of in zip(found, sets, strict=True)]

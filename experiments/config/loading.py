@@ -138,10 +138,10 @@ def _resumed(folder: Path, given: Sequence[tuple[str, str]]) -> Config:
     return resumed
 
 
-def named_again(arguments: Sequence[str], job: str = "prune") -> Config:
-    """Loads the overrides of a command line that names parts of a saved configuration again. Raises UserError."""
+def named_again(arguments: Sequence[str], job: str = "prune", base: Config | None = None) -> Config:
+    """Loads the overrides of a command line for a saved configuration, alone or over a `base`. Raises UserError."""
     given = map(_key_and_value, arguments)
-    return typed([{"job": job}, *(_with_roles(_tree(key, text)) for key, text in given)])
+    return typed([{"job": job}, *(_with_roles(_tree(key, text)) for key, text in given)], base)
 
 
 def _key_and_value(argument: str) -> tuple[str, str]:

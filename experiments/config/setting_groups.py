@@ -113,6 +113,8 @@ class GameSettings:
 
 @dataclass
 class ReplaySettings:
+    """A recorded run. `replay.from=<group>:<line or question>:<turn>` goes on from a turn of one of its discussions."""
+
     run: str | None = None
     """Run folder with the recorded turns that `model=replay` answers with."""
 
@@ -131,13 +133,10 @@ class ExplainSettings:
     """Replacement of a turn: `counterpart`: the honest turn, with the attack off and the same seed; `silence`: no
     message; `sample`: the turn with another seed; `auto`: `counterpart` where there is an attack, else `silence`."""
     search: Literal["auto", "single", "groups", "shapley"] = "auto"
-    """Interventions: `single`: all turns and agents, and edges of turns that matter; `groups`: the attack, its agents,
-    an agent's turns, each until one matters; `shapley`: values of turns from random orders; `auto`: `single` for up to
-    18 turns, else `shapley`."""
+    """Interventions: `single`: all turns and agents, edges of turns that matter; `groups`: the attack, its agents and
+    turns, until one matters; `shapley`: values from random orders; `auto`: `single` up to 18 turns, else `shapley`."""
     orders: int = setting(16, at_least=4, at_most=100_000, when="search!=single|groups")
     """shapley: orders of the turns that are drawn for an answer."""
-    coverage: float = setting(0.9, at_least=0.5, below=1)
-    """Probability with which a set of suspects holds a culprit."""
     calibration: str | None = setting(None, outside=bool)
     """Attacked and explained run that calibrates sets of suspects (null: the run itself, each half by the other)."""
 

@@ -39,6 +39,8 @@ def dry_run(plan: Plan) -> RunCounts:
         raise UserError(f"job={plan.job.name} is not counted: dry_run=true counts what job=prune asks")
     counts = count_run(plan)
     counts_table(counts).print()
+    if plan.config.explain.answers:
+        print(f"not counted: turns asked again for up to {plan.config.explain.answers:,} explained answers")
     return counts
 
 

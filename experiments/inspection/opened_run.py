@@ -36,19 +36,21 @@ class OpenedRun:
 
     Args:
         named: `key=value` of what the configuration names outside of the folder, as the user trusts it; None: all.
-        asks: models are asked, so that their addresses have to be named too.
+        asks: models are asked: their addresses have to be named too, and what is `named` replaces the run's settings.
 
     Raises:
         UserError: the configuration is damaged, or names what `named` lacks; the line has the overrides to add.
     """
 
-    def __init__(self, run: RunFolder, named: Sequence[str] | None = (), *, asks: bool = False) -> None:
+    def __init__(
+        self, run: RunFolder, named: Sequence[str] | None = (), *, asks: bool = False, over: Sequence[str] = ()
+    ) -> None:
         self.run = run
         check_outside(run.path)
         config = saved.read(run.config)
         if config.model.kind == "replay":
             raise UserError(f"{run.path} replays {config.replay.run}, which has the prompts and replies: open that run")
-        at_home(config, run.path)
+        at_home(config := loading.named_again((named or ()) if asks else (), config.job, config), run.path)
         again = config if named is None else loading.named_again(named, config.job)
         check_named_again(config, again, _used(config.model.kind, asks))
         self.plan: Plan = make_plan(config, JOBS[config.job])

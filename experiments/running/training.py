@@ -178,17 +178,9 @@ class Training:
 
         async def discuss(index: int) -> Trace:
             # The topologies of one question are consecutive, k for each.
-            question_index, sample = divmod(index, k)
+            at, sample = divmod(index, k)
             async with self.slots.slot(learning=True):
-                return await self.attack.run_discussion(
-                    topologies[index],
-                    items[question_index],
-                    questions[question_index],
-                    team,
-                    config.seed,
-                    phase="train",
-                    number=before + question_index,
-                    sample=sample,
-                )
+                of = topologies[index], items[at], questions[at], team, config.seed
+                return await self.attack.run_discussion(*of, phase="train", number=before + at, sample=sample)
 
         return _Step(items, wirings, [group.create_task(discuss(index)) for index in range(len(topologies))])

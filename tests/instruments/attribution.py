@@ -25,8 +25,8 @@ from actors.messages import derive_seed
 from actors.runtime.inline import Inline
 from experiments.attacks.kind import AttackSettings
 from experiments.attribution.explain import Explanation
-from experiments.attribution.explained_run import with_suspects
 from experiments.attribution.intervention import Replay, agents_of
+from experiments.attribution.suspects import with_suspects
 from experiments.config.setting_groups import ExplainSettings
 from experiments.inspection.held_again import HeldDiscussions
 from experiments.inspection.opened_run import OpenedRun

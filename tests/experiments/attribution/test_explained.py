@@ -175,6 +175,40 @@ def test_sweeps_and_replays_explain_nothing(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.slow
+def test_a_discussion_goes_on_from_a_turn(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = next(run.traces("evaluate-full"))
+    words = [f"replay.run={run.path}"]
+    [second] = [turn.id for turn in trace.turns if turn.agent == "text_scientist" and turn.round == 2]
+
+    def now(*more: str) -> dict[str, list[str]]:
+        assert main([*words, *more]) == 0
+        lines = capsys.readouterr().out.splitlines()[1:]
+        return {line.split()[0]: line.split()[1:] for line in lines if "/" in line.partition(" ")[0]}
+
+    # The recorded answer again changes nothing, another one stands as it is given.
+    assert not now(f"replay.from=full:1:{second}")
+    changed = now(f"replay.from=full:{trace.question}:{second}", "replay.answer=Atlantis")
+    assert changed[second][-1] == "Atlantis"
+    assert all(int(id[0]) >= 2 for id in changed)
+    # Another model for this and all later turns: those before are the recorded ones.
+    later = [turn.id for turn in trace.turns][[turn.id for turn in trace.turns].index(second) :]
+    changed = now(f"replay.from=full:1:{second}", "reader.threshold=9")
+    assert set(changed) <= set(later)
+    assert changed[second][-1] == "None"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "place", ["full:1:9/nobody", "full", "full:0:1/text_critic", "none:1:1/text_critic", "full:x:1"]
+)
+def test_a_place_that_is_not_recorded_is_named(run: RunFolder, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"replay.from={place}", f"replay.run={run.path}"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "Traceback" not in error
+
+
+@pytest.mark.slow
 def test_a_damaged_record_is_named(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = Path(shutil.copytree(run.path, tmp_path / "other"))
     (other / ATTRIBUTION).write_text('{"method": 3}\n')
