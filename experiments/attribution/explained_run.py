@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from actors.errors import UserError
-from actors.messages import Trace
 from actors.runtime.inline import Inline
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.result_table import ResultTable
@@ -99,14 +99,12 @@ def continued(place: str, words: Sequence[str]) -> int:
     """
     own = dict(word.removeprefix("replay.").split("=", 1) for word in words if word.startswith("replay."))
     others, (group, line, id) = [w for w in words if not w.startswith("replay.")], [*place.split(":"), "", "", ""][:3]
-    if not line or not {"run"} <= own.keys() <= {"run", "answer", "message"}:
-        raise UserError(f"replay.from={place}: expected <group>:<line or question>:<turn>, and replay.run=")
+    if not line.isdecimal() or not {"run"} <= own.keys() <= {"run", "answer", "message"}:
+        raise UserError(f"replay.from={place}: expected <group>:<line>:<turn>, and replay.run=")
     opened = OpenedRun(RunFolder.open(Path(own["run"]).expanduser()), others, asks=True)
 
-    async def discuss() -> tuple[Trace, Trace, int]:
-        asked = enumerate(opened.run.traces(f"evaluate-{group}"), start=1)
-        number = int(line) if line.isdecimal() else next((n for n, each in asked if each.question == line), 0)
-        held = await HeldDiscussions(opened).hold(group, number)
+    async def discuss() -> tuple[Any, Any, int]:
+        held = await HeldDiscussions(opened).hold(group, int(line))
         order, old = [turn.id for turn in held.trace.turns], held.memories.get(id)
         if old is None:
             raise UserError(f"replay.from={place}: expected a turn of {', '.join(order)}")

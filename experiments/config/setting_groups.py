@@ -113,8 +113,6 @@ class GameSettings:
 
 @dataclass
 class ReplaySettings:
-    """A recorded run. `replay.from=<group>:<line or question>:<turn>` goes on from a turn of one of its discussions."""
-
     run: str | None = None
     """Run folder with the recorded turns that `model=replay` answers with."""
 

@@ -15,7 +15,6 @@ import networkx as nx
 from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import write_edge_scores
 from experiments.planning.topologies import learned_topologies
-from experiments.records.recorder import LearningRecorder
 from experiments.records.timings import TimingLog
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import Slots
@@ -76,8 +75,9 @@ class GraphLearning:
             await self._conclude(each)
 
     def _learner(self, method: str, source: str, recorders: ExitStack) -> RecordedLearner:
-        recorder = recorders.enter_context(LearningRecorder(self.context.recorder.run.learned(method)))
-        return RecordedLearner(self.context, self.graphs[method], self.learners[method], recorder, source)
+        learner = RecordedLearner.of(self.context, self.graphs[method], self.learners[method], source)
+        recorders.enter_context(learner.recorder)
+        return learner
 
     async def _conclude(self, method: str) -> None:
         """Freezes what a method has learned, and writes it down."""
