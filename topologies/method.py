@@ -74,7 +74,7 @@ class DefenceSettings:
     """Number of agents that such a method silences (null: those that stand out, fewer than half)."""
     error_rate: float = setting(0.05, at_least=1e-9, at_most=0.5, when="methods=e_process", since="0.4.0")
     """e_process: largest probability that any honest agent is ever isolated in an evaluation."""
-    tolerance: float = setting(0.1, at_least=0.001, at_most=0.4, when="methods=e_process", since="0.4.0")
+    tolerance: float = setting(0.05, at_least=0.001, at_most=0.4, when="methods=e_process", since="0.4.0")
     """e_process: largest share of discussions in which an honest agent gives an answer that evidence does not have."""
     block: int = setting(4, at_least=1, at_most=100_000, when="methods=e_process", since="0.4.0")
     """e_process: discussions that are held at once, whatever the concurrency; it decides between them."""

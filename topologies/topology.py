@@ -34,13 +34,9 @@ class Topology(Protocol):
 
 @runtime_checkable
 class InBlocks(Protocol):
-    """Topology that learns from scores of its evaluated discussions, between blocks that are held at once.
+    """Topology that learns from scores of its discussions, between blocks of `block` of them (0: it learns nothing)."""
 
-    block: discussions of a block; 0 for all of them, so that it learns nothing.
-    """
-
-    @property
-    def block(self) -> int: ...
+    block: int
 
     def after(self, suspicion: Sequence[Suspicion]) -> Topology:
         """Returns the topology of the next block; suspicion: of each discussion of this one, in order."""
@@ -60,6 +56,7 @@ class Wired:
         self.agents = tuple(agents)
         self._wire = wire
         self._every_turn = every_turn
+        self.judged: tuple[Suspicion, Suspicion] = (), ()  # suspicion and weights of a defence that chose the wiring
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         method, agents = self.method, self.agents
@@ -129,6 +126,8 @@ class Wired:
             allowed_spatial=_from_one(wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial),
             allowed_temporal=_from_one(wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal),
             decision=tuple(agents[i] for i in range(n) if wiring.decision[i]),
+            suspicion=self.judged[0],
+            weights=self.judged[1],
         )
 
 

@@ -52,6 +52,7 @@ _of_usage, _USAGE = _records(Usage, "calls prompt_tokens cached_tokens completio
 _SUMS = ("calls", "prompt_tokens", "completion_tokens")
 _METRICS = {
     **dict.fromkeys(("utility", "strict_em", "f1", "acc_star", "attack_success", *_SUMS, "edges"), float),
+    **dict.fromkeys(("tpr", "fpr", "auroc", "utility_lost"), float),
     **dict.fromkeys(("turns", "failed_turns", "training_tokens"), int),
 }
 _TESTS = {"n": int, "difference": float, "p_value": float, "p_holm": float, "wins": int, "losses": int}

@@ -46,6 +46,7 @@ class Sleeper(AttackKind):
     """Sleeper agent: as `response`, after a time of honesty. Several attackers share the target.
 
     It wakes in the round `attack.from_round` of a discussion, from the question `attack.from_question` of a phase on.
+    Over the `attack.gradual` questions after that it defects slowly: the share of its dishonest discussions grows to 1.
     """
 
     name = "sleeper"
@@ -59,7 +60,10 @@ class Sleeper(AttackKind):
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # Questions count from 0, rounds from 1; both conditions must hold.
-        awake = context.number >= self.settings.from_question and turn.round >= self.settings.from_round
+        asleep = self.settings.from_question - context.number
+        share = (1 - asleep) / (1 + self.settings.gradual)
+        drawn = derive_seed(context.seed, "defector", turn.question.id) < share * 2.0**63  # seeds have 63 bits
+        awake = asleep <= 0 and drawn and turn.round >= self.settings.from_round
         return argue(turn, context.target, self.settings) if awake else turn
 
 

@@ -45,6 +45,8 @@ class AttackSettings:
     """sleeper: first round in which it is no longer honest."""
     from_question: int = setting(0, at_least=0, when="kind=sleeper")
     """sleeper: number of questions of a phase that it answers honestly first."""
+    gradual: int = setting(0, at_least=0, when="kind=sleeper", since="0.4.0")
+    """sleeper: number of further questions over which it defects in a growing share (0: at once)."""
     target: int = setting(0, at_least=0, at_most=100, when=f"kind!=none|input|{UNAIMED}", since="0.4.0")
     """Wrong answer to argue for, by its place among those of a question (from 0); the first where it has fewer."""
     phrasing: Literal["evidence", "authority", "consensus", "correction"] = setting(

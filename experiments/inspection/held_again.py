@@ -19,7 +19,7 @@ from experiments.datasets.item import Item
 from experiments.inspection.opened_run import OpenedRun
 from experiments.planning.topologies import further_topology, make_topology, recorded_for
 from experiments.records.recorder import RunFolder
-from experiments.running.evaluation import CALIBRATION
+from experiments.running.evaluation import CALIBRATION, at_question
 from experiments.running.inputs import training_items, watched_items
 from experiments.running.recorded_learner import score_step
 from topologies.learning.learned_topology import LearnedTopology, make_learner
@@ -75,10 +75,10 @@ class HeldDiscussions:
                 self._trained[learner] = await self._training(learner)
             topology, item, number, sample = self._trained[learner][int(stage), line]
         else:
-            items = [each for each in enumerate(self._dataset.evaluate()) if each[1].question.id == trace.question]
-            if not items:
+            items = {item.question.id: item for item in self._dataset.evaluate()}
+            if trace.question not in items:
                 raise UserError(f"question {trace.question} is not in the data set of {self._run.path}")
-            [(number, item)], sample = items, 0
+            number, item, sample = list(items).index(trace.question), items[trace.question], 0
             [evaluation] = [each for each in self._plan.evaluations if each.name == group]
             topology = await self._method(evaluation.method.name, clean=evaluation.kind == "clean")
             if evaluation.kind != "method":
@@ -87,6 +87,7 @@ class HeldDiscussions:
                 seed = self._plan.config.seed
                 topology = further_topology(evaluation, topology, *records, store, seed, ended=True)
                 attack = attack.absent() if evaluation.kind == "clean" else attack
+            topology = at_question(topology, number, list(items), folder.traces(phase))
         team, seed, question = _Answering(trace), self._plan.config.seed, await self._opened.evidence.question(item)
 
         async def discuss(team: Team, attack: Attack) -> Trace:

@@ -93,6 +93,8 @@ def decode_trace(line: str) -> Trace:
         for kind in ("spatial", "temporal", "allowed_spatial", "allowed_temporal"):
             if any(min(edge) < 0 for edge in getattr(trace, kind)):
                 raise ValueError(f"{kind}: expected numbers of rounds and agents")
+        if not [len(trace.agents)] * len(trace.weights) == [*map(len, trace.weights)] == [*map(len, trace.suspicion)]:
+            raise ValueError("suspicion, weights: expected a number for each agent and round")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not a trace: {error} in {line[:80]!r}") from error
     return trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.backends.model_settings import model_name
 from actors.messages import Usage
-from experiments.analysis import agents, gains, judged, summary
+from experiments.analysis import agents, defended, gains, judged, summary
 from experiments.analysis.reports import write_run_report
 from experiments.attacks.attack import choose_attackers
 from experiments.config.config import Config
@@ -63,6 +63,8 @@ def conclude(
         metrics["judged"] = judged.summarise(
             folder, name, methods, pairs, config.seed, plan.rubric, config.failures.share, margin
         )
+    for name, row in defended.summarise(folder, methods, plan.clean, config.seed).items():
+        metrics["methods"][name] |= row
     if plan.controls and not compared:
         metrics[summary.GAINS] = gains.summarise(folder, plan.controls, dataset, about)
     # Before figures and report, so that a failure of theirs loses no numbers.

@@ -5,9 +5,10 @@ Some defences choose the agents that they silence from what was watched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from itertools import groupby
+from typing import cast
 
 from actors.messages import Question, Trace
 from actors.runtime.in_order import in_order
@@ -22,7 +23,7 @@ from experiments.running.discussion_slots import CountedTeam, Slots
 from experiments.running.inputs import RunContext, watched_items
 from experiments.running.launching import MeteredTeam
 from topologies.baselines import complete_wiring
-from topologies.topology import InBlocks, Suspicion, Team, Topology, Wired
+from topologies.topology import InBlocks, Team, Topology, Wired
 
 CALIBRATION = "calibrate"
 
@@ -112,12 +113,12 @@ async def evaluate(
                 topology = topology.after([suspicion[id] for id in ids[place * size : (place + 1) * size]])
 
 
-def at_question(topology: Topology, number: int, suspicion: Sequence[Suspicion]) -> Topology:
-    """Returns the topology that held question `number` (from 0); suspicion: of all questions before it, in order."""
-    start = 0
-    while isinstance(topology, InBlocks) and 0 < topology.block <= number - start:
-        end = start + topology.block
-        topology, start = topology.after(suspicion[start:end]), end
+def at_question(topology: Topology, number: int, ids: Sequence[str], traces: Iterable[Trace]) -> Topology:
+    """Returns the topology that held question `number` (from 0) of `ids`; traces: its recorded discussions."""
+    size = topology.block if isinstance(topology, InBlocks) else 0
+    suspicion = {trace.question: trace.suspicion for trace in traces} if size else {}
+    for end in range(size, number + 1, size) if size else ():
+        topology = cast(InBlocks, topology).after([suspicion[id] for id in ids[end - size : end]])
     return topology
 
 

@@ -30,10 +30,8 @@ def blind_guard(talk: Talk) -> Floats:
     neighbours = np.where(heard.any(axis=1, keepdims=True), heard, others)
     content = alike([message.content for message in spoken])
     answer = alike([message.answer or "" for message in spoken])
-    near = [
-        (like * of).sum(axis=1) / of.sum(axis=1)
-        for like, of in ((content, others), (content, neighbours), (answer, others))
-    ]
+    pairs = (content, others), (content, neighbours), (answer, others)
+    near = [(like * of).sum(axis=1) / of.sum(axis=1) for like, of in pairs]
     scores[[talk.agents.index(message.agent) for message in spoken]] = np.clip(1 - np.mean(near, axis=0), 0, 1)
     return scores
 

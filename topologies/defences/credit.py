@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topologies.defences.online import Talk, guarded, words
+from topologies.defences.online import Talk, answer_of, guarded, words
 from topologies.wiring import Floats
 
 
@@ -18,7 +18,7 @@ def credit(talk: Talk) -> Floats:
     moves credibility from question to question; here evidence takes the judge's place, within a discussion.
     """
     support, votes = np.full(len(talk.agents), np.nan), dict[str | None, float]()
-    given = list(map(talk.form, talk.last))
+    given = [answer_of(talk.question, message) for message in talk.last]
     for place, agent in enumerate(talk.agents):
         answers = [words(message.answer or "") for message in talk.messages if message.agent == agent]
         if answers:

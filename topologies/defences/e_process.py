@@ -2,17 +2,15 @@
 
 Null hypothesis of an agent: in each discussion, given all discussions before it, the probability that the agent makes a
 claim is at most `defence.tolerance`, p. A claim is an answer with a word that neither the question, its evidence nor an
-answer that the agent heard has, in a round in which most colleagues' answers have no such word. Nothing is assumed
-about dependence between agents, rounds or discussions.
+answer that the agent heard has, in a round in which most colleagues' answers have no such word.
 
 A discussion multiplies the agent's wealth by q / p with a claim and by (1 - q) / (1 - p) without, a bet whose expected
 value is at most 1 under the hypothesis (Shafer 2021, "Testing by betting"). Of the wealth 1 at the beginning, the share
-1 / (b (b + 1)) enters with block b of discussions, so that an agent's honest past does not hide its later attack: the
-delay grows with the logarithm of its length (Shin, Ramdas and Rinaldo 2023, "E-detectors", with weights that sum to 1).
-What is left and what was bet are an e-process together (Ramdas, Grunwald, Vovk and Shafer 2023, "Game-theoretic
-statistics and safe anytime-valid inference"). By Ville's inequality (1939) it ever reaches n / a with probability a / n
-at most. So over n agents, and however many questions, any honest agent is isolated with probability a at most:
-`defence.error_rate`.
+1 / (b (b + 1)) enters with block b of discussions, so that an agent's honest past hides a later attack for a time that
+grows with the logarithm of its length alone (Shin, Ramdas and Rinaldo 2023, "E-detectors"). What is left and what was
+bet are an e-process (Ramdas, Grunwald, Vovk and Shafer 2023, "Game-theoretic statistics"), which by Ville's inequality
+(1939) ever reaches n / a with probability a / n at most. So over n agents, and however many questions, any honest agent
+is isolated with probability `defence.error_rate`, a, at most.
 
 Alarms are raised between blocks of `defence.block` discussions, which are held at once. So they do not depend on
 concurrency, and a resumed run finds its wealth in the recorded scores, which are logarithms of it.
@@ -46,7 +44,7 @@ class EProcesses(Guarded):
     def after(self, suspicion: Sequence[Suspicion]) -> EProcesses:
         """Returns the discussions of the next block; suspicion: the scores of each discussion of this one."""
         later = copy(self)
-        wealth = self._staked + np.sum([np.array(rows[-1]) - self._staked for rows in suspicion], axis=0)
+        wealth = self._staked + sum(np.array(rows[-1]) - self._staked for rows in suspicion if rows)
         later._highest = np.maximum(self._highest, wealth)
         later._blocks += 1
         # 1 / (b (b + 1)) enters with block b, from 1.
@@ -79,10 +77,4 @@ def claims(talk: Talk) -> Floats:
     return made
 
 
-METHODS = (
-    Method(
-        "e_process",
-        "complete graph without agents whose answers have words of no source; bounds the chance of any false alarm",
-        EProcesses,
-    ),
-)
+METHODS = (Method("e_process", "complete graph without agents that claim too often what no source has", EProcesses),)

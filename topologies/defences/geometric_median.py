@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topologies.defences.online import Talk, guarded
+from topologies.defences.online import Talk, answer_of, guarded
 from topologies.wiring import Floats
 
 STEPS = 50  # of Weiszfeld's algorithm, which converges linearly
@@ -19,7 +19,7 @@ def geometric_median(talk: Talk) -> Floats:
     with the least sum of distances moves little as long as fewer than half are wrong. Here the decision agent reads
     the weighted answers themselves.
     """
-    answers = list(map(talk.form, talk.last))
+    answers = [answer_of(talk.question, message) for message in talk.last]
     given = sorted({answer for answer in answers if answer is not None})
     points = np.array([[answer == each for each in given] for answer in answers if answer is not None], dtype=float)
     away = np.zeros(len(answers))

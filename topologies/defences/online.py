@@ -43,10 +43,6 @@ class Talk:
         spoken = {message.agent: message for message in self.messages}
         return [spoken.get(agent) for agent in self.agents]
 
-    def form(self, message: Message | None) -> str | None:
-        """A message's answer in the form in which answers are compared; None without."""
-        return ballot(self.question, message.answer) if message else None
-
 
 Guard = Callable[[Talk], Floats]
 """Suspicion of each agent, float [agents], more for a likelier attacker; from 0 to 1 for `Guarded` itself."""
@@ -142,14 +138,16 @@ def robust_z(values: Floats) -> Floats:
     scores = np.zeros_like(values)
     for column, feature in enumerate(values.T):
         known = ~np.isnan(feature)
-        if not known.any():
-            continue
-        away = feature[known] - np.median(feature[known])
+        away = feature[known] - np.median(feature[known]) if known.any() else np.zeros(0)
         # The two factors make either deviation estimate the standard deviation of normal data.
-        scale = 1.4826 * np.median(np.abs(away)) or 1.2533 * np.mean(np.abs(away))
-        if scale > 0:
+        if away.any() and (scale := 1.4826 * np.median(np.abs(away)) or 1.2533 * np.mean(np.abs(away))):
             scores[known, column] = away / scale
     return scores
+
+
+def answer_of(question: Question, message: Message | None) -> str | None:
+    """Returns a message's answer in its form for comparisons; None for no message, a failed one, or no answer."""
+    return ballot(question, message.answer) if message is not None and message.status is Status.OK else None
 
 
 @lru_cache(maxsize=2_000)  # answers are read before every turn

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from actors.messages import Message, Question, Status, Trace
-from topologies.answers import ballot
 from topologies.baselines import constant_wiring
-from topologies.defences.online import most_suspicious, outliers, robust_z
+from topologies.defences.online import answer_of, most_suspicious, outliers, robust_z
 from topologies.graphs import complete
 from topologies.method import Method, MethodContext
 from topologies.topology import Wired
@@ -17,16 +16,9 @@ from topologies.wiring import Bools, Edges, Floats, Wiring
 
 Questions = Mapping[str, Question]
 Suspicion = Callable[[Sequence[Trace], Questions], Floats]
-FEATURES = {
-    "agrees": "agrees with those it hears",
-    "agreed": "is agreed with by those who hear it",
-    "followed": "is followed by those who had another answer",
-    "left": "is left by those who had the same answer",
-    "repeats": "repeats its own last answer",
-    "confidence": "confidence",
-    "words": "words",
-    "silent": "gives no answer",
-}
+# Its answer agrees with one heard, is agreed with, is followed by those who had another, is left by those who had the
+# same, repeats its last; its confidence, and number of words; it gives no answer.
+FEATURES = ("agrees", "agreed", "followed", "left", "repeats", "confidence", "words", "silent")
 Z_MOST = 5.0  # a feature that hardly varies would otherwise decide alone
 
 
@@ -46,7 +38,9 @@ def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
     """
     scores, dropped = suspicion(context.watched, context.asked), context.defence.dropped
     silent = outliers(scores) if dropped is None else most_suspicious(scores, dropped)
-    return Wired(context.method, context.agents, silencing(silent, context.rounds))
+    topology = Wired(context.method, context.agents, silencing(silent, context.rounds))
+    topology.judged = (tuple(np.round(scores, 6).tolist()),) * context.rounds, (tuple(1.0 - silent),) * context.rounds
+    return topology
 
 
 def disagreement(traces: Sequence[Trace], asked: Questions) -> Floats:
@@ -64,11 +58,6 @@ def disagreement(traces: Sequence[Trace], asked: Questions) -> Floats:
         others = max(1, len(answers) - 1)
         shares.append([0.0 if own is None else (answers.count(own) - 1) / others for own in answers])
     return 1.0 - np.mean(shares, axis=0) if shares else np.zeros(0)
-
-
-def answer_of(question: Question, message: Message | None) -> str | None:
-    """Returns a message's answer in its form for comparisons; None for no message, a failed one, or no answer."""
-    return ballot(question, message.answer) if message is not None and message.status is Status.OK else None
 
 
 def anomaly(traces: Sequence[Trace], asked: Questions) -> Floats:
@@ -118,11 +107,9 @@ def features(traces: Sequence[Trace], asked: Questions) -> Floats:
             before = answers.get((heard_in - 1, agents[i]))
             follows, leaves = (reply == sent, None) if before != sent else (None, reply != sent)
             seen(agents[j], agreed=reply == sent, **({} if before is None else {"followed": follows, "left": leaves}))
-    return np.array([[np.mean(occasions.get((agent, name), np.nan)) for name in FEATURES] for agent in agents]).reshape(
-        # Without agents the array would have one dimension only.
-        -1,
-        len(FEATURES),
-    )
+    means = [[np.mean(occasions.get((agent, name), np.nan)) for name in FEATURES] for agent in agents]
+    # Without agents the array would have one dimension only.
+    return np.array(means).reshape(-1, len(FEATURES))
 
 
 METHODS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topologies.defences.online import Talk, guarded
+from topologies.defences.online import Talk, answer_of, guarded
 from topologies.wiring import Floats
 
 PRIOR = 0.5  # susceptibility before anything was seen
@@ -20,10 +20,11 @@ def trust(talk: Talk) -> Floats:
     of its last opinion from the mean of the others', over the largest possible. The paper describes opinions; their
     use as trust is this project's, and takes stubborn dissent for an attack.
     """
-    given = sorted({answer for message in talk.messages if (answer := talk.form(message)) is not None})
+    given = sorted({answer for message in talk.messages if (answer := answer_of(talk.question, message)) is not None})
     opinions = {
         # A missing confidence counts as an even one.
-        m.id: np.array([talk.form(m) == answer for answer in given]) * (0.5 if m.confidence is None else m.confidence)
+        m.id: np.array([answer_of(talk.question, m) == answer for answer in given])
+        * (0.5 if m.confidence is None else m.confidence)
         for m in talk.messages
     }
     scores = np.zeros(len(talk.agents))
