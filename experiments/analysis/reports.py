@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from actors.messages import Source
-from experiments.analysis import agents, game, turn_counts
+from experiments.analysis import agents, defended, game, turn_counts
 from experiments.analysis.agreement import agreement, concluded
-from experiments.analysis.defended import defence_table
 from experiments.analysis.embedded import LIMIT_TURNS, embed, packed
 from experiments.analysis.gains import gains_table
 from experiments.analysis.learned_steps import learned_graphs
@@ -91,7 +90,7 @@ def _run_tables(run: RunFolder, metrics: Metrics, metric: str, traces: bool) -> 
         yield game.game_table(metrics["game"], metric)
     if GAINS in metrics:
         yield gains_table(metrics)
-    if (defences := defence_table(metrics)).rows:
+    if (defences := defended.defence_table(metrics)).rows:
         yield defences
     judged = metrics.get("judged", {"paired": {}})["paired"]
     yield from (paired_table(*tests) for tests in ((metrics["paired"], metric), (judged, "Acc*")) if tests[0])

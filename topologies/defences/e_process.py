@@ -38,17 +38,17 @@ class EProcesses(Guarded):
         super().__init__(context, claims)
         self.block = context.defence.block
         self._defence, self._blocks = context.defence, 0
-        self._staked = np.full(len(self.agents), np.log(1 / 2))
+        self.staked = np.full(len(self.agents), np.log(1 / 2))
         self._highest = np.full(len(self.agents), -np.inf)
 
     def after(self, suspicion: Sequence[Suspicion]) -> EProcesses:
         """Returns the discussions of the next block; suspicion: the scores of each discussion of this one."""
         later = copy(self)
-        wealth = self._staked + sum(np.array(rows[-1]) - self._staked for rows in suspicion if rows)
+        wealth = self.staked + sum(np.array(rows[-1]) - self.staked for rows in suspicion if rows)
         later._highest = np.maximum(self._highest, wealth)
         later._blocks += 1
         # 1 / (b (b + 1)) enters with block b, from 1.
-        later._staked = np.logaddexp(wealth, -np.log((later._blocks + 1) * (later._blocks + 2)))
+        later.staked = np.logaddexp(wealth, -np.log((later._blocks + 1) * (later._blocks + 2)))
         return later
 
     def suspicion(self, talk: Talk) -> Floats:
@@ -56,7 +56,7 @@ class EProcesses(Guarded):
         p, made = self._defence.tolerance, super().suspicion(talk)
         # No evidence of an agent without a message, whose turns all failed.
         gained = np.select([made == 1, made == 0], [np.log(CLAIMING / p), np.log((1 - CLAIMING) / (1 - p))], 0.0)
-        return np.asarray(self._staked + gained)
+        return np.asarray(self.staked + gained)
 
     def weights(self, scores: Floats) -> Floats:
         """Isolates agents for good whose wealth has reached n / a."""

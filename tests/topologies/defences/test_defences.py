@@ -64,7 +64,7 @@ class Room(ScriptedTeam):
 
     def __init__(self, config: Config, failing: Collection[str] = ()) -> None:
         roles = (*plan_of(config).roles.team, *plan_of(config).roles.others)
-        super().__init__(roles, agents=config.agents, failing=failing, delays=random.Random(id(self)))
+        super().__init__(roles, failing=failing, delays=random.Random(id(self)))
 
 
 @dataclass

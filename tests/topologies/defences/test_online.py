@@ -157,7 +157,7 @@ def alarms(rate: float, blocks: int, runs: int, seed: int) -> float:
         guarded = first
         made = draw.random((blocks, guarded.block, len(AGENTS))) < rate
         for block in np.where(made, np.log(q / p), np.log((1 - q) / (1 - p))):
-            scores = guarded._staked + block
+            scores = guarded.staked + block
             guarded = guarded.after([(tuple(row),) for row in scores.tolist()])
         found += int(not guarded.weights(np.zeros(len(AGENTS))).all())
     return found / runs
@@ -171,13 +171,13 @@ def test_honest_agents_at_the_very_tolerance_raise_an_alarm_in_few_runs() -> Non
 
 async def test_a_late_attack_is_found_soon_after_a_long_honest_past() -> None:
     guarded: EProcesses = topology("e_process")  # type: ignore[assignment]
-    gains = [np.array((await held(guarded, speak)).suspicion[-1]) - guarded._staked for speak in (honest, attacked)]
+    gains = [np.array((await held(guarded, speak)).suspicion[-1]) - guarded.staked for speak in (honest, attacked)]
     delay = 0
     for block in range(250 + 10):
         if not guarded.weights(np.zeros(len(AGENTS))).all():
             break
         gain = gains[block >= 250]
-        guarded = guarded.after([(tuple((guarded._staked + gain).tolist()),)] * 4)
+        guarded = guarded.after([(tuple((guarded.staked + gain).tolist()),)] * 4)
         delay += block >= 250
     assert 1 <= delay <= 3
 
