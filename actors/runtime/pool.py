@@ -175,14 +175,14 @@ class RemoteReplica:
         return abilities
 
 
-class Pool(Protocol):
-    """Makes models over the same replicas: `RemotePool`, or the inline runtime's."""
+class Replicas(Protocol):
+    """The replicas of one model, for a sender: `RemotePool`, or those of the inline runtime."""
 
     def model(self, reuse: Reuse | None) -> Model:
         """Returns the pool as a model, behind a completion cache with `reuse`."""
 
 
-P = TypeVar("P", bound=Pool)
+P = TypeVar("P", bound=Replicas)
 
 
 class Pools(Generic[P]):
