@@ -135,10 +135,6 @@ def _of_json(field: Field, value: Any, choices: Sequence[str]) -> Values | Field
     if field.value is Value.NUMBERS:
         return _numbers(field, [", ".join(map(str, items))]) if items else none(field)
     if field.many:
-        # One triple as a list of its three parts, and no list of triples.
-        parts = all(isinstance(part, str | int | float) and "|" not in str(part) for part in items)
-        if isinstance(value, list) and field.value is Value.TRIPLE and len(items) == 3 and parts:
-            items = [items]
         return read_items(field, items) if items else none(field)
     if isinstance(value, list):
         texts = [item for item in value if isinstance(item, str | int | float)]
@@ -235,8 +231,6 @@ def one_of(text: str, field: Field) -> str | None:
     """Returns the field's value that a text is, or begins with before a remark (`yes, because ...`)."""
     values = field.values
     plain = uncited(undecorated(text.strip(f" {_TICKS}"))[0]).strip(f" \"'`*_()[]<>{_TICKS}").casefold()
-    if plain in ("true", "false") and {"yes", "no"} <= set(values):
-        plain = "yes" if plain == "true" else "no"
     if all(map(str.isdigit, values)):
         plain = in_digits(plain)
     # The longest, as one allowed value may begin with another.
@@ -261,8 +255,6 @@ def one_of(text: str, field: Field) -> str | None:
 def _numbers(field: Field, lines: Sequence[str]) -> Values | FieldFault:
     whole = undecorated("\n".join(line.strip() for line in lines).strip())[0].strip(" .*_`\"'")
     text = in_digits(whole)
-    if len(text) > 1 and text[0] + text[-1] in ("[]", "()", "{}") and text[1:-1].count(text[0]) == 0:
-        text = text[1:-1]
     numbers: list[int] = []
     place = 0
     while item := _ITEM.match(text, place):
@@ -408,8 +400,6 @@ def _call(field: Field, item: Any) -> str | FieldFault:
         words = next(iter(by_key.values())) if len(by_key) == 1 else ""
     elif isinstance(item, str):
         plain = undecorated(BULLET.sub("", item.strip(), count=1).strip().strip("`").strip())[0]
-        if PLACEHOLDER.fullmatch(plain):
-            return ""
         if match := _CALL.fullmatch(plain):
             tool, words = match[1], match[3].removesuffix(")" if match[2] else "")
     tool, words = tools.get(tool.strip(" `\"'*_").casefold(), ""), unwrapped(one_line(words))
@@ -455,8 +445,6 @@ def _checked(parts: Sequence[Any]) -> Parts | None:
 def _part(part: str) -> str:
     """Puts a part on one line, without marks around the whole, and with another mark for the bar between parts."""
     part = part.strip()
-    if len(part) > 1 and part[0] == part[-1] == "'":
-        part = part[1:-1]
     return " ".join(_bare(part).replace("|", "/").split())
 
 

@@ -70,7 +70,6 @@ _NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNOREC
 _BARE_NUMBER = re.compile(r"[^\w-]{0,8}\d(?:\W{1,3}(?:out of )?\d)?\W{0,8}")
 _HEADING = re.compile(r"\s*#{1,4}\s")
 _SHORT_WORDS = 6
-_FEW_WORDS = 8
 # Marks and words of a label or a sentence, in Chinese too.
 _NO_BARE_ANSWER = re.compile(r"[:：?？是<{\[|]|答案|\b(?:is|are|was|I|it's|think|sure)\b")
 
@@ -122,8 +121,6 @@ def _letters(name: str) -> str:
 def untagged(text: str, names: Labels) -> str:
     """Turns tags that are fields' names into labels of lines: `<answer>Paris</answer>`. Other tags on their own lines
     are left out then. A label within reasoning is no field."""
-    if "<" not in text:
-        return text
     lines: list[str] = []
     start, prose, tagged = 0, False, False
     for tag in _TAG.finditer(text):
@@ -388,8 +385,6 @@ def _answer(text: str, field: Field, form: Form) -> list[RawField]:
     whole = one_line(text)
     if _REFUSES.search(whole):
         return []
-    if len(lines) == 1 and len(whole.split()) <= _FEW_WORDS and is_unknown(whole):
-        return [RawField(field, ("unknown",))]
     if len(lines) == 1 and _is_bare_answer(lines[0], form):
         return [RawField(field, (lines[0],))]
     return []
