@@ -65,5 +65,6 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     brief = [f"Of {len(comparisons)} paired tests, adjusted: {verdicts}; the report has each."] if comparisons else []
     replace(settings, brief=[*brief, *settings.brief]).print()
     for table in attacks:
+        print()
         table.print()
     print_paths(folder, laid_out)

@@ -77,6 +77,8 @@ def test_every_prompt_of_a_run_is_built_again_byte_for_byte(run: RunFolder) -> N
         ["experiment=mmqa_prune", "methods=[inspector,challenger,anomaly]", "attack=tamper", "agents.budget_words=12"],
         ["experiment=mmqa_prune", "methods=[full]", "attack=input", "agents.weights=brief", "compare.twins=true"],
         ["experiment=mmqa_prune", "methods=[full]", "attack=poison", "attack.when=evaluate", "roles.file=paper"],
+        ["experiment=mmqa_prune", "methods=[full]", "attack=corpus", "attack.clean=true"],
+        ["experiment=mmqa_prune", "methods=[full]", "attack=memory", "attack.number=2"],
         ["experiment=mmqa_prune", "methods=[m3prune]", "topology.inference=sampled", "topology.rounds=3"],
         ["experiment=systems", "methods=[hm_rag,mmapg,bdog,mh_mmkg,mad,vidorag]", "retrieval.graph=model"],
     ],
