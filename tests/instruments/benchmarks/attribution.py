@@ -2,7 +2,7 @@
 
     python -m tests.instruments.benchmarks.attribution [explain.by=silence ...]
 
-Both in one process, with the embedded reader. `ratio` is the time per failure over the time per discussion; discussions
+Both in one process, with the embedded reader. `ratio` is the core's time per failure over that per discussion; discussions
 are held twice, with and without the attack.
 """
 
@@ -19,25 +19,30 @@ from tempfile import TemporaryDirectory
 FAILURES, QUESTIONS = 100, 180
 
 
-def timed(*words: str) -> float:
-    begun = time.monotonic()
+def timed(*words: str) -> tuple[float, float]:
+    """Seconds on the clock and of a core."""
+    begun, before = time.monotonic(), os.times()
     subprocess.run([sys.executable, "run.py", *words], check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - begun
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return time.monotonic() - begun, cpu
 
 
 def measure(options: list[str]) -> dict[str, float]:
     with TemporaryDirectory() as folder:
         attack = ["attack=response", "attack.clean=true", "figures=false", "wandb.mode=disabled"]
         words = ["experiment=full", f"data.limit={QUESTIONS}", *attack, "runtime=inline", f"output={folder}"]
-        running = timed(*words)
+        running, running_cpu = timed(*words)
         [run] = Path(folder).glob("2*")
-        explaining = timed(f"explain={run}", f"explain.answers={FAILURES}", *options)
+        explaining, explaining_cpu = timed(f"explain={run}", f"explain.answers={FAILURES}", *options)
         found = [json.loads(line) for line in (run / "attribution.jsonl").read_text().splitlines()]
     return {
         "failures": len(found),
         "running_s": running,
         "explaining_s": explaining,
-        "ratio": explaining / len(found) / (running / (2 * QUESTIONS)),
+        "running_cpu_s": running_cpu,
+        "explaining_cpu_s": explaining_cpu,
+        "ratio": explaining_cpu / len(found) / (running_cpu / (2 * QUESTIONS)),
         "tokens_share": sum(each["tokens"] for each in found) / sum(each["recorded"] for each in found),
         "load": os.getloadavg()[0],
     }
