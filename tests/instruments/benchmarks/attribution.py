@@ -2,8 +2,8 @@
 
     python -m tests.instruments.benchmarks.attribution [explain.by=silence ...]
 
-Both in one process, with the embedded reader. `ratio` is the core's time per failure over that per discussion; discussions
-are held twice, with and without the attack.
+Both in one process, with the embedded reader. `ratio` is the core's time per failure over that per discussion. The
+discussions are held twice, with and without the attack.
 """
 
 from __future__ import annotations
