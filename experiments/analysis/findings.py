@@ -10,6 +10,7 @@ from experiments.analysis.summary import (
     ATTACKERS,
     CLEAN,
     NOT_WORSE,
+    SEQUENTIAL,
     TRAINING_TOKENS,
     UNKNOWN,
     Metrics,
@@ -23,6 +24,7 @@ from experiments.analysis.summary import (
 def in_short(metrics: Metrics) -> Iterator[str]:
     """Yields the lines that a terminal shows; the report has all tests and notes."""
     yield from attackers_found(metrics)
+    yield from looked_at(metrics)
     yield from differences(metrics["paired"], metrics["methods"])
     if "judged" in metrics:
         yield from (f"Acc*: {line}" for line in differences(metrics["judged"]["paired"], metrics["methods"]))
@@ -80,6 +82,22 @@ def differences(paired: Mapping[str, Mapping[str, Any]], rows: Mapping[str, Mapp
 def _saving(ours: Mapping[str, Any], rival: Mapping[str, Any]) -> str:
     spent, theirs = (row["prompt_tokens"] + row["completion_tokens"] for row in (ours, rival))
     return f" ({1 - spent / theirs:.0%} fewer tokens)" if spent < theirs else ""
+
+
+def looked_at(metrics: Metrics) -> Iterator[str]:
+    """Yields lines on where an evaluation stopped (`compare.stop`) and what the test of its looks shows."""
+    found = metrics.get(SEQUENTIAL, {})
+    if not found.get("test"):
+        return
+    (first, second), test, asked, planned = (found[name] for name in ("pair", "test", "questions", "planned"))
+    low, high = test["ci95"]
+    claim = f"{first} is {verdict_text(test)}" if test["verdict"] != UNKNOWN else "not known which is better"
+    yield (
+        f"{first} minus {second}, looked at during the run: {test['difference']:+.3f} (anytime-valid 95% interval "
+        f"{low:+.3f} to {high:+.3f}, each cluster alike): {claim}, after {asked:,} of {planned:,} questions."
+    )
+    if asked < planned:
+        yield "Other intervals and tests are for a number of questions that was fixed before, and claim too much here."
 
 
 def of_one_graph(metrics: Metrics) -> Iterator[str]:

@@ -38,7 +38,8 @@ TRAINING_TOKENS = "training_tokens"
 TROUBLES = ("failed_turns", CUT)
 SILENT = "silent_turns"
 CLEAN, ATTACKERS = "clean", "attackers"  # keys of `RunFacts.clean` and `RunFacts.attackers`
-GAINS = "gains"  # the key of gains over controls, where there are any
+# Keys of gains over controls, and of the test that may end an evaluation, where there are any.
+GAINS, SEQUENTIAL = "gains", "sequential"
 DIGITS = 6  # enough for any table, few enough to hide floating-point error
 # Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
 SIGNIFICANT = 0.05

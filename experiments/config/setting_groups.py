@@ -145,6 +145,9 @@ class CompareSettings:
 
     margin: float = setting(0.02, above=0, below=1, since="0.4.0")
     """Loss of utility below which a method is not worse than another. State it before the run."""
+    stop: list[str] = setting(factory=list, when="job=prune", since="0.4.0")
+    """Two methods, [effects, full]: evaluation stops when an anytime-valid test of them reaches a verdict (empty: it
+    does not). Questions then come in an order by seed, and are looked at ten by ten."""
     twins: bool = setting(False, when="controls, job=prune", since="0.4.0")
     """Evaluate two controls of every method: `<method>-twin`, one agent that spends the method's tokens on a vote of
     samples of its answer, and `<method>-placebo`, the method with messages of another question."""

@@ -41,6 +41,9 @@ def check_plan(plan: Plan) -> None:
         raise UserError(
             f"attack.clean, compare.twins: two evaluations share a name of {', '.join(plan.evaluated)}; rename yours"
         )
+    pair, names = config.compare.stop, [method.name for method in plan.methods]
+    if pair and (len(pair) != 2 or len(set(pair)) != 2 or not set(pair) <= set(names)):
+        raise UserError(f"compare.stop=[{', '.join(pair)}]: expected two of the methods, {', '.join(names)}")
     # An attack that cannot be, or one that would never begin.
     settings = config.attack
     choose_attackers(settings, plan.attackable, config.seed)

@@ -225,6 +225,7 @@ class Recorder(_Writer):
         jsonl.append(self._file(_evaluation(trace.method)), encode_trace(trace))
         # A crash between the two leaves a trace without a score, which resuming cuts off.
         jsonl.append(self._file(SCORES), scored.encode())
+        self._done.setdefault(trace.method, set()).add(trace.question)
         return scored
 
     def _cut(self) -> None:

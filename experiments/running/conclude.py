@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.backends.model_settings import model_name
 from actors.messages import Usage
-from experiments.analysis import agents, defended, gains, judged, summary
+from experiments.analysis import agents, defended, gains, judged, looks, summary
 from experiments.analysis.reports import write_run_report
 from experiments.attacks.attack import choose_attackers
 from experiments.config.config import Config
@@ -67,6 +67,8 @@ def conclude(
         metrics["methods"][name] |= row
     if plan.controls and not compared:
         metrics[summary.GAINS] = gains.summarise(folder, plan.controls, dataset, about)
+    if config.compare.stop and not compared:
+        metrics[summary.SEQUENTIAL] = looks.summarise(folder, config.compare.stop, dataset, config.seed, margin)
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
     agents.write(folder, methods, dataset)

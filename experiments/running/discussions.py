@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors.messages import Question, Trace
+from experiments.analysis.looks import looks, reached
 from experiments.attacks.attack import Attack
 from experiments.evidence.extraction import CAPTIONS
 from experiments.evidence.library import LabelledLibrary, open_web, triples_given
@@ -54,13 +55,12 @@ class Discussions:
     async def run(self) -> None:
         """Learns, evaluates and judges; what a killed run has recorded is not done again."""
         await self.prepare()
-        context, methods = self.context, self.context.plan.methods
+        context, methods, compare = self.context, self.context.plan.methods, self.context.config.compare
         # Before learning and evaluation, because methods are made from what was watched and learned.
         watched: Sequence[tuple[Question, Trace]] = ()
         if context.plan.watched_questions:
             with self.usage.phase("watching unlabelled discussions"):
                 watched = await calibrate(context, self.agents.team, self.attack)
-        questions = sum(1 for _ in context.dataset.evaluate())
         library = LabelledLibrary(
             context.evidence,
             # Only systems search by question; without one, no item has to be in memory.
@@ -69,6 +69,10 @@ class Discussions:
             triples_given(context.dataset),
             self._statements,
         )
+        further_looks = looks(context.dataset, context.config.seed) if compare.stop else []
+        if further_looks:
+            context = replace(context, dataset=further_looks.pop(0))
+        questions = sum(1 for _ in context.dataset.evaluate())
         topologies = {}
         attacked = library.over(self.attack.evidence) if self.attack.evidence else library
         async with asyncio.TaskGroup() as group:
@@ -82,6 +86,13 @@ class Discussions:
                 topology = make_topology(method, context.config, context.agents, graphs, attacked, watched)
                 topologies[method.name] = topology
                 await evaluate(topology, context, self.agents.team, self.attack, self.slots, self.usage, questions)
+            for look in further_looks:
+                if reached(context.recorder.run, compare.stop, context.dataset, compare.margin):
+                    break
+                # Asks what the records of the looks before lack, as a resumed run does.
+                context, questions = replace(context, dataset=look), len(look.items)
+                for topology in topologies.values():
+                    await evaluate(topology, context, self.agents.team, self.attack, self.slots, self.usage, questions)
             for further in context.plan.evaluations[len(methods) :]:
                 records = recorded_for(further, context.plan, context.recorder.run)
                 topology, attack = topologies[further.method.name], self.attack
@@ -95,7 +106,7 @@ class Discussions:
         # Last, because equal answers of several methods are judged once.
         if self.agents.judge:
             with self.usage.phase("judging"):
-                await judge_answers(context, self.agents.judge)
+                await judge_answers(self.context, self.agents.judge)
 
     async def learn(self) -> None:
         """Optimises and prunes every learned method's graph, and writes down the edges that are left of each."""

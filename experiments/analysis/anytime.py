@@ -1,0 +1,72 @@
+"""Tests that hold whenever one looks: a confidence sequence of paired differences, by betting against each mean.
+
+Waudby-Smith and Ramdas (2024), section 4: the capital of a bet against a mean is a test martingale if that is the mean,
+so it reaches 1 / alpha at any time with a probability of at most alpha (Ville's inequality).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.analysis.statistics import Clusters, PairedTest, cluster_totals
+from topologies.wiring import Floats
+
+ALPHA = 0.05
+MEANS = np.linspace(-1, 1, 2001)  # against which bets are made: an interval is as exact as their distance
+MOST = 0.9  # of the capital that one cluster can lose, so that no bet ruins
+
+
+def anytime_test(differences: npt.ArrayLike, clusters: Clusters = (), margin: float = 0.0) -> PairedTest:
+    """Tests differences from -1 to 1 (n,), which may be looked at after every cluster.
+
+    Bets are on the mean difference of each cluster, in the order in which the clusters come, so the test is of the mean
+    over clusters, each of which counts alike. Half of the capital is on a larger mean and half on a smaller one.
+
+    ci95: the means against which the capital has never reached 1 / 0.05.
+    p_value: 1 / the largest capital against a mean of 0.
+    p_margin: 1 / twice that against a mean of -margin, of the bet on a larger one, as in `paired_test`.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    means = in_order(values, clusters)
+    above, below = capitals(means, np.append(MEANS, -margin))
+    highest = ((above + below) / 2).max(axis=0)
+    mean, kept = float(means.mean()), MEANS[highest[:-1] < 1 / ALPHA]
+    return PairedTest(
+        difference=mean,
+        # Every mean may have been excluded at some time; then the last mean alone is left.
+        ci95=(min([mean, *kept]), max([mean, *kept])),
+        p_value=float(min(1.0, 1 / highest[len(MEANS) // 2])),
+        p_margin=float(min(1.0, 2 / above[:, -1].max())),
+        n=len(values),
+        wins=int(np.sum(values > 0)),
+        losses=int(np.sum(values < 0)),
+        clusters=len(means),
+    )
+
+
+def in_order(values: Floats, clusters: Clusters) -> Floats:
+    """The mean of each cluster (k,), in the order of their first values (n,)."""
+    if not len(clusters):
+        return values
+    _, first, places = np.unique(np.asarray(clusters), return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    sums, sizes = cluster_totals(values, rank[places])
+    return sums / sizes
+
+
+def capitals(values: Floats, means: Floats) -> tuple[Floats, Floats]:
+    """The capital of bets that the mean of `values` (k,) is above, and below, `means` (m,), after each value [k, m].
+
+    The share of the capital that is bet is aGRAPA's (appendix B.3): the mean of the values before over their mean
+    square, both as deviations from the mean that is bet against. It is known before a value is seen.
+    """
+    gained = values[:, None] - means
+    count = np.arange(1, len(values) + 1)[:, None]
+    # As if one value had been seen before the first: no deviation, and half the largest variance.
+    mean = np.vstack([0 * means, np.cumsum(gained, axis=0) / (count + 1)])[:-1]
+    square = np.vstack([0 * means + 0.5, (np.cumsum(gained**2, axis=0) + 0.5) / (count + 1)])[:-1]
+    up = np.clip(mean / square, 0, MOST / (1 + means + 1e-12))
+    down = np.clip(-mean / square, 0, MOST / (1 - means + 1e-12))
+    above, below = np.cumprod(1 + up * gained, axis=0), np.cumprod(1 - down * gained, axis=0)
+    return above.astype(np.float64), below.astype(np.float64)
