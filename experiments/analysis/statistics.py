@@ -350,6 +350,55 @@ def crossed_error(values: Floats, clusters: Clusters = ()) -> tuple[float, float
     return math.sqrt(total), total**2 / parts if parts else 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Standard deviations of paired differences: of a question's, and between the means of learned graphs.
+
+    correlation: of the questions of a cluster.
+    """
+
+    questions: float
+    correlation: float = 0.0
+    graphs: float = 0.0
+
+
+def spread_of(trials: Sequence[tuple[Floats, Clusters]]) -> Spread:
+    """Measures the spread of differences (n,) and their clusters, of trials with a learned graph each.
+
+    The correlation is Fisher's (1925): mean product of two deviations within a cluster, over their mean square. What
+    varies between the means of trials beyond their own errors is put down to the graphs.
+    """
+    products = pairs = squares = count = 0.0
+    errors = []
+    for values, clusters in trials:
+        sums, sizes = cluster_totals(values - values.mean(), clusters)
+        own = float(((values - values.mean()) ** 2).sum())
+        products, pairs = products + float((sums**2).sum()) - own, pairs + float((sizes * (sizes - 1)).sum())
+        squares, count = squares + own, count + len(values)
+        errors.append(crossed_error(values[None], clusters)[0] ** 2)
+    means = [float(values.mean()) for values, _ in trials]
+    between = float(np.var(means, ddof=1) - np.mean(errors)) if len(trials) > 1 else 0.0
+    correlation = products / pairs / (squares / count) if pairs and squares else 0.0
+    return Spread(math.sqrt(squares / count), max(0.0, correlation), math.sqrt(max(0.0, between)))
+
+
+def smallest_difference(
+    spread: Spread, sizes: Sequence[int], seeds: int = 1, alpha: float = 2 * TAIL, power: float = 0.8
+) -> float:
+    """The difference that a two-sided test shows with this power, on clusters of these sizes and with so many seeds.
+
+    (t(1 - alpha / 2) + t(power)) times the standard error, whose variance is that of the questions times Kish's design
+    effect, which more seeds do not reduce, and that of the graphs over the seeds. Satterthwaite's degrees of freedom.
+    """
+    total, count = float(sum(sizes)), len(sizes)
+    effect = 1 + (sum(size**2 for size in sizes) / total - 1) * spread.correlation
+    by_cluster, by_seed = spread.questions**2 * effect / total, spread.graphs**2 / seeds
+    parts = by_cluster**2 / max(1, count - 1) + by_seed**2 / max(1, seeds - 1)
+    freedom = (by_cluster + by_seed) ** 2 / parts if parts else 1.0
+    reach = float(student.ppf(1 - alpha / 2, freedom) + student.ppf(power, freedom))
+    return reach * math.sqrt(by_cluster + by_seed)
+
+
 def least_clusters(tests: int) -> int:
     """Counts the clusters that make any difference shown: the least p of a sign-flip test, 2 / 2^n, times `tests`."""
     return math.ceil(1 + math.log2(max(tests, 1) / 0.05))

@@ -148,6 +148,14 @@ class CompareSettings:
     stop: list[str] = setting(factory=list, when="job=prune", since="0.4.0")
     """Two methods, [effects, full]: evaluation stops when an anytime-valid test of them reaches a verdict (empty: it
     does not). Questions then come in an order by seed, and are looked at ten by ten."""
+    variance_from: str | None = setting(None, outside=bool, since="0.4.0")
+    """Earlier run or sweep whose variance of differences says what a planned run can show."""
+    deviation: float = setting(0.5, above=0, at_most=1, since="0.4.0")
+    """Standard deviation of a question's difference between two methods, where no earlier run has it."""
+    correlation: float = setting(0.15, at_least=0, at_most=1, since="0.4.0")
+    """Correlation of the differences of a cluster's questions, where no earlier run has it."""
+    graph_deviation: float = setting(0.0, at_least=0, at_most=1, since="0.4.0")
+    """Standard deviation between the graphs that a method learns with different seeds, where no earlier run has it."""
     twins: bool = setting(False, when="controls, job=prune", since="0.4.0")
     """Evaluate two controls of every method: `<method>-twin`, one agent that spends the method's tokens on a vote of
     samples of its answer, and `<method>-placebo`, the method with messages of another question."""

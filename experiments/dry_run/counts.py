@@ -10,7 +10,9 @@ from actors.errors import UserError
 from actors.messages import Usage
 from experiments.analysis.result_table import ResultTable
 from experiments.config.setting_groups import CostSettings
+from experiments.dry_run.power import power_notes
 from experiments.planning.plan import Plan
+from experiments.planning.topologies import compared_pairs
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 
@@ -111,6 +113,7 @@ class RunCounts:
     reply_tokens: tokens of a usual reply; `measured` where roles have lengths from real replies.
     questions: how many questions were sampled for each phase.
     warnings: differences between the run and what its user may expect.
+    clusters: numbers of questions of the evaluated clusters.
     """
 
     plan: Plan
@@ -122,6 +125,7 @@ class RunCounts:
     questions: int
     warnings: tuple[str, ...]
     earlier: EarlierRun | None
+    clusters: tuple[int, ...]
 
     @property
     def costs(self) -> CostSettings:
@@ -206,6 +210,8 @@ def _notes(counts: RunCounts) -> Iterator[str]:
         )
     yield f"The longest prompt has about {whole.longest:,} tokens."
     yield from _cost_notes(counts)
+    plan = counts.plan
+    yield from power_notes(plan.config.compare, counts.clusters, compared_pairs(plan.methods, plan.clean))
     yield from (f"Warning: {warning}." for warning in counts.warnings)
 
 

@@ -8,6 +8,7 @@ no edge; what it samples and prunes follows from the pruning rate alone.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
@@ -127,6 +128,7 @@ class _DryRun:
             questions=len(questions),
             warnings=tuple(self._warnings(total(phases))),
             earlier=self._earlier,
+            clusters=tuple(Counter(item.cluster or item.group or item.question.id for item in items).values()),
         )
 
     async def _training(self, method: str, stage: int) -> PhaseCounts:

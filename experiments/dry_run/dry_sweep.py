@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from experiments.analysis.result_table import ResultTable, plain, short_keys
 from experiments.config.config import Config
 from experiments.config.loading import Overrides
-from experiments.config.setting_groups import SweepSettings
 from experiments.dry_run.counts import PhaseCounts, RunCounts, short
 from experiments.dry_run.dry_run import count_run
+from experiments.dry_run.power import power_notes
 from experiments.records.progress import Progress
-from experiments.sweeps.trials import Trial, expand, print_unused
+from experiments.sweeps.trials import Trial, expand, print_unused, rivals
 
 COUNTED = {"turns": "turns", "calls": "calls", "prompt tokens": "prompt", "completion tokens": "completion"}
 
@@ -34,10 +34,10 @@ def dry_run_sweep(config: Config, overrides: Overrides | None = None) -> None:
         for alike in by_values.values():
             counted.append((alike[0], count_run(alike[0].plan), len(alike)))
             bar.advance()
-    _table(counted, config.sweep).print()
+    _table(counted, config).print()
 
 
-def _table(counted: Sequence[tuple[Trial, RunCounts, int]], sweep: SweepSettings) -> ResultTable:
+def _table(counted: Sequence[tuple[Trial, RunCounts, int]], config: Config) -> ResultTable:
     keys = list(dict.fromkeys(key for trial, _, _ in counted for key in trial.values))
 
     def row(names: Sequence[str], sums: Sequence[tuple[PhaseCounts, int]]) -> list[str]:
@@ -67,8 +67,10 @@ def _table(counted: Sequence[tuple[Trial, RunCounts, int]], sweep: SweepSettings
         if all(amount for _, amount in amounts):
             expected = sum(trials * amount for trials, amount in amounts)
             notes.append(f"{name.capitalize()} at the given rates: {expected:,.2f} expected.")
-    if sweep.stop == "asha":
+    if config.sweep.stop == "asha":
         notes.append("With sweep.stop=asha trials end early: all of these are upper bounds.")
+    pairs = rivals(config, [trial.values for trial, _, _ in counted])
+    notes += power_notes(config.compare, counted[0][1].clusters, pairs, config.sweep.seeds)
     return ResultTable(
         columns=(
             *map(short_keys(keys).__getitem__, keys),

@@ -1,0 +1,55 @@
+"""The smallest difference between methods that planned questions and seeds can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from experiments.analysis.scores import by_method, clusters_of
+from experiments.analysis.statistics import Spread, smallest_difference, spread_of
+from experiments.config.setting_groups import CompareSettings
+from experiments.records.recorder import RunFolder
+from experiments.records.trials import TRIALS
+
+WORDS = "Smallest difference that 80% of such studies show, by one test at .05"
+
+
+def power_notes(
+    compare: CompareSettings, sizes: Sequence[int], pairs: Sequence[tuple[str, str]], seeds: int = 1
+) -> Iterator[str]:
+    """Yields a line for a run, or a sweep's setting, that evaluates clusters of these sizes with so many seeds.
+
+    The variance is that of an earlier run or sweep (`compare.variance_from`) for each of the pairs that it has, or else
+    as stated. Raises UserError for a folder that is no run.
+    """
+    planned = f"{sum(sizes):,} questions in {len(sizes):,} clusters, {seeds} seed{'s' if seeds > 1 else ''}"
+    if compare.variance_from is None:
+        stated = Spread(compare.deviation, compare.correlation, compare.graph_deviation)
+        least = smallest_difference(stated, sizes, seeds)
+        yield (
+            f"{WORDS}: {least:.3f} ({planned}; the difference has a standard deviation of {stated.questions:g} between "
+            f"questions, a correlation of {stated.correlation:g} in a cluster and a standard deviation of "
+            f"{stated.graphs:g} between graphs; compare.variance_from=<run> measures them)."
+        )
+        return
+    found = {pair: spread for pair in pairs if (spread := _earlier(Path(compare.variance_from), pair))}
+    least_by_pair = ", ".join(
+        f"{first} and {second} {smallest_difference(spread, sizes, seeds):.3f}"
+        for (first, second), spread in found.items()
+    )
+    yield f"{WORDS}: {least_by_pair or 'unknown, for the earlier run compares none of the methods'} ({planned})."
+
+
+def _earlier(path: Path, pair: tuple[str, str]) -> Spread | None:
+    """The spread of a pair's differences in a run, or over the trials of a sweep."""
+    trials = sorted((path / TRIALS).glob("*/scores.jsonl"))
+    found = []
+    for run in [RunFolder(trial.parent) for trial in trials] or [RunFolder.open(path)]:
+        first, second = (by_method(run).get(method, {}) for method in pair)
+        clusters = clusters_of([first, second])
+        if shared := [id for id in first if id in second]:
+            values = np.array([first[id].utility - second[id].utility for id in shared])
+            found.append((values, [clusters[id] for id in shared]))
+    return spread_of(found) if found else None

@@ -1,0 +1,73 @@
+"""The smallest difference that a plan can show, against statsmodels and against simulated studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+from statsmodels.stats.power import TTestPower
+
+from experiments.analysis.statistics import Spread, crossed_error, smallest_difference, spread_of
+from experiments.config.setting_groups import CompareSettings
+from experiments.datasets.item import Score
+from experiments.dry_run.power import power_notes
+from experiments.records.recorder import Recorder, RunFolder
+from tests.support.fake_run import item, trace
+
+
+def test_without_clusters_it_is_that_of_a_paired_t_test() -> None:
+    for n in (20, 100, 1000):
+        effect = TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8)
+        assert smallest_difference(Spread(0.5), [1] * n) == pytest.approx(0.5 * effect, rel=0.01)
+
+
+def test_clusters_and_graphs_need_larger_differences_and_seeds_smaller_ones() -> None:
+    alone = smallest_difference(Spread(0.5), [6] * 100)
+    clustered = smallest_difference(Spread(0.5, 0.142), [6] * 100)
+    assert clustered / alone == pytest.approx((1 + 5 * 0.142) ** 0.5)
+    two, five = (smallest_difference(Spread(0.5, 0.142, 0.05), [6] * 100, seeds) for seeds in (2, 5))
+    assert clustered < five < two
+
+
+def test_four_of_five_studies_show_it() -> None:
+    generator = np.random.default_rng(0)
+    spread, shown = Spread(0.6, 0.2, 0.03), 0
+    difference = smallest_difference(spread, [4] * 40, 4)
+    clusters = np.arange(40).repeat(4)
+    for _ in range(150):
+        shared = generator.normal(0, 0.6 * 0.2**0.5, 40).repeat(4) + generator.normal(0, 0.6 * 0.8**0.5, 160)
+        values = difference + shared + generator.normal(0, 0.03, (4, 1))
+        error, freedom = crossed_error(values, clusters)
+        shown += 2 * student.sf(abs(values.mean()) / error, freedom) < 0.05
+    assert 0.68 < shown / 150 < 0.92
+
+
+def test_the_spread_of_trials_is_found_again() -> None:
+    generator = np.random.default_rng(1)
+    clusters = np.arange(300).repeat(4)
+    trials = []
+    for _ in range(40):
+        shared = generator.normal(0, 0.2**0.5, 300).repeat(4) + generator.normal(0, 0.8**0.5, 1200)
+        trials.append((shared + generator.normal(0, 0.2), clusters))
+    found = spread_of(trials)
+    assert found.questions == pytest.approx(1, abs=0.03)
+    assert found.correlation == pytest.approx(0.2, abs=0.03)
+    assert found.graphs == pytest.approx(0.2, abs=0.06)
+
+
+def test_an_earlier_run_gives_the_variance_of_the_pairs_that_it_has(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "x")
+    run.config.write_text("")
+    with Recorder(run) as recorder:
+        for number in range(20):
+            for method in ("a", "b"):
+                score = float(method == "b" or number % 2)
+                recorder.evaluated(trace(number, method), item(number), Score(score, score))
+    compare = CompareSettings(variance_from=str(run.path))
+    (line,) = power_notes(compare, [1] * 100, [("a", "b"), ("a", "c")])
+    assert f"a and b {smallest_difference(Spread(0.5), [1] * 100):.3f}" in line
+    assert " c " not in line
+    (stated,) = power_notes(CompareSettings(), [1] * 100, [("a", "b")], seeds=3)
+    assert f"{smallest_difference(Spread(0.5, 0.15), [1] * 100, 3):.3f}" in stated
