@@ -5,6 +5,7 @@ They are looked for before a configuration is loaded. Each imports what it needs
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -49,6 +50,21 @@ def call(word: str, *arguments: Any) -> int:
     return code
 
 
+def lock(file: str, options: Sequence[str]) -> int:
+    """Writes the plan of a run that is to come, for `compare.plan`."""
+    from experiments.config.loading import load
+    from experiments.jobs import plan_of
+    from experiments.planning.lock import plan_lock
+    from experiments.records.run_files import write_atomically
+    from experiments.running.inputs import open_cache, open_dataset
+
+    config = load(list(options))
+    content = json.dumps(plan_lock(config, open_dataset(plan_of(config), open_cache(config))), indent=1)
+    write_atomically(Path(file), f"{content}\n".encode())
+    print(f"plan: {file}; run it with compare.plan={file} and the same settings")
+    return 0
+
+
 def as_called(text: str) -> str:
     """A text of the program about itself, with `agora` in place of `python run.py` where it was called so."""
     return text.replace("python run.py", "agora") if Path(sys.argv[0]).stem == "agora" else text
@@ -62,4 +78,11 @@ COMMANDS = {
     "table": "analysis.tables.of_runs:table_of",
     "explain": "attribution.explained_run:explain",
     "replay.from": "attribution.explained_run:continued",
+COMMANDS: dict[str, Command] = {
+    "help": show_help,
+    "view": view,
+    "export": export,
+    "table": table,
+    "explain": explain,
+    "lock": lock,
 }

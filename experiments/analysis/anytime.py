@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from experiments.analysis.statistics import Clusters, PairedTest, cluster_totals
 from topologies.wiring import Floats
@@ -20,12 +21,9 @@ MOST = 0.9  # of the capital that one cluster can lose, so that no bet ruins
 def anytime_test(differences: npt.ArrayLike, clusters: Clusters = (), margin: float = 0.0) -> PairedTest:
     """Tests differences from -1 to 1 (n,), which may be looked at after every cluster.
 
-    Bets are on the mean difference of each cluster, in the order in which the clusters come, so the test is of the mean
-    over clusters, each of which counts alike. Half of the capital is on a larger mean and half on a smaller one.
-
-    ci95: the means against which the capital has never reached 1 / 0.05.
-    p_value: 1 / the largest capital against a mean of 0.
-    p_margin: 1 / twice that against a mean of -margin, of the bet on a larger one, as in `paired_test`.
+    Bets are on the mean of each cluster, in their order, so the test is of the mean over clusters, each of which counts
+    alike. Half of the capital is on a larger mean and half on a smaller one. `ci95` has the means against which it
+    never reached 1 / 0.05; p-values are 1 / the largest capital, that of the margin of the bet on a larger mean alone.
     """
     values = np.asarray(differences, dtype=np.float64)
     means = in_order(values, clusters)
@@ -47,11 +45,7 @@ def anytime_test(differences: npt.ArrayLike, clusters: Clusters = (), margin: fl
 
 def in_order(values: Floats, clusters: Clusters) -> Floats:
     """The mean of each cluster (k,), in the order of their first values (n,)."""
-    if not len(clusters):
-        return values
-    _, first, places = np.unique(np.asarray(clusters), return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))
-    sums, sizes = cluster_totals(values, rank[places])
+    sums, sizes = cluster_totals(values, pd.factorize(np.asarray(clusters))[0] if len(clusters) else ())
     return sums / sizes
 
 

@@ -10,6 +10,7 @@ from experiments.analysis.summary import (
     ATTACKERS,
     CLEAN,
     NOT_WORSE,
+    PLAN,
     SEQUENTIAL,
     TRAINING_TOKENS,
     UNKNOWN,
@@ -65,7 +66,8 @@ def differences(paired: Mapping[str, Mapping[str, Any]], rows: Mapping[str, Mapp
         ours, rival = pair.split(" vs ")
         found = verdict(test)
         if found == NOT_WORSE:
-            saved = _saving(rows[ours], rows[rival])
+            spent, theirs = (rows[name]["prompt_tokens"] + rows[name]["completion_tokens"] for name in (ours, rival))
+            saved = f" ({1 - spent / theirs:.0%} fewer tokens)" if spent < theirs else ""
             shown.setdefault(f"{ours} is {verdict_text(test)} than", []).append(f"{rival}{saved}")
         elif found != UNKNOWN:
             shown.setdefault(f"{ours} is {found} than", []).append(rival)
@@ -79,13 +81,11 @@ def differences(paired: Mapping[str, Mapping[str, Any]], rows: Mapping[str, Mapp
         yield f"{clusters} independent questions are too few for any verdict: {tests} need {least} at least."
 
 
-def _saving(ours: Mapping[str, Any], rival: Mapping[str, Any]) -> str:
-    spent, theirs = (row["prompt_tokens"] + row["completion_tokens"] for row in (ours, rival))
-    return f" ({1 - spent / theirs:.0%} fewer tokens)" if spent < theirs else ""
-
-
 def looked_at(metrics: Metrics) -> Iterator[str]:
-    """Yields lines on where an evaluation stopped (`compare.stop`) and what the test of its looks shows."""
+    """Yields lines on the plan that was stated before (`compare.plan`) and on where an evaluation stopped, and why."""
+    if plan := metrics.get(PLAN):
+        differs = "; ".join(plan["differs"])
+        yield f"Plan {plan['sha256'][:12]}: " + (f"differs in {differs}." if differs else "as planned.")
     found = metrics.get(SEQUENTIAL, {})
     if not found.get("test"):
         return

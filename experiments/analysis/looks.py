@@ -27,10 +27,7 @@ class Looked:
 
 
 def looks(dataset: Dataset, seed: int) -> list[Looked]:
-    """Makes the data set up to each look: whole clusters of questions, in an order by seed.
-
-    An order by seed, because a test that may stop anywhere needs questions that come as if drawn at random.
-    """
+    """Makes the data set up to each look: whole clusters of questions, in an order by seed, as if drawn at random."""
     clusters: dict[str, list[Item]] = {}
     of_group: dict[str, str] = {}
     for item in dataset.evaluate():
@@ -61,7 +58,7 @@ def test_so_far(run: RunFolder, pair: Sequence[str], look: Dataset, margin: floa
 def reached(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -> bool:
     """True if the records up to a look show a verdict."""
     test = test_so_far(run, pair, look, margin)
-    return test is not None and test["verdict"] != UNKNOWN
+    return test is not None and bool(test["verdict"] != UNKNOWN)
 
 
 def summarise(run: RunFolder, pair: Sequence[str], dataset: Dataset, seed: int, margin: float) -> dict[str, Any]:

@@ -61,10 +61,9 @@ def bootstrap_interval(
 def score_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = ()) -> tuple[float, float]:
     """95% interval of the mean of scores from 0 to 1 (n,), whatever their number: `bootstrap_interval`, or Wilson's.
 
-    Wilson's score interval (1927) takes its place where fewer than `FEWEST` values differ from the commonest one,
-    such as five equal scores, or two successes in a hundred: the bootstrap then sees too little of the distribution.
-    It is of the effective number of values. Of scores between 0 and 1 it is too wide, because none vary more than 0
-    and 1 do.
+    Wilson's score interval (1927), of the effective number of values, takes its place where fewer than `FEWEST` values
+    differ from the commonest one: the bootstrap then sees too little of the distribution. Of scores between 0 and 1 it
+    is too wide.
     """
     scores = np.asarray(values, dtype=np.float64)
     if not len(scores) or not _few(scores):

@@ -38,8 +38,8 @@ TRAINING_TOKENS = "training_tokens"
 TROUBLES = ("failed_turns", CUT)
 SILENT = "silent_turns"
 CLEAN, ATTACKERS = "clean", "attackers"  # keys of `RunFacts.clean` and `RunFacts.attackers`
-# Keys of gains over controls, and of the test that may end an evaluation, where there are any.
-GAINS, SEQUENTIAL = "gains", "sequential"
+# Keys of gains over controls, the test that may end an evaluation, and a plan stated before, where there are any.
+GAINS, SEQUENTIAL, PLAN = "gains", "sequential", "plan"
 DIGITS = 6  # enough for any table, few enough to hide floating-point error
 # Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
 SIGNIFICANT = 0.05

@@ -145,6 +145,10 @@ class CompareSettings:
 
     margin: float = setting(0.02, above=0, below=1, since="0.4.0")
     """Loss of utility below which a method is not worse than another. State it before the run."""
+    question: str = setting("", since="0.4.0")
+    """Question of the study, in words."""
+    plan: str | None = setting(None, outside=bool, when="job=prune", since="0.4.0")
+    """File of a plan that `lock=<file>` wrote before the run; the report names what differs from it."""
     stop: list[str] = setting(factory=list, when="job=prune", since="0.4.0")
     """Two methods, [effects, full]: evaluation stops when an anytime-valid test of them reaches a verdict (empty: it
     does not). Questions then come in an order by seed, and are looked at ten by ten."""

@@ -34,10 +34,11 @@ def power_notes(
             f"{stated.graphs:g} between graphs; compare.variance_from=<run> measures them)."
         )
         return
-    found = {pair: spread for pair in pairs if (spread := _earlier(Path(compare.variance_from), pair))}
+    found = {pair: _earlier(Path(compare.variance_from), pair) for pair in pairs}
     least_by_pair = ", ".join(
-        f"{first} and {second} {smallest_difference(spread, sizes, seeds):.3f}"
-        for (first, second), spread in found.items()
+        f"{' and '.join(pair)} {smallest_difference(spread, sizes, seeds):.3f}"
+        for pair, spread in found.items()
+        if spread and spread.questions
     )
     yield f"{WORDS}: {least_by_pair or 'unknown, for the earlier run compares none of the methods'} ({planned})."
 

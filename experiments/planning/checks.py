@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from actors.errors import UserError
 from experiments.attacks.attack import choose_attackers
 from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import NONE
 from experiments.evidence.library import check_web
+from experiments.planning.lock import read_lock
 from experiments.planning.plan import Plan
 from topologies.systems.bdog_scene_graphs import read_blueprints
 
@@ -41,6 +44,8 @@ def check_plan(plan: Plan) -> None:
         raise UserError(
             f"attack.clean, compare.twins: two evaluations share a name of {', '.join(plan.evaluated)}; rename yours"
         )
+    if config.compare.plan:
+        read_lock(Path(config.compare.plan))
     pair, names = config.compare.stop, [method.name for method in plan.methods]
     if pair and (len(pair) != 2 or len(set(pair)) != 2 or not set(pair) <= set(names)):
         raise UserError(f"compare.stop=[{', '.join(pair)}]: expected two of the methods, {', '.join(names)}")

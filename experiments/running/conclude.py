@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from actors.backends.model_settings import model_name
 from actors.messages import Usage
 from experiments.analysis import agents, defended, gains, judged, looks, summary
@@ -9,6 +11,7 @@ from experiments.analysis.reports import write_run_report
 from experiments.attacks.attack import choose_attackers
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
+from experiments.planning.lock import departures, plan_lock, read_lock
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import compared_pairs
 from experiments.records import usage
@@ -69,6 +72,9 @@ def conclude(
         metrics[summary.GAINS] = gains.summarise(folder, plan.controls, dataset, about)
     if config.compare.stop and not compared:
         metrics[summary.SEQUENTIAL] = looks.summarise(folder, config.compare.stop, dataset, config.seed, margin)
+    if config.compare.plan and not trial:
+        planned, digest = read_lock(Path(config.compare.plan))
+        metrics[summary.PLAN] = {"sha256": digest, "differs": departures(planned, plan_lock(config, dataset))}
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
     agents.write(folder, methods, dataset)
