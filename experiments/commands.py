@@ -78,11 +78,5 @@ COMMANDS = {
     "table": "analysis.tables.of_runs:table_of",
     "explain": "attribution.explained_run:explain",
     "replay.from": "attribution.explained_run:continued",
-COMMANDS: dict[str, Command] = {
-    "help": show_help,
-    "view": view,
-    "export": export,
-    "table": table,
-    "explain": explain,
-    "lock": lock,
+    "lock": "commands:lock",
 }
