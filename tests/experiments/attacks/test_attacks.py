@@ -254,6 +254,13 @@ async def test_a_sleeper_is_honest_before_its_round_and_its_question() -> None:
     assert said(late, TEAM[0], 3).answer == late.target
 
 
+@pytest.mark.parametrize(("number", "share"), [(0, 0.1), (4, 0.5), (9, 1.0), (30, 1.0)])
+def test_a_gradual_sleeper_is_dishonest_in_a_growing_share_of_discussions(number: int, share: float) -> None:
+    change = attack(kind="sleeper", agents=[0], from_round=1, gradual=9).change(item(7), number)
+    turns = [replace(turn, agent=TEAM[0]) for turn in many_turns()]
+    assert np.mean([change(turn) != turn for turn in turns]) == pytest.approx(share, abs=0.08)
+
+
 def many_turns(count: int = 400) -> list[Turn]:
     heard = tuple(Message(f"1/{name}", name, 1, "It is Ghent.", "Ghent", 0.8) for name in TEAM)
     return [
