@@ -18,7 +18,7 @@ SYSTEMS = compared()
 # Methods that stand for no system of a paper: one agent, fixed graphs, defences, and the learner that is ours.
 OURS = set(
     "closed_book single full chain star tree layered ring regular small_world debate random challenger inspector "
-    "majority agreement anomaly effects".split()
+    "majority agreement anomaly credit trust blind_guard geometric_median e_process effects".split()
 )
 EACH = pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 

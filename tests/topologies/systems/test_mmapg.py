@@ -28,8 +28,9 @@ from retrieval.store import Store
 from tests.support.topologies import topology
 from topologies.systems import mmapg
 from topologies.systems.mmapg import ROLES
-from topologies.systems.mmapg_plan import NOTHING, TYPES, NodeFault, PlanNode, content_of, placed, root
+from topologies.systems.mmapg_plan import NOTHING, TYPES, NodeFault, PlanNode, content_of, placed
 
+ROOT = PlanNode(1, "Question", (), "q", "q")
 PLANNER = "graph_planner"
 SOURCES = (
     Source("skagen", "skagen", Kind.TEXT, "Skagen Beacon", "Skagen Beacon was built by Winstrup."),
@@ -68,7 +69,7 @@ planned = st.builds(
 def test_whatever_the_planner_says_the_plan_is_an_acyclic_graph_that_grows_from_the_question(
     said: list[Message],
 ) -> None:
-    graph = [root("q")]
+    graph = [ROOT]
     for one in said:
         graph.append(placed(graph, one))
     edges = nx.DiGraph([(parent, node.number) for node in graph for parent in node.parents])
@@ -83,7 +84,7 @@ def read_plan(question: str, turns: Sequence[Message], planner: str) -> tuple[Pl
     A node is a message of the planner with a type. Its outcome is among the turns up to the planner's next one: of an
     answer the first, of a retrieval the last summary that is not an examination's.
     """
-    graph = [root(question)]
+    graph = [replace(ROOT, instruction=question, content=question)]
     for place, turn in enumerate(turns):
         if turn.agent == planner and turn.values("Type"):
             node = placed(graph, turn)
@@ -96,7 +97,7 @@ def read_plan(question: str, turns: Sequence[Message], planner: str) -> tuple[Pl
 
 
 def test_what_is_wrong_with_a_node_is_recorded() -> None:
-    graph = [root("q"), placed([root("q")], message("Retrieval", "1", "who built it"))]
+    graph = [ROOT, placed([ROOT], message("Retrieval", "1", "who built it"))]
     missing = placed(graph, message("Answer", "2, 9, 3", "answer it"))
     assert (missing.parents, missing.faults, missing.runs) == ((2,), (NodeFault.NO_SUCH_PARENT,), True)
     assert placed(graph, message("Stop")).faults == (NodeFault.STOPS_UNANSWERED,)
