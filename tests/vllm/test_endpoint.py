@@ -94,7 +94,7 @@ async def test_faults_on_the_way_change_no_text(
     smooth = [(await served.complete(one)).text for one in asked]
     proxy = FaultyProxy(served.settings.base_url, spoiled=2)
     async with Server(proxy.handle).running() as server:
-        model = OpenAIModel(dataclasses.replace(served.settings, base_url=server.base_url, timeout_s=5, retries=3))
+        model = OpenAIModel(dataclasses.replace(served.settings, base_url=server.base_url, timeout_s=20, retries=3))
         await model.start()
         rough = await asyncio.gather(*map(model.complete, asked))
         await model.close()
