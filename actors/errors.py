@@ -94,7 +94,7 @@ def first_of(kind: type[E], group: BaseExceptionGroup[BaseException]) -> E | Non
 
 
 def visible(text: str) -> str:
-    """Replaces what is not printable by its escape, such as `\\x1b`.
+    """Replaces unprintable characters by their escapes, such as `\\x1b`.
 
     Ids and names from data and folders could hold commands to a terminal, line breaks and marks of direction.
     """

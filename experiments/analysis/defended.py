@@ -1,4 +1,4 @@
-"""How well defences find attackers: from weights and suspicion in traces, and the attackers' names in them."""
+"""Measures how well defences find attackers, from the weights, suspicion and attackers of traces."""
 
 from __future__ import annotations
 

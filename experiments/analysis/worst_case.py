@@ -36,7 +36,7 @@ def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = 2000) -> list[Wor
     means, asked = np.nanmean(cells, axis=(1, 2)), np.isfinite(cells)
     sums = np.stack([((of_trials @ cell) * of_questions).sum(1) for cell in np.where(asked, cells, 0.0)], axis=1)
     counts = np.stack([((of_trials @ cell) * of_questions).sum(1) for cell in asked.astype(np.float64)], axis=1)
-    # A draw without any asked question says nothing of its cell.
+    # A draw without an asked question leaves its cell at the mean.
     moved = np.where(counts > 0, sums / np.maximum(counts, 1), means) - means
     deviations = np.maximum(moved.std(axis=0), 1 / (questions + 4))
     # No fewer than a single mean needs: cells of equal scores alone never move.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from actors.errors import UserError
-from actors.messages import SPREADING, Directive, Message, Turn, derive_seed
+from actors.messages import SPREADING, Directive, Message, Turn
 from experiments.attacks.kind import AttackContext, AttackKind
 from experiments.attacks.persuasion import argue, persuade
 
@@ -62,7 +62,7 @@ class Sleeper(AttackKind):
         # Questions count from 0, rounds from 1; both conditions must hold.
         asleep = self.settings.from_question - context.number
         share = (1 - asleep) / (1 + self.settings.gradual)
-        drawn = derive_seed(context.seed, "defector", turn.question.id) < share * 2.0**63  # seeds have 63 bits
+        drawn = context.falls(share, "defector", turn.question.id)
         awake = asleep <= 0 and drawn and turn.round >= self.settings.from_round
         return argue(turn, context.target, self.settings) if awake else turn
 
@@ -91,7 +91,7 @@ class Sabotage(AttackKind):
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         honest = {heard.message.agent for heard in turn.heard} - {*context.attackers}
-        framed = (derive_seed(context.seed, "framed", name) < self.settings.share * 2.0**63 for name in honest)
+        framed = (context.falls(self.settings.share, "framed", name) for name in honest)
         return argue(turn, context.target, self.settings) if context.phase == "evaluate" or any(framed) else turn
 
 

@@ -140,7 +140,7 @@ def write_edge_scores(folder: Path, agents: Sequence[str], attackers: Sequence[s
 
 
 def attackers_found(folder: Path) -> dict[str, float]:
-    """Returns the `edge_measures` of a learned graph; none where nothing was learned or nobody attacked."""
+    """Returns the `edge_measures` of a learned graph; none without learning or without attackers."""
     path = folder / EDGE_SCORES
     record = json.loads(path.read_text()) if path.is_file() else {}
     if not record.get("attackers"):

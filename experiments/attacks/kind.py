@@ -9,7 +9,7 @@ from tempfile import gettempdir
 from typing import Any, ClassVar, Literal
 
 from actors.lookup import names_code
-from actors.messages import Heard, Message, Question, Source, Turn
+from actors.messages import Heard, Message, Question, Source, Turn, derive_seed
 from actors.settings import setting
 
 NONE = "none"
@@ -79,6 +79,10 @@ class AttackContext:
     folder: Path = ALTERED
     held: dict[tuple[str, int], dict[str, Heard]] = field(default_factory=dict)
     spared: frozenset[str] = frozenset()
+
+    def falls(self, share: float, *parts: Any) -> bool:
+        """Draws by the seed and `parts` alone; True with the probability `share`."""
+        return derive_seed(self.seed, *parts) < share * 2.0**63  # seeds are uniform in 63 bits
 
 
 class AttackKind:

@@ -12,7 +12,7 @@ from textwrap import fill
 
 from PIL import Image, ImageDraw, ImageFont
 
-from actors.messages import Kind, Question, Source, Turn, derive_seed
+from actors.messages import Kind, Question, Source, Turn
 from actors.pictures import read_picture
 from experiments.attacks.kind import AttackContext, AttackKind
 
@@ -79,8 +79,8 @@ class Picture(AttackKind):
         claim = CAPTION.format(question=turn.question.text, target=context.target)
 
         def altered(source: Source) -> Source:
-            key = derive_seed(context.seed, self.name, turn.question.id, source.id)
-            if source.kind is not Kind.IMAGE or key >= self.settings.share * 2.0**63:
+            drawn_by = self.name, turn.question.id, source.id
+            if source.kind is not Kind.IMAGE or not context.falls(self.settings.share, *drawn_by):
                 return source
             image = source.image
             with suppress(OSError):  # the agent's turn reports a picture that cannot be read

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from actors.messages import Heard, Turn, derive_seed
+from actors.messages import Heard, Turn
 from experiments.attacks.kind import AttackContext, AttackKind
 from experiments.attacks.persuasion import rewritten
 
@@ -33,9 +33,10 @@ class Drop(AttackKind):
             # An agent's own earlier message is its memory and is not sent.
             safe = message.agent == turn.agent or (context.attackers and message.agent not in context.attackers)
             # From question, message, receiver and round alone, so that methods and samples meet the same faults where
-            # they send the same. Seeds are uniform in 63 bits.
-            key = derive_seed(context.seed, self.name, turn.question.id, message.id, turn.agent, turn.round)
-            hit = not safe and message.id not in context.spared and key < self.settings.share * 2.0**63
+            # they send the same.
+            place = turn.question.id, message.id, turn.agent, turn.round
+            drawn = context.falls(self.settings.share, self.name, *place)
+            hit = drawn and not safe and message.id not in context.spared
             arriving |= {each.message.id: each for each in (self.arrived(heard, turn, context) if hit else (heard,))}
         return replace(turn, heard=tuple(arriving.values()))
 
@@ -83,9 +84,10 @@ class Duplicate(Drop):
 
 
 class Tamper(Drop):
-    """Man in the middle: rewritten messages; the attacker is told the target, not the gold. Otherwise it is as `drop`.
+    """Man in the middle: rewrites messages, and is as `drop` otherwise.
 
-    The target takes the place of the answer, in the reasoning too. MAS-FIRE has a model rewrite messages.
+    The attacker receives the target, not the gold answer. The target takes the place of the answer, in the reasoning
+    too. MAS-FIRE has a model rewrite messages.
     """
 
     name = "tamper"

@@ -141,7 +141,7 @@ class ExplainSettings:
 
 @dataclass
 class CompareSettings:
-    """How methods are compared."""
+    """Comparisons of methods: margin, plan, early stopping and power."""
 
     margin: float = setting(0.02, above=0, below=1, since="0.4.0")
     """Loss of utility below which a method is not worse than another. State it before the run."""
@@ -153,7 +153,7 @@ class CompareSettings:
     """Two methods, [effects, full]: evaluation stops when an anytime-valid test of them reaches a verdict (empty: it
     does not). Questions then come in an order by seed, and are looked at ten by ten."""
     variance_from: str | None = setting(None, outside=bool, since="0.4.0")
-    """Earlier run or sweep whose variance of differences says what a planned run can show."""
+    """Earlier run or sweep that gives the variance of differences, for the power in a dry run."""
     deviation: float = setting(0.5, above=0, at_most=1, since="0.4.0")
     """Standard deviation of a question's difference between two methods, where no earlier run has it."""
     correlation: float = setting(0.15, at_least=0, at_most=1, since="0.4.0")

@@ -1,4 +1,4 @@
-"""Adaptive attacker: the settings within its budget, and its search for those that harm a defence most."""
+"""Adaptive attacker: searches the settings within its budget for the most harm to a defence."""
 
 from __future__ import annotations
 

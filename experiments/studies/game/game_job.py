@@ -47,7 +47,7 @@ class GameJob(DiscussionJob):
         if len(training) < config.game.training:
             raise UserError(f"game.training={config.game.training}: there are {len(training)} questions; lower it")
         team, library = discussions.agents.team, LabelledLibrary(context.evidence, ())
-        # Attackers are honest while agents are watched, as those that know the defence are.
+        # An attacker that knows the defence is honest while agents are watched.
         watched = await calibrate(context, team, discussions.attack) if context.plan.watched_questions else ()
         made = (make_topology(one, config, context.agents, {}, library, watched) for one in context.plan.methods)
         found = await play(discussions, list(made), training)
