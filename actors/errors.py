@@ -16,8 +16,6 @@
 The failure of a single turn is data and no error: the status of its message is `unparsed` or `failed`.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 from unicodedata import category
 

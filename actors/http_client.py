@@ -1,7 +1,5 @@
 """Sends HTTP requests to services that may be slow, broken or hostile: endpoints and web search."""
 
-from __future__ import annotations
-
 import asyncio
 import email.utils
 import logging

@@ -5,8 +5,6 @@ A name is looked up among the project's own things, then among the entry points 
 `experiments.config` checks.
 """
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import re

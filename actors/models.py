@@ -1,7 +1,5 @@
 """Defines the interface of every model: the embedded reader, vLLM, an endpoint, or a pool of replicas."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from actors.messages import Abilities, Completion, Request

@@ -1,7 +1,5 @@
 """Reads picture files as a viewer shows them, equally for engines, endpoints, encoders, OCR and AutoGen."""
 
-from __future__ import annotations
-
 import base64
 import errno
 import io

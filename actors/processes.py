@@ -1,7 +1,5 @@
 """Ends processes that other code started, counts those killed for memory, and makes garbage collection rare."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from collections.abc import Iterable

@@ -9,8 +9,6 @@ A field is declared with `setting(...)`, and its description is the docstring be
 was chosen in a run where its condition does not hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Has SIGTERM and SIGHUP end a run as Ctrl-C does, a second signal end it at once, and a lost reader not end it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -1,7 +1,5 @@
 """Runs calls in other processes side by side, and counts the cores for them."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence

@@ -3,8 +3,6 @@
 They are looked for before a configuration is loaded. Each imports what it needs when it is called.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Sequence

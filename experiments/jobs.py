@@ -1,7 +1,5 @@
 """The kinds of run that `job=` can name. A new one is a file with its class, and an entry here."""
 
-from __future__ import annotations
-
 from experiments.config.config import Config
 from experiments.planning.checks import check_plan
 from experiments.planning.plan import Plan, make_plan

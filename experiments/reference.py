@@ -1,7 +1,5 @@
 """Lists what `python run.py` and `python run.py help=...` print: experiments, names and keys."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Prepares a run or a sweep, and runs a plan in its run folder, from the point where it was left."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Encoders hash words, without a download, or run a sentence-transformers model, w
 late interaction, several.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -1,7 +1,5 @@
 """Writes the two tables of a knowledge graph, triples and entities; triples that sources state, by rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """Recognises text in pictures, and keeps it in a folder: each picture is read once."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """Web search: Google, through serper.dev."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

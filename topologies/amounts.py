@@ -3,8 +3,6 @@
 `12%` is 0.12, `(12)` is -12 and `1.2 million` is 1,200,000. A minus may also be U+2212; the script reads only `-`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import string

@@ -8,8 +8,6 @@ A question names the form in which its data set compares answers (`Question.comp
 Where a question has choices, answers that name the same one are the same, by text or by letter.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Callable, Sequence

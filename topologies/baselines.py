@@ -1,7 +1,5 @@
 """Methods without learning: one agent that answers alone, and teams along a fixed graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

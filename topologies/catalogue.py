@@ -1,7 +1,5 @@
 """The methods that `methods=[...]` can name: ours, an installed package's, or the user's own."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Sequence

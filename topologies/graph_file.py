@@ -5,8 +5,6 @@ which its reading weight follows, and the `round` that it leads into, where roun
 for an agent that the decision agent does not read, and the `rounds` that its agent takes part in, such as "1,2".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ every agent hears, from the previous round, itself and its neighbours by spatial
 `debate`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Methods, the ways of answering questions that a run compares: their settings, requirements and searches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol

@@ -1,7 +1,5 @@
 """Plurality votes of independent voters, and certificates of how many voters cannot change the winner."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import fsum
 

@@ -1,8 +1,6 @@
 """Defines the roles: five textual and five visual ones (section 8, Figs. 6-14), a decision agent, and one that works
 alone. The texts are the project's own."""
 
-from __future__ import annotations
-
 from actors.messages import Modality, Role
 
 _TEXTUAL = {

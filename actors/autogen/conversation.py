@@ -1,7 +1,5 @@
 """Lays an AutoGen conversation out as one request, whose beginning a prefix cache serves, and converts pictures."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The kinds of models that `model=` and `judge=` name, in `BACKENDS`; vLLM's is in vllm_backend.py."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

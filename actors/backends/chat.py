@@ -4,8 +4,6 @@ System turn, then one user turn: pictures, each after its number and title, shar
 beginning, so that the server can reuse its prefix. A repair follows: the rejected reply, and the correction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A model as data, for files that make it again elsewhere: the embedded reader, or an endpoint by its address."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Inspects a model's files without loading it: its files, the type of its numbers, its tokenizer."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Mapping

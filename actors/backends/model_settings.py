@@ -1,7 +1,5 @@
 """Settings of a model: what answers, and what it runs on."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any

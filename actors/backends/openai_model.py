@@ -1,7 +1,5 @@
 """A model behind an endpoint with OpenAI's chat protocol: vLLM's server, Ray Serve LLM, Ollama, or a hosted one."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

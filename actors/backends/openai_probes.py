@@ -4,8 +4,6 @@ An endpoint is asked as the run will ask it. From a refusal one field at a time 
 endpoint answers; no wording of a refusal counts, only what is answered without it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """Reads the response of an endpoint that speaks OpenAI's protocol: a completion, or the fault in its place."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

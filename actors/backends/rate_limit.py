@@ -4,8 +4,6 @@ The window slides, so that no sixty seconds exceed the limit (a token bucket let
 first minute). A request counts with an estimate of its tokens until its reply reports them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

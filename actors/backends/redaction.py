@@ -4,8 +4,6 @@ Replies are redacted after decoding, so that no JSON escape hides a key. Escapes
 hexadecimal digits survive the decoding and are searched as well.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import re

@@ -1,7 +1,5 @@
 """Engine arguments of a vLLM model, checked within milliseconds: vLLM's source is read, not imported."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """vLLM engines as a kind of model: one engine in each replica's process."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace

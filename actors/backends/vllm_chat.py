@@ -1,7 +1,5 @@
 """Lays a request out as a chat for vLLM: real pictures, in the turns that the model's chat template takes."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

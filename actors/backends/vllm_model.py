@@ -4,8 +4,6 @@ Only this file and vllm_chat.py use vLLM; both import it inside functions, so th
 Written against vLLM 0.32, whose renderer turns a chat into the engine's input.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import multiprocessing

@@ -8,8 +8,6 @@ Concurrent equal requests of one process are joined: one is computed, and the re
 completions alone, through the disk within about a second: two that make the same request at once both pay.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os

@@ -10,8 +10,6 @@ SQLite's write-ahead log works on one machine only. In a folder on a network fil
 separate file, named after it, with a separate bound; machines share nothing.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

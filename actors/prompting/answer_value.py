@@ -7,8 +7,6 @@ each with a capital, and is an answer.
 Linear in the text's length: repetitions in patterns are bounded, possessive, or tried from one place only.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

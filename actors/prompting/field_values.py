@@ -4,8 +4,6 @@ A value ends before remarks, notes and offers of help. Fields with many values h
 questions with their answers. A triple is read with bars between its parts, or as an object.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

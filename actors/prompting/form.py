@@ -1,7 +1,5 @@
 """Defines the form of a reply, three ways to ask for it (lines, JSON, a JSON schema), and its unread fields."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Aligns a reply's tokens with its text, and computes the probabilities that a model gives to its choices."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate

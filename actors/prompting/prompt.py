@@ -9,8 +9,6 @@ A prompt has these parts, in this order:
 With the role first, agents would share no prefix with each other.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ JSON may be broken, cut off, or in Python's spelling. Text without labels is rea
 Linear in the reply's length: repetitions in patterns are bounded, possessive, or tried from one place only.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator, Sequence

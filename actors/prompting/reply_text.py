@@ -3,8 +3,6 @@
 Linear in the text's length: repetitions in patterns are bounded, possessive, or tried from one place only.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """Cleans text of others for prompts, files and one-line records."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable

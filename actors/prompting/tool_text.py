@@ -3,8 +3,6 @@
 Also holds the other headings of an AutoGen conversation.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

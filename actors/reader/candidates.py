@@ -1,7 +1,5 @@
 """Finds candidate answers: phrases of statements that together cover a question, comparisons, yes or no, choices."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 Obedience is assumed, not measured: a directive is always obeyed, an instruction in a message at the rate `obedience`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """English as the embedded reader knows it: word lists, words, stems, names, sentences and tokens."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from itertools import islice, pairwise

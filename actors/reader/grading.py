@@ -3,8 +3,6 @@
 A paraphrase that shares no word with the reference gets 1.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

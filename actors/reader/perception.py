@@ -1,7 +1,5 @@
 """Reads the shared part of a request, and simulates the errors of one agent's reading, drawn from its seed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """Plans searches: the next question, the tool for it, and when to stop."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Reads the wording of a question: the answer that it asks for, its alternatives, and the questions inside it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -4,8 +4,6 @@ It answers only from its prompt: it reads statements (imperfectly, by role), lin
 question, finds an answer of the right kind, and weighs its colleagues' answers. Its scores are no language model's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

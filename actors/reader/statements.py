@@ -1,7 +1,5 @@
 """Statements: single facts in a passage, a row, a picture's description, or a colleague's message."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The state of a task, and judgements about what was read: relevance, sufficiency, support, selection."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A skill without a result leaves its line out: the reply is then visibly not what the form asks for.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

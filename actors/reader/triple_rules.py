@@ -5,8 +5,6 @@ builds its graph with LightRAG, whose language model extracts entities and relat
 They add nothing to the text, but miss indirect statements. Their English is that of encyclopaedias and schoolbooks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise

@@ -4,8 +4,6 @@ A streaming call of a Ray actor costs each process more than a millisecond; a fr
 that. Ray places the processes, restarts them, and tells a client where a service listens.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import pickle

@@ -1,7 +1,5 @@
 """Calls a service in another process: the sending end of both hops, and of the learners."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable

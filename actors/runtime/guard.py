@@ -3,8 +3,6 @@
 For processes that nothing else asks for a sign of life, such as the trials of Ray Tune.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Works on many items at once and yields their results in the items' order."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable

@@ -1,7 +1,5 @@
 """Ray actors with a service: the processes of agents and replicas."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -1,7 +1,5 @@
 """Ray's actors by name, and Ray's errors in one line."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from typing import Any

@@ -3,8 +3,6 @@
 Both have the same methods, for which `Cluster` has the descriptions. Agents and pools can be sent to other processes.
 """
 
-from __future__ import annotations
-
 from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline, InlineAgents, InlinePool
 from actors.runtime.pool import RemotePool

@@ -1,7 +1,5 @@
 """Objects with a state in another process, such as learners: a new process goes on where the lost one was."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Waits for actors to come up, and has those that die or hang started again."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

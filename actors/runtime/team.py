@@ -1,7 +1,5 @@
 """Asks agents, wherever they are: `ask(turn) -> Message`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import copy

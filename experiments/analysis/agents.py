@@ -5,8 +5,6 @@ its own earlier one. That is what a team takes over, not what it would do withou
 the learner `effects` measure.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

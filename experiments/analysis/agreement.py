@@ -1,7 +1,5 @@
 """Agreement of methods, two by two: how often both, one or neither is right, and the paired test."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import combinations

@@ -4,8 +4,6 @@ Waudby-Smith and Ramdas (2024), section 4: the capital of a bet against a mean i
 so it reaches 1 / alpha at any time with a probability of at most alpha (Ville's inequality).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd

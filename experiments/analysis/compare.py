@@ -1,7 +1,5 @@
 """Differences between the trials of a sweep: means with intervals, and paired tests corrected for their number."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Measures how well defences find attackers, from the weights, suspicion and attackers of traces."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

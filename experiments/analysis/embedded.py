@@ -4,8 +4,6 @@ Everything is base64 of gzipped ASCII JSON, so no message can be taken for marku
 out; the traces on disk have them. The index also has the titles of sources and how methods agree.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

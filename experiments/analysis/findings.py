@@ -1,7 +1,5 @@
 """Sums up a run in a few lines below its table: edges cut, differences shown, failures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gains of methods over their controls, and the number of independent agents of each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache

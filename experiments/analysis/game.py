@@ -1,7 +1,5 @@
 """Zero-sum games of attacks and defences: their solution, and the table of game.json."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Summary of a run's judgements: Acc* with intervals and paired tests."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

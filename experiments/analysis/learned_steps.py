@@ -1,7 +1,5 @@
 """Learned graphs over the steps of their training, for a page: thinned, and in whole per cent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from experiments.records.recorder import RunFolder

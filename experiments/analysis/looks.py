@@ -1,7 +1,5 @@
 """Evaluations that stop early (`compare.stop`): the looks at a run's answers, and its verdict at the last."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A page is one file. Its template, style and scripts are in `assets/`. The templa
 content security policy lets a browser run these scripts and nothing else.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reports of runs: pages with settings, tables, figures, and discussions turn by turn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The table of a run's metrics.json, printed at its end and shown in its report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any

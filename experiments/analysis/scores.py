@@ -1,7 +1,5 @@
 """Recorded scores by method and question, as matrices of trials, and by parts of a benchmark."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Statistics of means: bootstrap intervals, paired tests, and corrections for many comparisons."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ It holds no times, and its sums do not depend on the order of the records, so th
 concurrency and after any crash.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

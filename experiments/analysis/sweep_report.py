@@ -1,7 +1,5 @@
 """Reports of sweeps: pages with settings, tables, figures and links to the trials."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """A sweep's table, sweep.json and sweep.csv: a row for each combination of values and each method."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Counts of a run's turns by how they ended: read at once, read after a repair, not read, or failed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

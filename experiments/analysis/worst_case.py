@@ -1,7 +1,5 @@
 """The worst case of each defence over attacks, with intervals that hold for all defences at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compromised agents that argue for a wrong answer: always, together, after a time, to mislead a learner, to spread."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The attacks that a configuration can name."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from actors.errors import UserError

@@ -1,7 +1,5 @@
 """Agents whose input is attacked: one that reads nothing, and one that remembers what it never said."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from actors.errors import UserError

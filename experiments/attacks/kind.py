@@ -1,7 +1,5 @@
 """Settings of attacks, and their base with the parts of a discussion that an attack changes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The words of an attacker: instructions to argue for a wrong answer, and messages rewritten to state it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

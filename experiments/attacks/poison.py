@@ -1,7 +1,5 @@
 """Poisoned evidence: planted passages and pictures, and text drawn into pictures."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Chooses the wrong answers that attacks argue for. Attackers see nothing else of the labels."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

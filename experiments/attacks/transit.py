@@ -1,7 +1,5 @@
 """Faults in transit: messages that are lost, late, doubled, sent astray, forged or rewritten on their way."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Explains one answer: interventions on its turns, agents and edges, one by one, by groups, or as Shapley values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from actors.messages import Message, Status, derive_seed

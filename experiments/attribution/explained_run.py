@@ -1,7 +1,5 @@
 """Explains answers of a finished run, and continues a discussion, with its models and completion cache."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

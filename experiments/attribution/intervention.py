@@ -1,7 +1,5 @@
 """Interventions on a recorded discussion. Turns downstream are asked again, and the record answers all others."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Shapley values of turns, estimated from orders drawn at random."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

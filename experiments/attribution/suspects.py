@@ -1,7 +1,5 @@
 """Suspicion of agents from the record alone, and conformal sets of suspects. No model is asked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The configuration of a run: a typed tree of settings, each group defined next to its code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Merges layers of settings into a checked configuration, and overrides into the settings of one model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache

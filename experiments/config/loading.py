@@ -1,7 +1,5 @@
 """Reads a command line: an experiment's preset over the typed defaults, and `key=value` overrides over both."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -5,8 +5,6 @@ or loaded only where the command line of the resumption names them again. Each s
 (`outside=` of `actors.settings.setting`). Passwords and keys are refused before a configuration is saved or shown.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

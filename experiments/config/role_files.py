@@ -3,8 +3,6 @@
 They become the settings `roles.<role>` of the run, so its config.yaml holds them.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -4,8 +4,6 @@ A saved configuration holds every key, literally, and the version that wrote it.
 keys that came later (`since=` of `actors.settings.setting`) and may hold keys of `REMOVED`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import MISSING, asdict, is_dataclass

@@ -1,7 +1,5 @@
 """Groups of settings that belong to no other file."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Any, Literal

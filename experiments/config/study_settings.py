@@ -1,7 +1,5 @@
 """Settings of the studies: each group exists in the configuration of its own job alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 

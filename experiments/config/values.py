@@ -3,8 +3,6 @@
 A tree comes from YAML or from Python. Its unquoted values are text (`yaml_tree.Plain`) until the setting is known.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import types

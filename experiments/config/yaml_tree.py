@@ -4,8 +4,6 @@ YAML 1.1 and `OmegaConf.load` take `no` for false, `1.10` for 1.1 and `12:30` fo
 text, a `Plain`, until the setting that holds it gives it a type (`values.py`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

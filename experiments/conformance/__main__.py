@@ -1,7 +1,5 @@
 """Checks everything that the command line names, with the keys of `run.py`."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 from pathlib import Path

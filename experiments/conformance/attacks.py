@@ -1,7 +1,5 @@
 """Checks of an attack: the agents that it may touch, and the labels that it must not know."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Checks of a method: rules that its discussions keep for any replies and failures of its agents."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace

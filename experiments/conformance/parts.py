@@ -1,7 +1,5 @@
 """Checks of data sets, models and encoders."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import islice
 

@@ -1,8 +1,6 @@
 """Small corpus, a library and a team with scripted replies in one process, on which methods are observed without Ray
 and without a model."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Base of the loaders of benchmarks: files, splits, limits by seed, links, and the corpus with its pictures checked."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import heapq

@@ -1,7 +1,5 @@
 """The data sets that a configuration can name."""
 
-from __future__ import annotations
-
 from actors.errors import UserError
 from actors.lookup import find
 from experiments.datasets.crisismmd import CRISISMMD

@@ -6,8 +6,6 @@ posts have one label. A post's text and its picture are the question's own sourc
 training split are the corpus.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ refuses lone surrogates, huge numbers and endless nesting. A field that no loade
 may hold anything.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import reprlib

@@ -5,8 +5,6 @@ of the machine gets into a prompt. Links that stay inside are followed; those th
 `data.allow_links=true`.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Labelled questions over a corpus of sources, as a loader yields them. No agent or method sees a label."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol

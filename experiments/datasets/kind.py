@@ -1,7 +1,5 @@
 """Data sets that `data=` can name: their settings, the request that opens one, and the checks that all of them pass."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

@@ -16,8 +16,6 @@ has only its caption, which people wrote: methods that have to see for themselve
 of its relation; its `information` is left out, as the authors do.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping

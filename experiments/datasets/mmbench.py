@@ -10,8 +10,6 @@ image may be the index of the row that holds the picture. A question with a sing
 All items of one question have its index as their `group`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property

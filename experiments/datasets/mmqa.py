@@ -5,8 +5,6 @@ MMQA_tables.jsonl, MMQA_images.jsonl, and the pictures in final_dataset_images/.
 218,000 passages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

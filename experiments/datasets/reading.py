@@ -4,8 +4,6 @@ Every reader validates records by a layout (`fields`) and yields them with their
 about them. All raise UserError for a file that is missing, truncated, too large, not UTF-8 or of another form.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import zlib

@@ -1,7 +1,5 @@
 """Turns tables of financial reports into sources, one for each row with the names of its columns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -12,8 +12,6 @@ Other lectures on the same skill do not: once and never, in 156 pairs of questio
 problem is retrieved for a question without a picture, which is about none (`DatasetKind.pictures_for`).
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import warnings

@@ -1,7 +1,5 @@
 """Reads the rows of a spreadsheet as typed records."""
 
-from __future__ import annotations
-
 import warnings
 import zipfile
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 A number in an answer has a scale, such as `12.6 million` or `4.1%`: the official metric counts it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

@@ -14,8 +14,6 @@ charts, 730 on layout). The benchmark asks over the whole collection, and so doe
 every page of its document, which is easier (`retrieval.scope=question`).
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ base64) with imgs.lineidx (where each line starts). Without the two, pictures ar
 test file has no answers and is not read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

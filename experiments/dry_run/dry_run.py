@@ -5,8 +5,6 @@ are simulated: all have a stated length. The learner takes all its steps with sc
 no edge; what it samples and prunes follows from the pruning rate alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """`dry_run=true` of a sweep: counts for each combination of values, and for all trials together."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

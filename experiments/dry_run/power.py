@@ -1,7 +1,5 @@
 """The smallest difference between methods that planned questions and seeds can show."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A team that replies at once with text of a known length, and counts the requests that a model would receive."""
 
-from __future__ import annotations
-
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Counts tokens before a run: by the model's own tokenizer where there is one, else by a rule that the plan states."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The settings of retrieval."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

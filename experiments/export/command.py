@@ -1,7 +1,5 @@
 """`python run.py export=<run folder> export.format=<format> export.to=<target>`, and `export=sample`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from importlib import import_module

@@ -4,8 +4,6 @@ Each file is a record set, whose fields are its texts and lists of texts. Lists 
 are in the file alone. The pictures are one more record set.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A sample has a message and an agent's span for each turn. A question with a fail
 it is in no mean. A model event's input is the question and the messages that the agent heard, not its whole prompt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import groupby

@@ -4,8 +4,6 @@ A discussion is a trace: an `invoke_workflow` span with an `invoke_agent` span f
 it heard. Ids are digests of the record. `agora.times` is `recorded` or `made_up`.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Parquet files of a run's or a sweep's tables, one for each (`experiments.api`, docs/python.md)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow.parquet as pq

@@ -1,7 +1,5 @@
 """A run's evaluated discussions as exports read them: with their scores and times."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from itertools import groupby

@@ -4,8 +4,6 @@ The turns are those that agents received, with attacks, defences and tampered me
 discussion is drawn again by a learner that learns again from all discussions before it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import islice

@@ -4,8 +4,6 @@ The cache finds a reply under a digest of everything in the request. A reply fro
 byte for byte the one that the model got.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """Finds the places in a raw reply of what was read from it. What could stand in several places is left out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

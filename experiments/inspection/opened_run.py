@@ -4,8 +4,6 @@ A run folder may come from anyone, so only what the user has named is opened out
 and nobody is contacted. What the run's cache no longer has is made again in a temporary folder.
 """
 
-from __future__ import annotations
-
 import shutil
 import weakref
 from collections.abc import Callable, Sequence

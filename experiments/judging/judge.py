@@ -3,8 +3,6 @@
 The judge is the one model that is shown gold. Its requests go to its own pool, and agents never see them.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, replace
 from typing import Annotated

@@ -8,8 +8,6 @@ people's. It has a line for every description of an entity that people described
 of them are judged. Neither people's words nor the verdicts reach an agent.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

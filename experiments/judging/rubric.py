@@ -3,8 +3,6 @@
 Acc* by another rubric is another measure: judgements carry the rubric's digest, and tables name it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Normalisation, strict exact match and list F1 follow MultimodalQA's official scr
 the exact match that M3Prune reports is the lenient one by containment.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Iterable, Sequence

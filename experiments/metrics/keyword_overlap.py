@@ -10,8 +10,6 @@ The script also lemmatises with spaCy's en_core_web_sm. Without it (it is no Pyt
 compared as they are: see `lemmatiser`. QA-FL, the fluency by BARTScore, needs its authors' weights and is not computed.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re

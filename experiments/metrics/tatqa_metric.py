@@ -4,8 +4,6 @@ A number counts with its sign and scale, a list in any order. Unlike the script,
 number without a leading zero, and U+2212 is a minus.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from topologies.amounts import Reading, are_numbers, is_clear, listed, normalised, number_of, scaled, written

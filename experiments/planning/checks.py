@@ -1,7 +1,5 @@
 """Checks of a plan that no part of it makes by itself: runtime, replay, defences, attack, models, web and files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from actors.errors import UserError

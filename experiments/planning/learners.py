@@ -1,7 +1,5 @@
 """The learners of a run: the specification of each, checked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

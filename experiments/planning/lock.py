@@ -1,7 +1,5 @@
 """A plan that is stated before a run: `lock=<file>` writes it, and `compare.plan=<file>` holds a run against it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The models of a run: the one that its agents ask, those of roles that have another, and the judge's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The roles of a run: those of the team that discusses, and all others that methods ask."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

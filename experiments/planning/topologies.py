@@ -1,7 +1,5 @@
 """The topologies of a run's methods and of their controls, and the pairs of methods that it compares."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A setting that is ignored in silence looks as if it had been tried: a sweep of i
 a model that did not answer. Fields of settings classes declare when they count (`actors.settings.setting`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any

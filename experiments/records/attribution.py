@@ -1,7 +1,5 @@
 """Records of attribution: explained answers, a line each in `attribution.jsonl` of the run folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Failed turns: settings, the circuit breaker that stops a run whose turns keep failing, and reasons in one line."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, deque
 from collections.abc import Iterable

@@ -7,8 +7,6 @@ A file is plain (`x.jsonl`) while its run goes on. A long one is compressed once
 same lines). Readers take the plain path and accept either form; where a kill has left both, the plain one counts.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import gzip

@@ -1,7 +1,5 @@
 """Files of a run folder: atomic writes, plain files only, removal of an unused folder, errors of its disk."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Records how a run was started: version, command, time and commit, a line for each start in `starts.jsonl`."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import socket

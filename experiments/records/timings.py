@@ -4,8 +4,6 @@ A line is one discussion; of one that was held again, the last line counts. No o
 replay have none.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Results of a sweep: one line per finished trial, from which tables, figures and the report are made."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ appended: a phase has several lines if it was long or resumed, and its usage is 
 ended are not counted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

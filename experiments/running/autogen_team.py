@@ -4,8 +4,6 @@ AutoGen imports whatever class a component's file names. `load_team` makes only 
 so that a file runs no code, and reaches no address, that its user has not named.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The end of a run: metrics, figures and report, all from its records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from actors.backends.model_settings import model_name

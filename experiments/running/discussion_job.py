@@ -1,7 +1,5 @@
 """Jobs that hold discussions: open everything, launch agents and learners, discuss, and conclude from the records."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import asdict
 from functools import partial

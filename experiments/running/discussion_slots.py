@@ -1,7 +1,5 @@
 """Limits the discussions of a run that go on at once, and counts the turns of each phase as progress."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator

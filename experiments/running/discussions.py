@@ -1,7 +1,5 @@
 """The discussions of a run while its agents live: learn, evaluate every method, and judge the answers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Some defences choose the agents that they silence from what was watched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from itertools import groupby

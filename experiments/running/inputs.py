@@ -1,7 +1,5 @@
 """Opens a run's cache, data set and index, checks that memory and disk suffice, and has a run's parts together."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """Launches a run's agents and judge over pools of replicas, one for each model, which are checked together first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Learns the graphs of a run side by side, and writes down the edges that are left of each."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """What a run has to extract with its model: the steps, the questions that are left, and what they depend on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Extracts captions of pictures and triples of all sources with the run's model, before anything is searched."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

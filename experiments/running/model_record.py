@@ -1,7 +1,5 @@
 """Checks the abilities of a run's models before any question is asked, and records them in the run folder."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

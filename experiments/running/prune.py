@@ -1,7 +1,5 @@
 """`job=prune`: learns and prunes communication graphs, evaluates every method, and judges the answers."""
 
-from __future__ import annotations
-
 from experiments.analysis.gains import gains_table
 from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import GAINS

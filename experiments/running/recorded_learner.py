@@ -1,7 +1,5 @@
 """Scores of a training step, and a learner whose steps are recorded, from which a killed run goes on."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ The metric and the judge may differ from the recorded run's, questions and metho
 copied, or learned again from the recorded discussions, which works as long as these get the same scores.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Starts the runtime of a run or a sweep, and waits until its agents and models are up."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator

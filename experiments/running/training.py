@@ -1,7 +1,5 @@
 """Optimises communication graphs (Algorithm 1): sample wirings, discuss, score, learn, prune."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

@@ -1,7 +1,5 @@
 """`job=recall`: measures recall@k, the share of the documents with the answer that search finds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

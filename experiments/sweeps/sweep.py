@@ -3,8 +3,6 @@
 Every trial is an ordinary run folder in `trials/`; `trials.jsonl` has a TrialResult per finished trial.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import time

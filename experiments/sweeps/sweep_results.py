@@ -1,7 +1,5 @@
 """Writes the table, figures and report of a sweep's finished trials."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ A trial leaves behind only things that no answer depends on: open data sets, ind
 to the judge's model.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import logging

@@ -1,7 +1,5 @@
 """The trials of a sweep: points x axes x seeds, each a whole configuration, checked before any is started."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

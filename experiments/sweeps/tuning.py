@@ -5,8 +5,6 @@ folder, and the sweep's is trials.jsonl. (Its own `Tuner.restore` resumes from a
 and would repeat trials that finished after the last one.)
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -1,7 +1,5 @@
 """Serves a folder of runs to browsers of this machine: read-only, each address with the token, each text escaped."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import secrets

@@ -1,7 +1,5 @@
 """Two runs side by side: methods on the questions that both asked, settings that differ, and every discussion."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations

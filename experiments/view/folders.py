@@ -1,7 +1,5 @@
 """Finds the run folders below the folder that is shown. Nothing outside of it is read, and no link is followed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

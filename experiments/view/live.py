@@ -3,8 +3,6 @@
 They are read while their files grow, are replaced or are compressed.
 """
 
-from __future__ import annotations
-
 import json
 import weakref
 from collections import deque

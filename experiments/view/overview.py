@@ -1,7 +1,5 @@
 """A run in one row: state, progress, tokens and money so far, and the lines that stop and resume it."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -1,7 +1,5 @@
 """The pages of the viewer, made of the same sections as reports."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The placebo of a method: the same discussions, in which every message is one of another question."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

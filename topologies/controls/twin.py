@@ -1,7 +1,5 @@
 """The twin of a method: one agent that spends the method's tokens on samples of its own answer, and votes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 

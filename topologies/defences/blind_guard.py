@@ -1,7 +1,5 @@
 """An anomaly score over embedded messages, without labels."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

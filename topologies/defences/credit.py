@@ -1,7 +1,5 @@
 """Credit by agreement with what evidence supports."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from topologies.defences.online import Talk, answer_of, guarded, words

@@ -1,7 +1,5 @@
 """Geometric median of the team's answers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from topologies.defences.online import Talk, answer_of, guarded

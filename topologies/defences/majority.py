@@ -1,7 +1,5 @@
 """Majority of independent answers: no agent hears another, and there is no decision agent."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

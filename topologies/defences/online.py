@@ -4,8 +4,6 @@ A guard sees the question, its evidence and the messages so far. It knows neithe
 and treats honest agents and compromised ones alike. A message that is changed on its way is seen as it was sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -5,8 +5,6 @@ topology, which has the method's name, and change its turns. They see nothing: h
 decision agent are treated alike, since it is not known who is compromised.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

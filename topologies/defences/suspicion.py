@@ -1,7 +1,5 @@
 """Defences by suspicion: the complete graph without agents that stood out in unlabelled discussions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

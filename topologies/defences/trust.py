@@ -1,7 +1,5 @@
 """Trust that adapts to how agents move: a Friedkin-Johnsen fit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from topologies.defences.online import Talk, answer_of, guarded

@@ -8,8 +8,6 @@ Of noise alone, after a quarter, half and three quarters of a stage, shares of .
 misjudged: with more than that as `learner.early_stop`, a learner that has learned nothing stops there too.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """State of a learner's edges: whether each is left, its logit, and when it was cut."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

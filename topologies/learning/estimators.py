@@ -3,8 +3,6 @@
 To add one, write a class with the members of `Reinforce`, name it in `ESTIMATORS` and in `Estimator` (variants.py).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -10,8 +10,6 @@ same question, so that they can be compared. Stages pass by themselves, each aft
 at any time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

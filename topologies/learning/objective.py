@@ -1,7 +1,5 @@
 """M3Prune's objective and its terms (Eqs. 7, 8, 11, 12), as pure differentiable functions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import NamedTuple

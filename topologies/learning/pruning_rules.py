@@ -3,8 +3,6 @@
 To add one, write its class here, and name it in `RULES` and in `Rule` (variants.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

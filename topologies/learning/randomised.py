@@ -1,7 +1,5 @@
 """Estimator `effects`: sampled wirings as a randomised experiment, whose estimates become the edges' logits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import sqrt
 

@@ -1,7 +1,5 @@
 """Draws wirings: uniform speaking orders, then every allowed edge by its own chance (M3Prune, Algorithm 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

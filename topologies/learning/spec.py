@@ -1,7 +1,5 @@
 """Specifications of learners and reports of their steps, without PyTorch, which takes seconds to import."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ a comparison with M3Prune is one of learning and pruning alone. Rates, weights a
 name it in `LearnedMethod`, describe it below and list it in `VARIANTS`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal

@@ -19,8 +19,6 @@ other's words of the round before; after all rounds the moderator's last answer 
 Without the debate (`debate=False`) the question is answered from the first graph.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -5,8 +5,6 @@ A triple `head | relation | tail` is an attribute of its head when the relation 
 full stop after them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The authors' own, by GPT-4 and Gemini, have dozens of shapes: objects or nodes, attributes, relationships.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

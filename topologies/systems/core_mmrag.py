@@ -13,8 +13,6 @@ Decided here:
 - Where nothing is retrieved, the internal answer counts; a failed answer is not read in stage 4.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

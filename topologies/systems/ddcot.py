@@ -13,8 +13,6 @@ can be read, the question is its own sub-question. Without a picture, uncertain 
 Zero-shot: hint and picture of the question, nothing retrieved.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Sequence

@@ -12,8 +12,6 @@ Decided here:
   sequencing" is not modelled.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Steps that several systems share: the zero-shot agent, chosen searches, groups of sources, numbers in replies."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Collection, Sequence

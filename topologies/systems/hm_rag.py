@@ -25,8 +25,6 @@ Decided here:
 - Without the decision agent the most frequent answer wins, of equally frequent ones the more confident one.
 """
 
-from __future__ import annotations
-
 from asyncio import gather
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence

@@ -10,8 +10,6 @@ rouge-score and sacrebleu count; the equations' own factors are applied to their
 - A text without a word agrees with nothing, not even itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

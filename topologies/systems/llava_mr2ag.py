@@ -17,8 +17,6 @@ them, and a missing one counts as one half. Decided here:
 - A negative similarity counts as zero, and of equal products the better ranked passage wins.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

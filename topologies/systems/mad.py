@@ -10,8 +10,6 @@ anything at first, the judge is not asked.
 Zero-shot: hint and picture of the question, nothing retrieved.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from actors.messages import Field, FieldKind, Message, Modality, Role, Status, Task

@@ -25,8 +25,6 @@ Decided here:
   and a description that fails is missing. The search's own limits are in mh_mmkg_paths.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -31,8 +31,6 @@ Without planning (`planning=False`), retrieval and reasoning alternate until the
 (`retrieval=False`) the instruction itself is searched for by vectors, and the nearest sources are condensed unexamined.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace

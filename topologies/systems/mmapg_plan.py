@@ -1,7 +1,5 @@
 """Adaptive Planning Graph of MMAPG (section 3.3): nodes that are added one after another, each on earlier ones."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

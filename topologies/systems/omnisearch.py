@@ -7,8 +7,6 @@ Pictures that are found go to the planner itself. After five searches, or where 
 for one. A plan that cannot be read ends the search, and so does one without words to search for.
 """
 
-from __future__ import annotations
-
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Task, Value
 from topologies.method import system
 from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together

@@ -1,7 +1,5 @@
 """One discussion of a system that goes step by step: numbers its turns, searches for it, writes its trace."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace

@@ -18,8 +18,6 @@ it, the synthesiser reads all sources left; where nothing is found, it answers a
 separate the two groups (fused ranks do not); the question's own sources are always read. A source has one number for
 all agents, who hear each other's."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

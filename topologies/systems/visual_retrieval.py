@@ -32,8 +32,6 @@ question count; a page is all sources of one title; if no section is of a page o
 all compete with a visual score of zero; a question without a picture has its words searched among the pictures.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

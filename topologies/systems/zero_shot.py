@@ -15,8 +15,6 @@ a verdict and the faults; at most two revisions; it ends when no fault is found,
 when a turn fails (the last answer then counts).
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from actors.messages import Field, FieldKind, Message, Status, Task, Value

@@ -1,7 +1,5 @@
 """Draws the figures of a run and of a sweep, from their records."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Learned graphs: heat maps of edge probabilities (M3Prune's Figs. 3, 19 and 20) and learning curves."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from itertools import pairwise, product

@@ -4,8 +4,6 @@ Figures are made without pyplot, so that drawing has no global state. They are a
 two-column paper, no text is smaller than 7 points at that size, and colour is never the only sign.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

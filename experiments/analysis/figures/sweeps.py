@@ -3,8 +3,6 @@
 M3Prune's Figs. 4, 5, 17, 18 and 21 to 23, and BDoG's Fig. 5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any

@@ -3,8 +3,6 @@
 Measured and reported figures are in separate blocks, whose headings name which they are.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

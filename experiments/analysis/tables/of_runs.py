@@ -1,7 +1,5 @@
 """One table of any runs and sweeps, for a paper: `python run.py table=[runs/a,runs/b]`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -9,8 +9,6 @@ The definitions are YAML files of this folder, one for each experiment of the sa
 - `doubt`: why a figure may not be what the authors measured.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

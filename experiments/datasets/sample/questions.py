@@ -3,8 +3,6 @@
 A clue describes entities by row, passage or picture; a finding is a question about an entity so described.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random

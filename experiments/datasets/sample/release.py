@@ -4,8 +4,6 @@ The loader of MultimodalQA reads it: records have the keys that the loader reads
 image, the words of a perfect observer, and `start`, where the first hop of a question starts.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Pictures of the invented world: their content, its description in words, and the drawing itself."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

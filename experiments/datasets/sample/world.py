@@ -9,8 +9,6 @@ Patterns of values and names have names of `Names` in braces: `{w}` is an invent
 capitals.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Sequence

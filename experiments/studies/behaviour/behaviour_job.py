@@ -1,7 +1,5 @@
 """`job=behaviour`: measures what irrelevant evidence and wrong colleagues do to one agent."""
 
-from __future__ import annotations
-
 import json
 
 from actors.errors import UserError

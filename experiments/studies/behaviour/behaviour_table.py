@@ -1,7 +1,5 @@
 """Summarises what one agent answered under every condition, and makes the table of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from actors.messages import derive_seed

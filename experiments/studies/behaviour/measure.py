@@ -3,8 +3,6 @@
 Seeds and the order of the relevant evidence are the same, so two answers differ by the condition alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Adaptive attacker: searches the settings within its budget for the most harm to a defence."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, replace

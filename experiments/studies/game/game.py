@@ -1,7 +1,5 @@
 """Plays attacks against defences: solves the game on training questions, and judges it on evaluated ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

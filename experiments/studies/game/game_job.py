@@ -1,7 +1,5 @@
 """`job=game`: plays attacks against defences, solves the game, and lets an attacker respond that knows the defence."""
 
-from __future__ import annotations
-
 import json
 from itertools import islice
 

@@ -4,8 +4,6 @@ It replaces language models in studies of the communication graph: the learner s
 everything. Thousands of discussions run at once. Answer 0 is right, all others are wrong.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`job=planted`: compares learners on teams of an opinion model, where the truth is known."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from experiments.config.study_settings import PlantedConfig

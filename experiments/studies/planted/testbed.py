@@ -3,8 +3,6 @@
 Means with intervals, two tables, a figure and a file.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import as_completed

@@ -1,7 +1,5 @@
 """True effects of an opinion team's edges, and the best utility that pruning can reach."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

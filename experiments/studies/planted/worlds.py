@@ -4,8 +4,6 @@ Teams of the opinion model (opinions.py), with an adversary at every position in
 strengths of conformity and distraction. True effects come from a randomised run far larger than a learner's.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """A heat map of every edge's effect, on the final answer and on its receiver's own answers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

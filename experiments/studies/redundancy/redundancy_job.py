@@ -1,7 +1,5 @@
 """`job=redundancy`: measures which edges can go (Definition 1), whether learners cut them, and prints the results."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

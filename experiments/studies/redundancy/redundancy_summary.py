@@ -3,8 +3,6 @@
 An effect is the score with an edge minus the score without it, of one question: positive where the edge helps.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
