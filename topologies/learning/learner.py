@@ -117,7 +117,7 @@ class Learner:
         self._rule.after_step(self._stage, self.step)
         if self.pruning.steps_to_interim(self.step) == 1:
             for kind, harmful in self._estimator.harmful(self._stage).items():
-                self._edges.keep(kind, ~harmful, self.step + 1)
+                self._edges.keep(kind, ~harmful, tick=0)  # below all that rules cut, from tick 1 on
         self.step += 1
         if self.finished:
             self._cut()

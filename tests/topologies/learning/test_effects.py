@@ -330,6 +330,21 @@ def test_what_is_certain_to_harm_goes_while_the_stage_lasts_with_what_leads_to_i
     assert scores[HARMFUL, others].max() < scores[np.ix_(others, others)].min()
 
 
+def test_what_the_last_look_finds_certain_to_harm_ranks_below_what_the_share_cuts() -> None:
+    learner = Learner(["text"] * 5, seed=2, pruning=PruningSettings(rate=0.5, interim=1))
+    generator = np.random.default_rng(0)
+    while not learner.finished:
+        wirings = learner.sample(10)
+        learner.learn(wirings, *answers(wirings, generator))
+    harm, scores = learner.certain_harm(), learner.edge_scores()
+    assert harm is not None
+    for sure, ranked in zip(harm, scores, strict=True):
+        cut = (ranked < 0) & np.isfinite(ranked)
+        assert (sure & cut).any()
+        assert (~sure & cut).any()
+        assert ranked[sure & cut].max() < ranked[~sure & np.isfinite(ranked)].min()
+
+
 def noise(learner: Learner, seed: int) -> Learner:
     """A learner of discussions in which nothing that anybody hears matters."""
     generator = np.random.default_rng(seed)
