@@ -250,7 +250,7 @@ class Field:
     asks: the description in the prompt. values: the allowed ones, in any case (none: see `value`).
     many: it may occur several times, at most `most` (None: any number). optional: it may be missing.
     expected: the prompt asks for it as if it were not optional, since small models leave out what they may.
-    tools: those that a call can name. label: its name, where that is not its kind's.
+    tools: the ones that a call can name. label: its name, where that is not its kind's.
     """
 
     kind: FieldKind
@@ -326,7 +326,7 @@ class Message:
     """One agent's message in one turn: the record that traces consist of.
 
     id: `<round>/<agent>`, unique within its discussion.
-    heard: ids of the messages that it read; tampered: those that did not arrive as they were
+    heard: ids of the messages that it read; tampered: the ones that did not arrive as they were
         sent, in time, at their receiver and once.
     cut: ids of the sources left out because the prompt did not fit the model's context.
     calls: completions of the turn, two where the first could not be read, with their tokens, reused ones included

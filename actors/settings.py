@@ -26,7 +26,7 @@ OUTSIDE = "outside"
 SINCE = "since"
 BEFORE = "before"
 NEEDS = "needs"
-MOST = 1e9  # of numbers without a bound of their own; far beyond it they overflow somewhere
+MOST = 1e9  # of numbers without another bound; far beyond it they overflow somewhere
 SHOWN = 80  # characters of a wrong value
 
 

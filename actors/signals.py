@@ -1,4 +1,4 @@
-"""Has SIGTERM and SIGHUP end a run as Ctrl-C does, a second signal end it at once, and a lost reader not end it."""
+"""Ends a run at SIGTERM and SIGHUP as at Ctrl-C, and at once at a second signal. A lost reader does not end it."""
 
 import logging
 import os
@@ -170,6 +170,6 @@ class Unbroken:
             act()
         except BrokenPipeError:
             log.warning("nobody reads the output any more; the run goes on without it")
-            # Also what is buffered goes there.
+            # Buffered output goes there, too.
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), self._stream.fileno())

@@ -240,7 +240,7 @@ class SentenceEncoder:
         return [*self._parts(text[: middle + overlap]), *self._parts(text[middle - overlap :])]
 
     def _tokens(self, text: str) -> int:
-        """Counts the tokens of a text that the model reads, at most its limit; 0 for a model that has no tokens."""
+        """Counts the tokens of a text that the model reads. 0 for a model without tokens."""
         read = self._model.preprocess([text], prompt=self._prompt, task="document")
         return int(read["attention_mask"].sum()) if "attention_mask" in read else 0
 

@@ -97,7 +97,7 @@ def _build(folder: Path, corpus: Corpus, encoders: Encoders) -> Marks:
 
 
 def _vectors(encoders: Encoders, column: str, chunk: list[Source]) -> pa.Array:
-    """Encodes the sources of a column; null for those that the other encoder encodes."""
+    """Encodes the sources of a column; null for sources of the other encoder."""
     encoder = encoders.columns[column]
     if not encoders.apart:
         return vector_column(encoded(encoder, chunk))

@@ -69,7 +69,7 @@ class DefenceSettings:
     calibration: int = setting(40, at_least=1, at_most=10_000_000, when="watches")
     """Training questions on which agents are watched, unlabelled, by methods that rank them (anomaly, agreement)."""
     dropped: int | None = setting(None, at_least=0, when="watches")
-    """Number of agents that such a method silences (null: those that stand out, fewer than half)."""
+    """Number of agents that such a method silences (null: the outliers, fewer than half)."""
     error_rate: float = setting(0.05, at_least=1e-9, at_most=0.5, when="methods=e_process", since="0.4.0")
     """e_process: largest probability that any honest agent is ever isolated in an evaluation."""
     tolerance: float = setting(0.05, at_least=0.001, at_most=0.4, when="methods=e_process", since="0.4.0")

@@ -231,10 +231,10 @@ def _does_not_fit(completion: Completion) -> str:
 
 
 def least_relevant(question: Question, reads: Modality, cut: Collection[str]) -> list[Source]:
-    """Returns the sources that can still be cut, worst rank first; passages and pictures have ranks of their own.
+    """Returns the sources that can still be cut, worst rank first. Passages and pictures are ranked apart.
 
     At equal rank the passage goes before the picture: pictures come first in the prompt, and the prefix cache still
-    serves those that stay.
+    serves the ones left.
     """
     left = [source for source in evidence_for(question, reads) if source.id not in cut]
     pictures = [source for source in left if source.kind is Kind.IMAGE]
@@ -247,7 +247,7 @@ def least_relevant(question: Question, reads: Modality, cut: Collection[str]) ->
 def cut_more(
     question: Question, reads: Modality, cut: Collection[str], request: Request, completion: Completion
 ) -> list[str]:
-    """Returns the ids of the sources to cut next from a request that was too long; none when no source is left.
+    """Returns the ids of the sources to cut next from a request that was too long. None when no source is left.
 
     As many as the excess is estimated to need: the next attempt shows whether that was enough.
     """

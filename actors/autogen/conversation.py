@@ -59,7 +59,7 @@ def source_of(image: Image) -> Source:
 
 
 def task_text(request: Request) -> str:
-    """Returns the text of a request as one message, for agents with a client of their own."""
+    """Returns the text of a request as one message, for agents with their own client."""
     return f"{request.system}\n{request.shared}\n{request.own}"
 
 

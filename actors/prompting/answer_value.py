@@ -1,4 +1,4 @@
-"""Reads an answer, a text or one of the question's choices, whatever a model wraps it in; ambiguous ones state nothing.
+"""Reads an answer, a text or one of the choices, whatever a model wraps it in. Ambiguous ones state nothing.
 
 A statement that there is no answer (not known, not in the evidence, or refused) has a negation, and a word of knowing
 or of the evidence. The words are those of some twenty languages; a title (`No Information Society`) has other words,
@@ -51,7 +51,7 @@ _BETWEEN = r"[\s.,:;()\[\]*_`\"'–—-]{0,8}?"  # a choice's letter and its tex
 
 
 def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | FieldFault | None:
-    """Reads the value of a field that holds an answer; () where it is not known or left out, None where it is empty."""
+    """Reads the value of an answer's field. () where it is not known or left out, None where it is empty."""
     plain = unwrapped(value)
     placeholder = PLACEHOLDER.fullmatch(value) and not is_unknown(value)
     if placeholder or plain.lower() == field.name.lower() or not _has_content(value):
@@ -83,7 +83,7 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
 
 
 def _first_words(stated: str) -> tuple[str, str]:
-    """Splits a few words, or yes or no, from the sentence that follows them; the second is empty where none does."""
+    """Splits a few words, or yes or no, from the sentence behind them. The second is empty where none follows."""
     first = _SENTENCE.match(stated)
     if first and first["last"].lower() not in _ABBREVIATED and len(first["first"].split()) <= _FEW_WORDS:
         return first["first"], stated[first.end() :]
@@ -165,7 +165,7 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
 
 
 def _is_named(value: str, i: int, texts: Sequence[str]) -> bool:
-    """True for a value that begins with a choice's letter or text, perhaps with the other behind it, and then ends."""
+    """True for a choice's letter or text alone, or with the other behind it."""
     letter, text = chr(ord("a") + i), re.escape(texts[i]) if texts[i] else "(?!)"
     by_letter = rf"[(\[*\"'`]{{0,3}}{letter}(?!\w)(?:{_BETWEEN}(?:(?:an?|the)\s)?{text}(?!\w))?"
     by_text = rf"(?:(?:an?|the)\s)?[*\"'`]{{0,3}}{text}(?!\w)(?:{_BETWEEN}[(\[]{letter}[)\]])?"

@@ -90,7 +90,7 @@ _ESCAPE = re.compile(
 
 
 def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFault | None:
-    """Reads the values of a field; () where it is stated to have none, None where it has no content at all.
+    """Reads the values of a field. () where it states none, None where it has no content at all.
 
     An answer that is stated not to be known has no value.
     """
@@ -205,7 +205,7 @@ def _own_lines(lines: Sequence[str], prose: bool) -> tuple[list[str], Sequence[s
 
 
 def lines_behind(raw: RawField) -> Sequence[str]:
-    """Returns the lines that follow a value under its label, which may take it back; of a text or a list none do."""
+    """Returns the lines below a value, which may take it back. None of a text or a list."""
     if raw.lines and raw.field.value is Value.SHARE and (remark := _AFTER_SHARE.search(raw.lines[0])):
         return (remark[1], *raw.lines[1:])
     if len(raw.lines) < 2 or raw.field.many or raw.field.kind in PROSE or raw.field.value is Value.NUMBERS:

@@ -128,9 +128,9 @@ def own_part(
     """Writes the agent's own part as text and as values, without the form of the reply: the discussion with the agent's
     earlier turns, then role, weights, instruction, input and task.
 
-    Messages have one order for all agents: by round, then those that heard fewest, which are the same in most samples
-    of a question, then by agent. To read in proportion to weight (Eqs. 5 and 9) is up to the model, except for
-    `settings.budget_words`, which are divided among the colleagues' reasoning by weight.
+    Messages have one order for all agents: by round, then by the number heard, fewest first, then by agent. Messages
+    that heard few are the same in most samples of a question. To read in proportion to weight (Eqs. 5 and 9) is up to
+    the model, except for `settings.budget_words`, which are divided among the colleagues' reasoning by weight.
     """
     # A turn that is both remembered and heard occurs once, as the agent's own with a weight.
     own = {message.id: message for message in recalled if message.status is Status.OK}

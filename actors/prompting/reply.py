@@ -144,8 +144,10 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
 
 
 def _as_asked(form: Form, text: str) -> list[RawField]:
-    """Finds the fields of a reply in exactly the lines that were asked for; none for any other reply, nor where a value
-    has marks with a meaning. Reasoning may quote tags and labels there."""
+    """Finds the fields of a reply in exactly the lines that were asked for.
+
+    None for any other reply, nor where a value has marks with a meaning. Reasoning may quote tags and labels there.
+    """
     fields = {field.name: field for field in form.fields}
     lines = clean(text).strip().split("\n")
     raws = []

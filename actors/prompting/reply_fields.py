@@ -158,7 +158,7 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
     before: list[str] = []
     found: list[tuple[Field, list[str], bool, bool]] = []  # field, lines, several, final
     for line in text.split("\n"):
-        # Small models go on with a question of their own, and answer that.
+        # Small models invent another question, and answer that.
         if found and _NEXT_QUESTION.match(line):
             break
         label = pattern.match(line)

@@ -286,8 +286,10 @@ def unwrapped(text: str) -> str:
 
 
 def undecorated(value: str) -> tuple[str, float | None]:
-    """Removes what wraps the whole of a one-line value (emphasis, quotes, LaTeX, its label once more), and splits off a
-    confidence at its end. Doing it twice changes nothing."""
+    """Unwraps a one-line value and splits off a confidence at its end. Doing it twice changes nothing.
+
+    Wrappings are emphasis, quotes, LaTeX and the value's label once more.
+    """
     confidence = None
     before = None
     while value != before and len(value) <= _LONGEST_DECORATED:

@@ -1,4 +1,4 @@
-"""Lists tools in a prompt and parses calls of them in a reply, as text that any model can read and write.
+"""Lists tools in a prompt and parses calls of them in a reply, as plain text.
 
 Also holds the other headings of an AutoGen conversation.
 """

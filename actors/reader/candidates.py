@@ -200,7 +200,7 @@ def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]
 
 
 def _things(text: str, form: QuestionForm) -> list[tuple[str, int, int, float]]:
-    """Common nouns of the kind asked for, and noun groups after a word of the question, for "what is X holding"."""
+    """Common nouns of the kind asked for, and noun groups after a word of the question ("what is X holding")."""
     members = _KIND_STEMS.get(form.head[-1], frozenset()) if form.head else frozenset()
     spans: list[tuple[str, int, int, float]] = []
     group: list[re.Match[str]] = []
@@ -489,7 +489,7 @@ def _runs(text: str) -> set[str]:
 
 
 def answers(asked: WeightedQuestion, choices: tuple[str, ...], entries: Sequence[Entry]) -> Sequence[Candidate]:
-    """Finds answers of the kind asked for; joins all that are nearly as good as the best, where a list is asked for."""
+    """Finds answers of the kind asked for. A list joins all that are nearly as good as the best."""
     if choices:
         return choose(asked, entries, choices)
     if asked.form.answer_type is AnswerType.YES_NO:

@@ -188,7 +188,7 @@ class Described:
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """Splits a question into smaller ones, in the order in which to ask them; returns it alone if it has no parts.
+    """Splits a question into smaller ones, in the order of asking. Returns it alone if it has no parts.
 
     Described things are asked for first, innermost first: an outer description can be resolved once the inner thing
     has a name. The question itself is last.

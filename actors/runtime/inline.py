@@ -25,9 +25,9 @@ from actors.settings import AgentSettings
 
 
 class InlinePool:
-    """A model in each process that asks for one, at work on at most `capacity` requests at once; no number of replicas.
+    """One model in each process that asks for one, without replicas.
 
-    It is loaded when it is first needed.
+    It is loaded when it is first needed, and works on at most `capacity` requests at once.
     """
 
     def __init__(self, make_model: Callable[[], Model], capacity: int) -> None:

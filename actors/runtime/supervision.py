@@ -1,4 +1,4 @@
-"""Waits for actors to come up, and has those that die or hang started again."""
+"""Waits for actors to come up, and restarts dead and hanging ones."""
 
 import asyncio
 import logging
@@ -54,8 +54,10 @@ async def wait_until_up(kind: str, name: str, actor: Actor) -> str:
 
 
 async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -> None:
-    """Has Ray restart an actor whose process does not answer or whose event loop stands still, until it can be
-    restarted no more. `on_event` gets a line when it is lost, for whatever reason, and when it is up again.
+    """Restarts an actor, by Ray, while its process does not answer or its event loop hangs.
+
+    Ends when it can be restarted no more. `on_event` gets a line when it is lost, for whatever reason, and when it is
+    up again.
 
     Only the driver supervises: of two supervisors, the second would end the new process.
     """

@@ -56,7 +56,7 @@ class Team:
     Agents elsewhere learn with their next turns that a discussion has ended, so that forgetting costs no call.
 
     agents: by role; an agent that is the only one of its role has the role's name.
-    name: keeps this team's discussions apart from those that others hold with the same agents. Only the agents
+    name: keeps this team's discussions apart from other teams' with the same agents. Only the agents
         see it, before the discussion's id.
     instances: the role of each agent that is one of several of it.
     """

@@ -24,7 +24,7 @@ class TurnCounts:
     tokens: of all turns, prompt and completion.
     repair_tokens: of second replies; None where the trace of a repaired turn was written before they were counted.
     reasons: turns by why they failed or could not be read, with the numbers in a reason as N.
-    failure: the commonest reason of those that failed.
+    failure: the commonest reason of failed turns.
     """
 
     turns: int = 0

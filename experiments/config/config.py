@@ -58,7 +58,7 @@ class Config:
     dry_run: bool = False
     """Print the turns, calls and tokens that the run would take, without a model."""
     runtime: Literal["ray", "inline"] = "ray"
-    """Place of agents, replicas and learners: `ray`: processes of their own; `inline`: one process (of a sweep: one
+    """Place of agents, replicas and learners: `ray`: one process each; `inline`: one process (of a sweep: one
     for each of its `parallel` trials). Records are the same."""
     concurrency: int = setting(64, at_least=1, at_most=100_000, when=DISCUSSES)
     """Discussions at once; answers do not depend on it."""

@@ -39,8 +39,10 @@ def resumption_line(config: Config, folder: Path) -> str:
 
 
 def overrides_again(config: Config, used: Callable[[str], bool] = lambda key: True) -> list[str]:
-    """The `key=value` of everything that a configuration names outside of its folder, ready for a shell; of settings
-    that are `used`, by their own keys."""
+    """The `key=value` of everything that a configuration names outside its folder, ready for a shell.
+
+    Of settings that are `used`, by their own keys.
+    """
     keys = dict.fromkeys(named_as for named_as, key, _ in _outside(config) if used(key))
     values, written = dict(flat(asdict(config))), []
     for key in keys:
@@ -100,19 +102,18 @@ def check_outside(folder: Path) -> None:
 
 
 def _outside(config: Config) -> Iterator[tuple[str, str, Any]]:
-    """(the key on the command line, the setting's own key, the value) of all that leads out of the folder."""
+    """Yields all that leads out of the folder: its key on the command line, its own key, its value."""
     for named_as, key, value in leaves(config):
         setting = declared(key)
         leads_out = setting.metadata.get(OUTSIDE) if setting else None
-        # The cache of a run without one of its own lies next to its folder.
+        # The cache of a run that names none lies next to its folder.
         own_cache = (key, value) == ("cache", str(Path(config.output) / "cache"))
         if key == "roles.file" or (leads_out is not None and leads_out(value) and not own_cache):
             yield named_as, key, value
 
 
 def leaves(config: Config) -> Iterator[tuple[str, str, Any]]:
-    """(the key on the command line, the setting's own key, one value) of every setting, and of those that its sweep
-    varies."""
+    """Yields every setting, also the ones that its sweep varies: as `_outside`, each with one value."""
     for key, value in flat(asdict(config)):
         if key == _POINTS:
             for point in value:

@@ -1,4 +1,4 @@
-"""Settings of the studies: each group exists in the configuration of its own job alone."""
+"""Settings of the studies, each group in the configuration of one job."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -31,7 +31,7 @@ class PlantedSettings:
     """Learners and worlds of `job=planted`; by default 65 worlds, of about fifteen seconds of one core each."""
 
     learners: list[LearnedMethod] = setting(factory=lambda: list(LearnedMethod))
-    """Learned methods to compare; `training.share` adds those that learn from another's discussions."""
+    """Learned methods to compare; `training.share` adds learners from another's discussions."""
     seeds: int = setting(5, at_least=1, at_most=10_000)
     """Number of teams for each setting; their adversaries are spread over all agents."""
     strengths: list[list[float]] = setting(factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]], at_least=0)

@@ -1,5 +1,4 @@
-"""Small corpus, a library and a team with scripted replies in one process, on which methods are observed without Ray
-and without a model."""
+"""Observes methods without Ray and without a model: a small corpus, a library and a team with scripted replies."""
 
 import asyncio
 import re
@@ -230,8 +229,10 @@ def improvised(seed: int) -> Reply:
 
 @cache
 def stubborn(place: int) -> Reply:
-    """Replies that always take the first (0) or the last (-1) of the allowed values, on as many lines as the form
-    permits, and ask for something new every time."""
+    """Replies with the first (0) or the last (-1) of the allowed values.
+
+    They have as many lines as the form permits, and ask for something new every time.
+    """
 
     def reply(turn: Turn) -> str:
         random = Random(derive_seed("stubborn", turn.id))

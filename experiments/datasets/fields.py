@@ -1,4 +1,4 @@
-"""Types of the fields that layouts of releases are made of, and the one line that an error about a record gets.
+"""Types of fields in layouts of releases, and the one line of an error about a record.
 
 A layout is a frozen dataclass that pydantic validates: pydantic parses JSON itself, names the field at fault, and
 refuses lone surrogates, huge numbers and endless nesting. A field that no loader reads is left out of the layout and

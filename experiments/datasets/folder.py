@@ -40,7 +40,7 @@ class Folder:
         missing = [names for names in needed if not any(self.file(name) or self.folder(name) for name in names)]
         if missing:
             said = ", ".join(names[0] + (f" (or {', '.join(names[1:])})" if names[1:] else "") for names in missing)
-            raise UserError(f"missing in {self.root}: {said}; copy what is missing there from {self.release}")
+            raise UserError(f"missing in {self.root}: {said}; copy the missing files from {self.release}")
 
     def file(self, *names: str) -> Path | None:
         """The regular file of a path below the folder; None where there is nothing, or a folder.

@@ -83,7 +83,7 @@ class DatasetKind:
     advice: its authors' advice to an agent that decides where a search through that graph continues.
     rubric: how its paper judges answers: by a grade from 1 to 5, or as the same as the reference or not.
     scope: the sources that a question searches, its own pool or the whole corpus.
-    pictures_for: the questions that pictures are retrieved for, all or those with a picture of their own.
+    pictures_for: the questions that pictures are retrieved for, all, or the ones with a picture.
     """
 
     name: str

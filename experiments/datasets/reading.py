@@ -1,4 +1,4 @@
-"""Reads the files of a release one record at a time, with one line for every way in which a file can be broken.
+"""Reads the files of a release one record at a time; a broken file gets one line.
 
 Every reader validates records by a layout (`fields`) and yields them with their place in the file, which begins errors
 about them. All raise UserError for a file that is missing, truncated, too large, not UTF-8 or of another form.

@@ -77,6 +77,6 @@ def _is_unit(cell: str) -> bool:
 
 
 def is_section(row: Sequence[str]) -> bool:
-    """True for a row with a label alone, which ends with a colon where it is in another column than the first."""
+    """True for a row with a label alone. In another column than the first the label ends with a colon."""
     filled = [place for place, cell in enumerate(row) if cell.strip()]
     return len(filled) == 1 and (filled == [0] or row[filled[0]].rstrip().endswith(":"))

@@ -55,7 +55,7 @@ class ViDoSeekExample:
 
 
 EXAMPLE = TypeAdapter(ViDoSeekExample)
-# A vision-language model's OCR has a layout of its own.
+# A vision-language model's OCR has its own layout.
 OCR_RESULT: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 

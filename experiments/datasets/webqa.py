@@ -63,7 +63,7 @@ class WebQaQuestion:
 
     @property
     def facts(self) -> list[Source]:
-        """Snippets, then pictures; those that hold the answer first, as the release has them."""
+        """Snippets, then pictures; sources with the answer first, as the release has them."""
         return sources_of(self.txt_posFacts + self.txt_negFacts, self.img_posFacts + self.img_negFacts)
 
 

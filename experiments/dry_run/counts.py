@@ -1,4 +1,4 @@
-"""Calls and tokens of a run that has not started, its hours and price, and the table that a dry run prints."""
+"""Calls, tokens, hours and price of a run that has not started, and their table."""
 
 from __future__ import annotations
 

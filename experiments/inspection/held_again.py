@@ -169,7 +169,7 @@ class _Answering:
         id = f"{turn.round}/{turn.agent}"
         if id not in self._messages:
             raise UserError(f"turn {id} was never recorded: the data, the settings or the program are others now")
-        # The trace lists sent messages, and the turn those that arrived. A topology may count rounds anew.
+        # The trace lists sent messages, and the turn arrived ones. A topology may count rounds anew.
         heard = tuple(heard.message.id for heard in turn.heard)
         message = replace(self._messages[id], round=turn.round)
         self.turns[id], self.memories[id] = turn, replace(message, heard=heard, tampered=())

@@ -108,7 +108,7 @@ def find_roles(
 def _check_settings(
     settings: Mapping[str, RoleSettings], others: Sequence[Role], present: Sequence[Role], own: Sequence[str]
 ) -> None:
-    """Raises UserError for settings of a role that no agent has, and for those that only a team's role can have."""
+    """Raises UserError for settings of a role that no agent has, or that only a team's role can have."""
     played = list(dict.fromkeys(role.played for role in present))
     spare = [name for name in own if name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))]
     for name in settings:
@@ -119,7 +119,7 @@ def _check_settings(
             )
     for role in others:
         if role.name in settings and settings[role.name].form:
-            raise UserError(f"roles.{role.name}.form: only roles of the team have a form of their own")
+            raise UserError(f"roles.{role.name}.form: only roles of the team can have a form")
         if role.name in settings and settings[role.name].instances:
             raise UserError(f"roles.{role.name}.instances: only roles of the team have several agents")
 

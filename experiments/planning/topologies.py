@@ -90,8 +90,10 @@ def further_topology(
 
 
 def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[list[Trace], list[Trace]]:
-    """Reads the discussions of the method of a control, and those of the control itself; of a replay, the recorded
-    run's, which may have had more questions."""
+    """Reads the discussions of a control's method, and the control's own.
+
+    Of a replay the recorded run's, which may have had more questions.
+    """
     if evaluation.kind == "clean":
         return [], []
     folder = RunFolder(plan.replayed) if plan.replayed else run

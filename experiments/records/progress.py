@@ -49,7 +49,7 @@ class Progress:
         return bar
 
     def _table(self) -> Table:
-        """Draws a bar for each phase under way, and counts finished phases in one line, so that a run fits a screen."""
+        """Draws a bar for each phase under way. One line counts finished ones, so that a run fits a screen."""
         over = [bar for bar in self._bars if bar.done >= bar.total]
         table = Table.grid(padding=(0, 1))
         # The last phase stays, so that the screen is never without one.

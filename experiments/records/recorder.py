@@ -289,7 +289,7 @@ class Recorder(_Writer):
 
 
 class LearningRecorder(_Writer):
-    """Writes what a learner learned, in a folder of its own (`RunFolder.learned`); `checkpoint` is where it goes on.
+    """Writes what a learner learned, in its own folder (`RunFolder.learned`); `checkpoint` is where it goes on.
 
     Opening it cuts off whatever a killed run left incomplete. Raises UserError when another process is writing the
     folder, or its checkpoint or records are damaged.

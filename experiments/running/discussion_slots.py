@@ -72,7 +72,7 @@ class Slots:
             self._wake()
 
     def _wake(self) -> None:
-        """Gives free slots to those that wait."""
+        """Gives free slots to waiting discussions."""
         for learning, waiting in self._waiting.items():
             most = self._most if learning else self._most - self._reserved
             while waiting:

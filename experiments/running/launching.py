@@ -71,7 +71,7 @@ def judge_of(plan: Plan, model: Model | None) -> Judge | None:
 
 
 def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say) -> Shared:
-    """Launches the agents and the judge's pool of a sweep; each of its processes makes a judge of its own."""
+    """Launches the agents and the judge's pool of a sweep; each of its processes makes its own judge."""
     reuse = launch_pools(plan, runtime, cache, say)
     judge = (runtime.pool(JUDGE), reuse[JUDGE]) if JUDGE in reuse else None
     return Shared(_launch_team(plan, runtime, reuse), judge)

@@ -23,7 +23,7 @@ def check_extraction(plan: Plan, dataset: Dataset) -> None:
     """Raises UserError where the data set has the graph that a model is to extract."""
     if GRAPH in plan.extraction and triples_given(dataset) is not None:
         raise UserError(
-            f"retrieval.graph=model: data={plan.config.data.kind} has a knowledge graph of its own; leave it out"
+            f"retrieval.graph=model: data={plan.config.data.kind} has its own knowledge graph; leave it out"
         )
 
 

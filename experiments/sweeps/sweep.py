@@ -69,7 +69,7 @@ def _checked(config: Config, overrides: loading.Overrides | None = None) -> list
 
 
 def _steps(trials: Sequence[Trial]) -> int:
-    """The training steps of the longest trial; those that two methods learn from count once."""
+    """The training steps of the longest trial; shared ones count once."""
     return max(
         2 * trial.config.pruning.steps * max(1, len(trial.plan.learners) - len(trial.plan.shared_from))
         for trial in trials

@@ -217,7 +217,7 @@ def _tuner(
         run_config=tune.RunConfig(
             name="trials",
             storage_path=str(storage),
-            # For processes that die. A trial that fails by an error of its own ends with a report instead.
+            # For processes that die. A trial that raises an error ends with a report instead.
             failure_config=tune.FailureConfig(max_failures=ATTEMPTS - 1),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             callbacks=[ends],

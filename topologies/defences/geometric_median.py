@@ -12,7 +12,7 @@ LEAST = 1e-3  # distance, where a point is the median
 def geometric_median(talk: Talk) -> Floats:
     """Suspects agents by the distance of their answers from the geometric median of all answers.
 
-    Answers are one-hot vectors over those that were given; suspicion is the distance over the largest possible, 0 for
+    Answers are one-hot vectors over all answers given; suspicion is the distance over the largest possible, 0 for
     an agent without an answer. Follows RFA (Pillutla, Kakade and Harchaoui 2022), which averages gradients: the point
     with the least sum of distances moves little as long as fewer than half are wrong. Here the decision agent reads
     the weighted answers themselves.

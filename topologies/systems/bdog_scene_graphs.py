@@ -46,7 +46,7 @@ def read_blueprints(path: str | None) -> dict[str, Blueprint]:
 
 
 def read_scene_graph(text: str) -> Blueprint:
-    """Reads the graph in the first JSON value of a text; empty for a broken one, as half would pass for a smaller."""
+    """Reads the graph in the first JSON value of a text. Empty for a broken one: half would pass for a smaller."""
     # A sentence or a code fence before the JSON is skipped, and `raw_decode` ignores what follows it.
     start = min((at for bracket in "{[" if (at := text.find(bracket)) >= 0), default=len(text))
     try:

@@ -80,15 +80,17 @@ class LlavaMr2ag(System):
 
 
 def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
-    """Picks the answer with the largest product of its passage's score and its own confidence, the first of equal ones;
-    the first turn where none has an answer."""
+    """Picks the answer with the largest product of its passage's score and its own confidence.
+
+    Of equal ones the first; the first turn where none has an answer.
+    """
     answered = [n for n, message in enumerate(answers) if message.answer is not None]
     # -n: `max` must prefer the better ranked passage of equal products.
     return answers[max(answered, key=lambda n: (scores[n] * certainty(answers[n]), -n), default=0)]
 
 
 def certainty(message: Message) -> float:
-    """Probability of a verdict, or else the confidence stated in an answer or a task's field; one half for none."""
+    """Probability of a verdict, or else the confidence that the reply states. One half for none."""
     if (probability := dict(message.likelihoods).get(FieldKind.RELEVANT)) is not None:
         return probability
     if message.confidence is not None:

@@ -144,7 +144,7 @@ class Asker:
             others = [fact for e in self.shelf.entities if (fact := e.passage.facts[relation.name]) != value]
             checked = self.rng.choice((value, self.rng.choice(others)))  # even odds
             return Finding(relation.check.format(x=x, v=checked), "yes" if checked == value else "no", own)
-        # Only values that are people have a `role` and a passage of their own.
+        # Only people among the values have a `role` and a passage.
         if turn < 0.6 and relation.role:
             person, further = self.shelf.people[value], self.rng.choice(templates().person)
             text = self.ask(further, relation.role.format(x=x))

@@ -74,7 +74,7 @@ def test_a_run_keeps_what_the_file_said(file: Path, tmp_path: Path) -> None:
         (f"{CRITIC}  form: [{{name: Doubt}}, {{name: doubt}}]", "form: two fields have one name"),
         (f"{CRITIC}  form: [{{name: Doubt, value: choice}}]", "choices=[]: expected several"),
         (f"{CRITIC}  form: [{{name: Verdict, value: answer}}]", "the field of value answer is one Answer"),
-        ("- {name: decision, form: [{name: Doubt}]}", "only roles of the team have a form of their own"),
+        ("- {name: decision, form: [{name: Doubt}]}", "only roles of the team can have a form"),
         ("- {name: decisoin, instruction: x}", "roles.decisoin: no agent of this run has the role. Did you mean"),
     ],
 )

@@ -221,7 +221,7 @@ def test_a_graph_that_a_data_set_brings_is_not_extracted() -> None:
         def triples(self) -> Iterator[Triple]:
             return iter(())
 
-    with pytest.raises(UserError, match=r"retrieval.graph=model: data=sample has a knowledge graph of its own"):
+    with pytest.raises(UserError, match=r"retrieval.graph=model: data=sample has its own knowledge graph"):
         check_extraction(plan_of(load(WORDS)), Bringing())  # type: ignore[arg-type]
 
 
