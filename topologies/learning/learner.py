@@ -107,8 +107,8 @@ class Learner:
         """
         k = len(wirings.spatial)
         check_shapes(wirings, self.rounds, self.agents)
-        utility = torch.from_numpy(_finite("utilities", utilities, (k,))).float()
-        scores = torch.from_numpy(_finite("turn_scores", turn_scores, (k, self.rounds, self.agents)))
+        utility = torch.from_numpy(finite("utilities", utilities, (k,))).float()
+        scores = torch.from_numpy(finite("turn_scores", turn_scores, (k, self.rounds, self.agents)))
         question = np.zeros(k) if groups is None else np.asarray(groups)
         if question.shape != (k,):
             raise ValueError(f"groups has shape {question.shape}, expected {(k,)}")
@@ -273,18 +273,7 @@ class Learner:
 
         Raises ValueError when names, shapes or types differ; the learner is then as it was.
         """
-        for name, mine in self.state().items():
-            if name not in state:
-                raise ValueError(f"learner state lacks {name}: it is not a state of this kind of learner")
-            theirs = state[name]
-            if theirs.shape != mine.shape or theirs.dtype != mine.dtype:
-                raise ValueError(
-                    f"learner state has {name} as {theirs.dtype} {theirs.shape}, this learner needs "
-                    f"{mine.dtype} {mine.shape}: use the agents, rounds and settings it was saved with"
-                )
-        stage, step = int(state["stage"]), int(state["step"])
-        if not 1 <= stage <= self.stages or step < 0:
-            raise ValueError(f"learner state is at stage {stage}, step {step}: this learner has {self.stages} stage(s)")
+        stage, step = checked_clock(state, self.state(), self.stages)
         self.stage, self.step, self._over = stage, step, bool(state["finished"])
         tensors = {name: torch.tensor(value) for name, value in state.items()}
         self._edges.restore(tensors)
@@ -338,7 +327,26 @@ class Learner:
         return present
 
 
-def _finite(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
+def checked_clock(state: Mapping[str, np.ndarray], mine: Mapping[str, np.ndarray], stages: int) -> tuple[int, int]:
+    """Returns the stage and step of a learner's state. Raises ValueError for one of other names, shapes or types than
+    `mine`, or of a stage beyond `stages`."""
+    for name, own in mine.items():
+        if name not in state:
+            raise ValueError(f"learner state lacks {name}: it is not a state of this kind of learner")
+        theirs = state[name]
+        if theirs.shape != own.shape or theirs.dtype != own.dtype:
+            raise ValueError(
+                f"learner state has {name} as {theirs.dtype} {theirs.shape}, this learner needs "
+                f"{own.dtype} {own.shape}: use the agents, rounds and settings it was saved with"
+            )
+    stage, step = int(state["stage"]), int(state["step"])
+    if not 1 <= stage <= stages or step < 0:
+        raise ValueError(f"learner state is at stage {stage}, step {step}: this learner has {stages} stage(s)")
+    return stage, step
+
+
+def finite(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Returns scores as an array of a shape. Raises ValueError for another shape, NaN or infinity."""
     array = np.array(values, dtype=np.float64)
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
