@@ -120,7 +120,7 @@ def _on(graph: Callable[..., Edges[Ints]], description: str, drawn: bool = False
 def _random(context: MethodContext) -> Wired:
     # With `needs_graph`, learning is over when the topology is made.
     assert context.learned is not None
-    return Wired(context.method, context.agents, random_like(context.learned.wiring, context.rounds, context.seed))
+    return Wired(context.method, context.agents, random_like(context.learned.common, context.rounds, context.seed))
 
 
 _alone = partial(Method, asks_team=False, alone=True)

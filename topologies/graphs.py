@@ -144,6 +144,15 @@ def as_wirings(
     return Wirings(each_round, between, Edges(each_round, between), order, readers, readers, speaks=present)
 
 
+def joined(wirings: Sequence[Wirings]) -> Wirings:
+    """Puts batches of fixed wirings, of the same agents and rounds, one after another."""
+    names = ("spatial", "temporal", "order", "decision")
+    spatial, temporal, order, decision = (np.concatenate([getattr(each, name) for each in wirings]) for name in names)
+    present = [each.speaks for each in wirings if each.speaks is not None]
+    speaks = np.concatenate(present) if present else None
+    return Wirings(spatial, temporal, Edges(spatial, temporal), order, decision, decision, speaks=speaks)
+
+
 def to_networkx(
     edges: Edges[Ints],
     names: Sequence[str],

@@ -109,8 +109,11 @@ class LearnedGraph(Topology, Protocol):
     """Topology along a graph that a learner has pruned."""
 
     @property
-    def wiring(self) -> Wiring:
-        """Learned wiring. Raises RuntimeError before learning is over."""
+    def common(self) -> Wiring:
+        """Learned wiring of a question of which nothing is known. Raises RuntimeError before learning is over."""
+
+    async def wiring(self, question: Question) -> Wiring:
+        """Learned wiring for a question, the common one unless graphs depend on it. Raises as `common`."""
 
 
 @dataclass(frozen=True)

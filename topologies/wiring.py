@@ -44,6 +44,7 @@ class Wirings:
     chances: by kind of edge that was drawn, the probability of each one that could be, [rounds or 1, sender, receiver];
         empty for wirings that are not drawn.
     speaks: bool [k, rounds, n], the agents that take part in each round (all if None); others have no edges in it.
+    features: [k, d], of each wiring's question (None: not given).
     """
 
     spatial: Bools
@@ -54,6 +55,7 @@ class Wirings:
     decision_allowed: Bools
     chances: Mapping[str, Floats] = field(default_factory=dict)
     speaks: Bools | None = None
+    features: Floats | None = None
 
 
 def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:

@@ -28,7 +28,7 @@ from experiments.conformance.scripted import (
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
-from experiments.planning.topologies import learned_topologies, make_topology
+from experiments.planning import learners, topologies
 from topologies.catalogue import find_methods
 from topologies.learning.learner import Learner
 from topologies.method import Method
@@ -77,15 +77,15 @@ class MethodInWorld:
     async def topology(self, library: Any) -> Any:
         """Makes the method's topology, with an untrained graph and a watched discussion if it needs them."""
         learner = Local(Learner([ROLES[agent].modality for agent in TEAM]))
-        learned = learned_topologies(self.config.topology.inference, TEAM, {self.method.name: learner})
+        learned = learners.learned_topologies(self.config.topology.inference, TEAM, {self.method.name: learner})
         await learned[self.method.name].freeze()
         watched: list[tuple[Question, Trace]] = []
         if self.method.needs_calibration:
-            full = make_topology(find_methods(["full"])[0], self.config, TEAM, {}, library)
+            full = topologies.make_topology(find_methods(["full"])[0], self.config, TEAM, {}, library)
             agents = ScriptedTeam([*(ROLES[name] for name in TEAM), DECISION], improvised(20))
             first = await Evidence(self.world.store, self.config.retrieval).question(self.world.items[0])
             watched.append((first, await full.answer(first, agents.ask, 7)))
-        return make_topology(self.method, self.config, TEAM, learned, library, watched)
+        return topologies.make_topology(self.method, self.config, TEAM, learned, library, watched)
 
     @property
     def roles(self) -> tuple[Role, ...]:

@@ -19,12 +19,12 @@ from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, count
 from experiments.dry_run.simulated_team import REPLY, SimulatedCache, SimulatedTeam, judge_calls
 from experiments.dry_run.token_count import counter_of
 from experiments.evidence.library import LabelledLibrary, triples_given
+from experiments.planning.learners import learned_topologies, learner_makers
 from experiments.planning.plan import Evaluation, Plan
-from experiments.planning.topologies import further_topology, learned_topologies, make_topology
+from experiments.planning.topologies import further_topology, make_topology
 from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, training_items, watched_items
 from experiments.running.left_to_extract import check_extraction, left_to_extract
-from topologies.learning.learned_topology import make_learner
 
 QUESTIONS = 40  # sampled for each phase
 DISCUSSIONS = 400  # held to count training
@@ -74,9 +74,10 @@ class _DryRun:
         self._library = LabelledLibrary(self._evidence, searched, triples=triples_given(self._dataset))
         self._calibration_traces: list[tuple[Question, Trace]] = []
         self._traces: dict[str, list[Trace]] = {}  # of each evaluation
-        self._learners = {method: make_learner(spec) for method, spec in plan.learners.items()}
+        made = learner_makers(plan.learners, plan.roles.team, self._evidence.store.encoder)
+        self._learners = {method: make() for method, make in made.items()}
         local = {method: Local(learner) for method, learner in self._learners.items()}
-        self._learned = learned_topologies(config.topology.inference, agents, local)
+        self._learned = learned_topologies(config.topology.inference, agents, local, self._evidence.features)
 
     async def count(self) -> RunCounts:
         """Counts the phases in the run's order: extraction, calibration, training, each method, judging."""
@@ -131,7 +132,7 @@ class _DryRun:
 
     async def _training(self, method: str, stage: int) -> PhaseCounts:
         """Counts a stage. All its steps are sampled and learned from; some, evenly spread, are also discussed."""
-        config, learner = self._config, self._learners[method]
+        config, learner, graph = self._config, self._learners[method], self._learned[method]
         steps, per_step, k = config.pruning.steps, config.training.questions_per_step, config.training.samples
         learners = [
             learner,
@@ -143,10 +144,13 @@ class _DryRun:
         counts = PhaseCounts()
         coin = np.random.default_rng(derive_seed(config.seed, "planned scores", method, stage))
         for step in range(steps):
-            wirings, topologies = await self._learned[method].sample(k)
-            if step in discussed:
+            features = None
+            if step in discussed or graph.sees:
                 # The first question of a step stands for all of it.
                 question = await self._evidence.question(items[step][0])
+                features = await graph.features([question])
+            wirings, topologies = await graph.sample(k, features=features)
+            if step in discussed:
                 for sample, topology in enumerate(topologies):
                     await self._team.run_discussion(topology, question, config.seed, sample, counts, self._cache)
             # A fair coin prefers no edge, as scores of zero, but moves logits as a run does: after zeros alone the

@@ -14,7 +14,9 @@ from actors.messages import Hit, Question, Search, Source
 from experiments.datasets.item import Item
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.store import SearchSpace, Store
+from topologies.learning.question_features import features_of
 from topologies.method import PICTURES, TEXTS, query_of
+from topologies.wiring import Floats
 
 T = TypeVar("T")
 KEPT = 4096  # questions, of some ten thousand characters each
@@ -56,6 +58,11 @@ class Evidence:
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return replace(item.question, evidence=evidence, own=item.own)
+
+    async def features(self, question: Question) -> Floats:
+        """Features of a question with its evidence, for graphs by question [d]: no label is among them."""
+        embedding = await asyncio.to_thread(self.store.encoder.encode_query, query_of(question))
+        return features_of(question, embedding)
 
     async def own(self, item: Item) -> tuple[Source, ...]:
         """Returns the sources that are part of the question."""

@@ -15,12 +15,13 @@ from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.inspection.opened_run import OpenedRun
+from experiments.planning.learners import learned_topologies, learner_makers
 from experiments.planning.topologies import further_topology, make_topology, recorded_for
 from experiments.records.recorder import RunFolder
 from experiments.running.evaluation import CALIBRATION, at_question
 from experiments.running.inputs import training_items, watched_items
 from experiments.running.recorded_learner import score_step
-from topologies.learning.learned_topology import LearnedTopology, make_learner
+from topologies.learning.learned_topology import LearnedTopology
 from topologies.topology import Team, Topology
 
 Recorded = tuple[Topology, Item, int, int]
@@ -131,7 +132,9 @@ class HeldDiscussions:
                 of_step = list(islice(traces, k * len(items)))
                 if not of_step:
                     break
-                wirings, topologies = await graph.sample(k * len(items), questions=len(items))
+                questions = [await self._opened.evidence.question(item) for item in items] if graph.sees else []
+                features = await graph.features(questions) if questions else None
+                wirings, topologies = await graph.sample(k * len(items), questions=len(items), features=features)
                 before = ((stage - 1) * len(steps) + step) * len(items)
                 for i, topology in enumerate(topologies):
                     held[stage, line + i] = topology, items[i // k], before + i // k, i % k
@@ -144,8 +147,10 @@ class HeldDiscussions:
         return held
 
     def _learner(self, name: str) -> tuple[LearnedTopology, Any]:
-        learner, plan = make_learner(self._plan.learners[name]), self._plan
-        return LearnedTopology(name, plan.roles.agents, Local(learner), plan.config.topology.inference), learner
+        plan, evidence = self._plan, self._opened.evidence
+        learner = learner_makers(plan.learners, plan.roles.team, evidence.store.encoder)[name]()
+        inference, here = plan.config.topology.inference, {name: Local(learner)}
+        return learned_topologies(inference, plan.roles.agents, here, evidence.features)[name], learner
 
 
 def differing(what: str, again: Any, recorded: Any) -> str:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 from actors.errors import UserError
 from actors.messages import Question, Trace
@@ -15,8 +14,6 @@ from experiments.records.recorder import RunFolder
 from retrieval.store import EVERYTHING, Store
 from topologies.controls.placebo import Placebo, donors
 from topologies.controls.twin import Read, Twin, left_over, tokens_of
-from topologies.learning.learned_topology import LearnedTopology
-from topologies.learning.learner_settings import Inference
 from topologies.method import LearnedGraph, Library, Method, MethodContext, TopK
 from topologies.topology import Renamed, Topology
 
@@ -56,13 +53,6 @@ def make_topology(
     if (name := getattr(topology, "method", None)) != method.name:
         raise UserError(f"methods: the topology of {method.name} has method={name!r}; give it that of its context")
     return topology
-
-
-def learned_topologies(
-    inference: Inference, agents: Sequence[str], learners: Mapping[str, Any]
-) -> dict[str, LearnedTopology]:
-    """The learned topology of each method, over its learner, whose methods are coroutines."""
-    return {method: LearnedTopology(method, agents, learner, inference) for method, learner in learners.items()}
 
 
 def further_topology(

@@ -2,12 +2,12 @@
 
 import asyncio
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 from actors.runtime.runtime import Runtime
 from experiments.config.references import resumption_line
 from experiments.datasets.item import Dataset
+from experiments.planning.learners import learner_makers
 from experiments.planning.plan import Job, Plan
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
@@ -16,7 +16,6 @@ from experiments.running import inputs, launching, model_record, replayed_run, r
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import RunContext
 from experiments.running.left_to_extract import check_extraction
-from topologies.learning.learned_topology import make_learner
 
 
 class DiscussionJob(Job):
@@ -49,10 +48,13 @@ class DiscussionJob(Job):
             ):
                 # All processes start side by side, and while an index is opened or built here; those that take longest
                 # come first: all learners in one actor, most of which is PyTorch.
-                made = {method: partial(make_learner, spec) for method, spec in plan.learners.items()}
+                # Graphs by question need the index's encoder first.
+                sees = any(spec.variant.by_question for spec in plan.learners.values())
+                early = inputs.open_evidence(plan, dataset, cache) if sees else None
+                made = learner_makers(plan.learners, plan.roles.team, early.store.encoder if early else None)
                 learners = runtime.launch("the topology actor", made) if made else {}
                 agents = launching.launch_agents(plan, runtime, cache, recorded, say=progress.print)
-                evidence = inputs.open_evidence(plan, dataset, cache)
+                evidence = early or inputs.open_evidence(plan, dataset, cache)
                 context = RunContext(plan, dataset, evidence, recorder, tracker, progress)
                 discussions = Discussions(context, agents, learners)
                 asyncio.run(self._discuss(discussions, runtime, replayed=recorded is not None))

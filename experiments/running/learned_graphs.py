@@ -12,7 +12,7 @@ import networkx as nx
 
 from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import write_edge_scores
-from experiments.planning.topologies import learned_topologies
+from experiments.planning.learners import learned_topologies
 from experiments.records.timings import TimingLog
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import Slots
@@ -42,7 +42,9 @@ class GraphLearning:
         self.context, self._agents, self._attack = context, agents, attack
         self._slots, self._usage = slots, usage
         self.learners = learners
-        self.graphs = learned_topologies(context.config.topology.inference, context.agents, learners)
+        self.graphs = learned_topologies(
+            context.config.topology.inference, context.agents, learners, context.evidence.features
+        )
 
     async def begin(self, group: asyncio.TaskGroup, side_by_side: bool = True) -> dict[str, asyncio.Task[None]]:
         """Starts a task for each method, or for several with the same discussions; awaits it unless `side_by_side`."""
@@ -95,12 +97,12 @@ class GraphLearning:
         plan = self.context.plan
         roles = {role.name: role for role in (*plan.roles.team, *plan.roles.others)}
         seed, settings = plan.config.seed, plan.config.agents
-        write_team(folder, topology.wiring, topology.agents, roles, seed, plan.models, settings)
+        write_team(folder, topology.common, topology.agents, roles, seed, plan.models, settings)
 
 
 def export_topology(folder: Path, topology: LearnedTopology) -> None:
-    """Writes the learned graph as GraphML and as networkx's node-link JSON."""
-    wiring = topology.wiring
+    """Writes the learned graph, the common one, as GraphML and as networkx's node-link JSON."""
+    wiring = topology.common
     edges, p = Edges(wiring.spatial, wiring.temporal), Edges(wiring.spatial_p, wiring.temporal_p)
     if not wiring.by_round:
         # Of the last round, as no temporal edge leads into the first.

@@ -22,6 +22,7 @@ from actors.runtime.inline import Local
 from actors.runtime.remote import reason
 from experiments.config.saved import read
 from experiments.jobs import plan_of
+from experiments.planning.learners import learner_makers
 from experiments.planning.models import models_named
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
@@ -30,7 +31,6 @@ from experiments.running import inputs
 from experiments.running.conclude import conclude
 from experiments.running.discussions import Discussions
 from experiments.running.launching import Launched, Shared, judge_of
-from topologies.learning.learned_topology import make_learner
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,8 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
             # Silent: the sweep's driver shows the progress of all trials.
             progress = Progress(Console(file=io.StringIO(), quiet=True))
             context = inputs.RunContext(plan, dataset, evidence, recorder, tracker, progress)
-            learners = {method: Stepwise(make_learner(spec), go) for method, spec in plan.learners.items()}
+            made = learner_makers(plan.learners, plan.roles.team, evidence.store.encoder)
+            learners = {method: Stepwise(make(), go) for method, make in made.items()}
             # One after another where a trial may be ended after any step, or what it evaluates would be in vain.
             discussions = Discussions(context, agents, learners, side_by_side=not each_step)
             work = asyncio.create_task(discussions.run())

@@ -3,6 +3,8 @@
 To add one, write a class with the members of `Reinforce`, name it in `ESTIMATORS` and in `Estimator` (variants.py).
 """
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -14,7 +16,7 @@ from topologies.learning.randomised import Effects, drawn_tensors
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
 from topologies.learning.variants import Estimator
-from topologies.wiring import KINDS, Wirings
+from topologies.wiring import KINDS, Floats, Wirings
 
 
 class Reinforce:
@@ -33,6 +35,10 @@ class Reinforce:
     def chances(self, stage: Stage) -> dict[str, Tensor]:
         """Probability that an allowed edge is sampled with, [rounds or 1, sender, receiver], by kind drawn."""
         return {kind: self.edges.logits[kind].sigmoid() for kind in stage.drawn}
+
+    def logits_of(self, features: Floats) -> Mapping[str, Tensor]:
+        """Logits by kind for a question with these features [d]: those of all questions."""
+        return self.edges.logits
 
     def lookahead(self, steps_left: int) -> int:
         """Number of later steps of a stage that can be sampled before the next one is learned from."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from actors.messages import Question, Trace, derive_seed
 from topologies.learning.learner_settings import Inference
@@ -26,13 +28,17 @@ def make_learner(spec: LearnerSpec) -> Learner:
 
 
 def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
-    """Splits a batch into wirings, one for each discussion, with the probabilities of their reading weights."""
+    """Splits a batch into wirings, one for each discussion, with the probabilities of their reading weights.
+
+    probabilities: as for `of_edges`, or [k, rounds, sender, receiver], those of each discussion.
+    """
+    apart = probabilities is not None and probabilities.spatial.ndim == 4
     return [
         Wiring.of_matrices(
             wirings.spatial[k],
             wirings.temporal[k],
             wirings.decision[k],
-            probabilities,
+            Edges(*(p[k] for p in probabilities)) if probabilities and apart else probabilities,
             Edges(wirings.allowed.spatial[k], wirings.allowed.temporal[k]),
             None if wirings.speaks is None else wirings.speaks[k],
         )
@@ -44,39 +50,69 @@ class LearnedTopology:
     """Topology of a learned method. Call `freeze` once learning is over, then `answer`.
 
     learner: a `Learner` with methods as coroutines: in the topology actor, which alone owns masks and logits.
+    features: features of a question, where the graph depends on them.
     """
 
-    def __init__(self, method: str, agents: Sequence[str], learner: Any, inference: Inference) -> None:
+    def __init__(
+        self,
+        method: str,
+        agents: Sequence[str],
+        learner: Any,
+        inference: Inference,
+        features: Callable[[Question], Awaitable[Floats]] | None = None,
+    ) -> None:
         self.method = method
         self.agents = tuple(agents)
         self._learner = learner
         self._inference = inference
+        self._features = features
         self._frozen: Wiring | None = None
 
-    async def sample(self, k: int, ahead: int = 0, questions: int = 1) -> tuple[Any, list[Wired]]:
+    async def sample(
+        self, k: int, ahead: int = 0, questions: int = 1, features: Floats | None = None
+    ) -> tuple[Any, list[Wired]]:
         """Samples K wirings for the next training step, or one `ahead` of it, as many for each of its questions.
 
+        features: of its questions, [questions, d]; those of the run where a learner of the step's discussions uses any.
         Returns the wirings, which the learner takes back with their scores, and a topology along each of them.
         """
-        wirings = await self._learner.sample(k, ahead=ahead, questions=questions)
+        wirings = await self._learner.sample(k, ahead=ahead, questions=questions, features=features)
         each = split(wirings, await self._learner.chances())
         # Agents keep their memories by a discussion's name: several learners need different ones.
         return wirings, [Wired(f"{TRAINING}{self.method}", self.agents, wiring, every_turn=True) for wiring in each]
 
     async def freeze(self) -> None:
-        """Fetches the learned wiring, the deterministic one of section 8."""
+        """Fetches the common learned wiring, the deterministic one of section 8."""
         [self._frozen] = split(await self._learner.inference_wirings(), await self._learner.reading())
 
     @property
-    def wiring(self) -> Wiring:
-        """Frozen wiring. Raises RuntimeError before `freeze`."""
+    def common(self) -> Wiring:
+        """Frozen wiring of a question without features. Raises RuntimeError before `freeze`."""
         if self._frozen is None:
             raise RuntimeError(f"{self.method} has a wiring to answer with only after freeze()")
         return self._frozen
 
+    async def wiring(self, question: Question) -> Wiring:
+        """Frozen wiring for a question. Raises as `common`."""
+        if (features := await self.features([question])) is None:
+            return self.common
+        [wiring] = split(await self._learner.inference_wirings(features), await self._learner.reading(features))
+        return wiring
+
+    @property
+    def sees(self) -> bool:
+        """True if the graph depends on features of the question."""
+        return self._features is not None
+
+    async def features(self, questions: Sequence[Question]) -> Floats | None:
+        """Features of questions [questions, d]; None where the graph does not depend on them."""
+        return None if self._features is None else np.stack([await self._features(each) for each in questions])
+
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        wiring = self.wiring
+        wiring = await self.wiring(question)
         if self._inference == "sampled":
-            drawn = await self._learner.sample(1, draw=derive_seed(seed, "inference", question.id, sample) % 2**31)
-            [wiring] = split(drawn, await self._learner.reading())
+            draw = derive_seed(seed, "inference", question.id, sample) % 2**31
+            features = await self.features([question])
+            drawn = await self._learner.sample(1, draw=draw, features=features)
+            [wiring] = split(drawn, await self._learner.reading(features))
         return await Wired(self.method, self.agents, wiring).answer(question, ask, seed, sample)

@@ -10,8 +10,9 @@ same question, so that they can be compared. Stages pass by themselves, each aft
 at any time.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ import torch
 from torch import Generator, Tensor
 
 from actors.messages import Modality, derive_seed
-from topologies.graphs import acyclic, as_wirings
+from topologies.graphs import acyclic, as_wirings, joined
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
@@ -30,6 +31,8 @@ from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport
 from topologies.learning.stages import Stage, Ties, stages_of
 from topologies.wiring import KINDS, Bools, Edges, Floats, Wirings, check_shapes
+
+T = TypeVar("T")
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
 
@@ -65,10 +68,13 @@ class Learner:
         """True if all stages are over. A finished learner may go on: the edges left are learned and pruned further."""
         return self._over or (self.stage == self.stages and self.step >= self.pruning.steps)
 
-    def sample(self, k: int, draw: int = 0, ahead: int = 0, questions: int = 1) -> Wirings:
+    def sample(
+        self, k: int, draw: int = 0, ahead: int = 0, questions: int = 1, features: Floats | None = None
+    ) -> Wirings:
         """Draws `k` wirings, of the next stage where `pruning.steps` steps of this one are done.
 
-        They are for so many `questions`, as many consecutive ones for each. The same stage, step and `draw` give the
+        They are for so many `questions`, as many consecutive ones for each. features: of these, [questions, d]; a
+        learner of graphs by question learns from them (None: not known). The same stage, step and `draw` give the
         same wirings, also after `load`. `ahead` asks for wirings of a later step, so many steps after the next one.
         Raises ValueError when k is below 1, questions have different numbers, or `ahead` is above `lookahead()`.
         """
@@ -86,7 +92,8 @@ class Learner:
         # With `shared_orders`, a question's samples all take its first one's.
         orders = own - own % each if self.spec.settings.shared_orders else None
         readers, generator = self._readers(speaks)[:, None], self._generator("wirings", draw, ahead)
-        return sample_wirings(k, self.rounds, mask, chances, readers, generator, speaks, orders)
+        wirings = sample_wirings(k, self.rounds, mask, chances, readers, generator, speaks, orders)
+        return wirings if features is None else replace(wirings, features=np.repeat(features, each, axis=0))
 
     def lookahead(self) -> int:
         """Number of steps beyond the next one that can be sampled already, so that their discussions can start."""
@@ -199,9 +206,14 @@ class Learner:
         """
         return self._reading(self._estimator.chances(self._stage))
 
-    def reading(self) -> Edges[Floats]:
-        """p * mask, which gives the reading weights after learning; shapes as for `chances`."""
-        return self._reading(self._probability())
+    def reading(self, features: Floats | None = None) -> Edges[Floats]:
+        """p * mask, which gives the reading weights after learning; shapes as for `chances`, or with features [q, d]
+        of questions [q, rounds, sender, receiver]."""
+        if features is None:
+            return self._reading(self._probability())
+        each = self._of_each(features, self.reading)
+        shape = (self.rounds, self.agents, self.agents)
+        return Edges(*(np.stack([np.broadcast_to(p, shape) for p in kind]) for kind in zip(*each, strict=True)))
 
     def decision_probabilities(self) -> Floats:
         """Probability that the decision agent reads each agent, float [agents]; 0 or 1 unless it is learned."""
@@ -251,8 +263,13 @@ class Learner:
         temporal[1:] = kept["temporal"]
         return Edges(spatial, temporal)
 
-    def inference_wirings(self) -> Wirings:
-        """`inference()` as one wiring; a learned decision column reads all agents that pruning left in it."""
+    def inference_wirings(self, features: Floats | None = None) -> Wirings:
+        """`inference()` as one wiring, or one for each question with features [q, d].
+
+        A learned decision column reads all agents that pruning left in it.
+        """
+        if features is not None:
+            return joined(self._of_each(features, self.inference_wirings))
         speaks = self._speaks(ended=True)
         readers = self._readers(speaks, self._left()).numpy()
         return as_wirings(self.inference(), self.rounds, 1, readers, None if speaks is None else speaks.numpy())
@@ -283,6 +300,15 @@ class Learner:
     @property
     def _stage(self) -> Stage:
         return self._stages[self.stage]
+
+    def _of_each(self, features: Floats, read: Callable[[], T]) -> list[T]:
+        """Reads something of the graph of each question, once for questions with equal features [q, d]."""
+        rows, places = np.unique(features, axis=0, return_inverse=True)
+        found = []
+        for row in rows:
+            with self._edges.as_if(self._estimator.logits_of(row)):
+                found.append(read())
+        return [found[place] for place in places.ravel().tolist()]
 
     def _generator(self, purpose: str, draw: int = 0, ahead: int = 0) -> Generator:
         return Generator().manual_seed(derive_seed(self.seed, purpose, self.stage, self.step + ahead, draw))

@@ -22,7 +22,7 @@ from topologies.learning.effects import (
 from topologies.learning.objective import Terms, credited, terms_of
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
-from topologies.wiring import KINDS, Wirings, drawn
+from topologies.wiring import KINDS, Floats, Wirings, drawn
 
 MOST = 8.0  # logits stay within this: p is .9997 there
 OWN, FINAL = "own", "final"
@@ -66,6 +66,9 @@ class Effects:
     def chances(self, stage: Stage) -> dict[str, Tensor]:
         """Fair coins: they tell most about an edge, and following p was not better."""
         return {kind: torch.full_like(self.edges.logits[kind], 0.5) for kind in stage.drawn}
+
+    def logits_of(self, features: Floats) -> Mapping[str, Tensor]:
+        return self.edges.logits
 
     def lookahead(self, steps_left: int) -> int:
         return steps_left  # only pruning changes how it samples

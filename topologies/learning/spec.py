@@ -8,7 +8,7 @@ from actors.messages import Modality
 from actors.settings import check_bounds
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.variants import EFFECTS, Variant
-from topologies.wiring import Edges, Ints
+from topologies.wiring import Edges, Floats, Ints
 
 DENSE = 1000
 """Agents up to which a matrix of all pairs is made where one is asked for."""
@@ -21,6 +21,8 @@ class LearnerSpec:
     modalities: "text" or "visual" for every agent, in the agents' order.
     candidates: pairs (sender, receiver) of each kind to choose among; None: all pairs of agents.
     roles: of each agent, where all edges between the same two roles share a logit; None: no edges do.
+    features: number of features of a question, where graphs depend on them; 0: none are known.
+    profiles: embeddings of the agents' descriptions [agents, d]; None: none are known.
     """
 
     modalities: Sequence[Modality | str]
@@ -31,6 +33,8 @@ class LearnerSpec:
     pruning: PruningSettings = field(default_factory=PruningSettings)
     candidates: Edges[Ints] | None = None
     roles: Sequence[str] | None = None
+    features: int = 0
+    profiles: Floats | None = field(default=None, compare=False)
 
     @property
     def stages(self) -> int:

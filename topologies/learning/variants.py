@@ -40,6 +40,7 @@ class Variant:
     per_round: every round has its own logits and masks.
     temporal, inter: whether temporal edges, and edges between modalities, exist.
     terms: terms of the objective that count, with utility; rank_from: the first stage in which the rank does.
+    by_question: whether the graph depends on the question's features.
     """
 
     name: LearnedMethod
@@ -53,6 +54,7 @@ class Variant:
     inter: bool = True
     terms: frozenset[str] = frozenset(("rank", "noise", "alignment"))
     rank_from: int = 1
+    by_question: bool = False
 
     @property
     def is_gradient(self) -> bool:

@@ -173,7 +173,7 @@ class Redundancy:
         scores[np.isneginf(scores)] = np.nan
         # A pruned edge ranks below zero; the decision agent reads one that was pruned with probability zero.
         cut = np.where([edge.kind == "decision" for edge in self.edges], scores <= 0, scores < 0)
-        return Pruned(learning.graphs[method].wiring, ~np.isnan(scores), cut, scores)
+        return Pruned(learning.graphs[method].common, ~np.isnan(scores), cut, scores)
 
     async def _remove_greedily(self, utility: Floats, tokens: Floats) -> list[Edge]:
         """Removes edges in one pass, the most harmful first and among equals the most expensive.

@@ -177,7 +177,7 @@ async def test_m3prune_answers_along_one_wiring_or_a_sampled_one() -> None:
     for inference in get_args(Inference):
         topology = LearnedTopology("m3prune", names, Local(learner()), inference)
         with pytest.raises(RuntimeError, match="freeze"):
-            _ = topology.wiring
+            _ = topology.common
         await topology.freeze()
         assert topology_of("m3prune", None, Config(), names, topology) is topology
         traces = [await topology.answer(Question(f"q{n}", "?"), Recording().ask, seed=1) for n in range(2)]

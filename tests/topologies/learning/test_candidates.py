@@ -122,4 +122,4 @@ async def test_a_run_answers_along_the_candidates_of_tied_roles() -> None:
     assert len(walks) == len(wirings.spatial) == 3
     await topology.freeze()
     trace = await topology.answer(Question("q", "?"), Recording().ask, seed=1)
-    assert [(t, j, i) for t, j, i in trace.spatial] == [(t + 1, j, i) for t, j, i in topology.wiring.spatial.tolist()]
+    assert [(t, j, i) for t, j, i in trace.spatial] == [(t + 1, j, i) for t, j, i in topology.common.spatial.tolist()]

@@ -1,0 +1,19 @@
+"""Features of a question, which graphs by question depend on: its embedding and the kinds of its evidence."""
+
+import numpy as np
+import numpy.typing as npt
+
+from actors.messages import Kind, Question
+from topologies.wiring import Floats
+
+KINDS_OF_EVIDENCE = len(Kind)
+
+
+def features_of(question: Question, embedding: npt.ArrayLike) -> Floats:
+    """Joins the embedding of a question's text and, for text, table and image, 1 where its evidence has any; [d + 3].
+
+    embedding: [d] of unit length, or [m, d] from an encoder of several vectors, of which it takes the mean direction.
+    """
+    mean = np.atleast_2d(np.asarray(embedding, dtype=np.float64)).mean(0)
+    kinds = {source.kind for source in question.evidence}
+    return np.concatenate([mean / max(float(np.linalg.norm(mean)), 1e-12), [float(kind in kinds) for kind in Kind]])
