@@ -17,6 +17,22 @@ class Influence(StrEnum):
     - `help`: the first agent of each modality gives no answer, and its receivers are pulled towards the right one.
     - `deaf`: messages only distract.
     - `chance`: no effect; scores are random.
+
+    Further worlds are hard to learn, each in its own way:
+
+    - `mixed`: one agent, whom all follow, is right on questions on text and wrong on all others.
+    - `shift`: the same, with two thirds of the questions on text in training and one third in evaluation.
+    - `unseen`: `mixed`, but features of a question do not show its kind.
+    - `herd`: all follow an agent better than they are, which raises their own scores and lowers the team's.
+    - `overload`: two messages help as much as ten, and each beyond two distracts.
+    - `xor`: hearing either of two agents helps, and hearing both misleads.
+    - `late`: one agent lies, and only after training.
+    - `zero`: one agent lies, and all agents' own answers score 0.
+    - `hypocrite`: one agent's own answers are right and its messages wrong.
+    - `saint`: one agent's own answers are wrong and its messages right.
+    - `delayed`: hearing one agent misleads a round later.
+    - `collusion`: two agents argue for the same wrong answer.
+    - `idle`: messages change nothing.
     """
 
     ANSWERS = "answers"
@@ -24,6 +40,22 @@ class Influence(StrEnum):
     HELP = "help"
     DEAF = "deaf"
     CHANCE = "chance"
+    MIXED = "mixed"
+    SHIFT = "shift"
+    UNSEEN = "unseen"
+    HERD = "herd"
+    OVERLOAD = "overload"
+    XOR = "xor"
+    LATE = "late"
+    ZERO = "zero"
+    HYPOCRITE = "hypocrite"
+    SAINT = "saint"
+    DELAYED = "delayed"
+    COLLUSION = "collusion"
+    IDLE = "idle"
+
+
+EASY = (Influence.ANSWERS, Influence.EVIDENCE, Influence.HELP, Influence.DEAF, Influence.CHANCE)
 
 
 @dataclass
@@ -36,7 +68,7 @@ class PlantedSettings:
     """Number of teams for each setting; their adversaries are spread over all agents."""
     strengths: list[list[float]] = setting(factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]], at_least=0)
     """Pairs of conformity (pull of messages) and distraction (pull of their number), relative to the own opinion."""
-    influences: list[Influence] = setting(factory=lambda: list(Influence))
+    influences: list[Influence] = setting(factory=lambda: list(EASY))
     """Effects of messages on their receivers, one for each world; only `answers` is tried with all strengths."""
     truth: int = setting(20_000, at_least=1, at_most=10_000_000)
     """Discussions of the randomised run from which the true effects are estimated."""

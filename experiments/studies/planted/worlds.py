@@ -15,8 +15,10 @@ import torch
 
 from actors.messages import derive_seed
 from experiments.attacks.attack_metrics import auc
-from experiments.config.study_settings import Influence, PlantedConfig, PlantedSettings
-from experiments.studies.planted.opinions import OpinionModel, OpinionTeam
+from experiments.config.study_settings import EASY, Influence, PlantedConfig, PlantedSettings
+from experiments.studies.planted.cast import OpinionModel
+from experiments.studies.planted.opinions import OpinionTeam
+from experiments.studies.planted.scenarios import SCENARIOS, unheard
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
@@ -27,7 +29,10 @@ from topologies.wiring import Bools, Edges, Floats, Wiring, Wirings, into, neede
 
 @dataclass(frozen=True)
 class PlantedWorld:
-    """One team and its questions, both determined by `number`, with one adversary or none."""
+    """One team and its questions, both determined by `number`, with one adversary or none.
+
+    adversary: the first of the special agents, in a scenario that has others (scenarios.py).
+    """
 
     conformity: float
     distraction: float
@@ -41,15 +46,18 @@ class Outcome:
     """One learner, or one baseline, in one world.
 
     learner: a learned method; one `from` another, whose discussions it learned from; `full` (everyone hears everyone,
-        in random orders), `by_hand` (the same without the adversary) or `best` (greedy removal by the true effects).
+        in random orders), `none` (no agent hears another), `by_hand` (cut by the world's author, mostly without the
+        adversary) or `best` (greedy removal by the true effects).
     utility: mean over answers along the graph; share: its ratio to the best reachable.
     turns, readings: cost of one discussion (`price`).
-    auc_adversary: probability that an edge of the adversary ranks below one of another agent, both to honest agents.
+    auc_adversary: probability that an edge of the adversary ranks below (`saint`: above) one of another agent, both to
+        honest agents.
     auc_harmful, auc_costly: the same of all edges with a negative true effect, on the receiver or on the final answer.
     training: mean tokens of a training discussion, 0 where they were another's.
     edges: left after training (in a round, where rounds differ).
     wrongly: edges that were cut as certain to harm although they help both their receiver and the final answer.
     joined: share of the turns of training that equal another's on the question, and are answered with it.
+    random: utility of random graphs with as many edges; gain: own utility minus the best of `full`, `none` and this.
     regret: best reachable minus own utility, by the number of questions learned from; reached: that utility; ranked:
         `auc_adversary`, or else `auc_harmful`; spent: cost of the discussions until then, equal turns once.
     """
@@ -68,6 +76,8 @@ class Outcome:
     edges: int | float | None = None
     wrongly: int | None = None
     joined: float | None = None
+    random: float | None = None
+    gain: float | None = None
     reached: dict[int, float] = field(default_factory=dict)
     ranked: dict[int, float] = field(default_factory=dict)
     spent: dict[int, int] = field(default_factory=dict)
@@ -79,7 +89,8 @@ class Outcome:
 
 
 def worlds(settings: PlantedSettings, agents: int) -> list[PlantedWorld]:
-    """Returns all worlds to explore; with `chance` there is no adversary, who could do nothing."""
+    """Returns all worlds to explore. Easy ones have teams with and without adversary, but with `chance`, where it could
+    do nothing; hard ones have teams with their special agents alone."""
     seeds = settings.seeds
     # Agents are ordered by modality: the first ones alone would be of one.
     adversaries = [number * agents // seeds if seeds < agents else number % agents for number in range(seeds)]
@@ -87,23 +98,31 @@ def worlds(settings: PlantedSettings, agents: int) -> list[PlantedWorld]:
         PlantedWorld(conformity, distraction, number, adversaries[number] if attacked else None, Influence(influence))
         for influence in settings.influences
         for conformity, distraction in settings.strengths[: None if influence == Influence.ANSWERS else 1]
-        for attacked in ((False,) if influence == Influence.CHANCE else (True, False))
+        for attacked in _attacked(Influence(influence))
         for number in range(seeds)
     ]
+
+
+def _attacked(influence: Influence) -> tuple[bool, ...]:
+    if SCENARIOS[influence].ranked == "neither":
+        return (False,)
+    return (True, False) if influence in EASY else (True,)
 
 
 def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> list[Outcome]:
     """Measures baselines and learners in one world, with `training.share` also learners from others' discussions."""
     settings = config.planted
     model = replace(model, conformity=world.conformity, distraction=world.distraction, influence=world.influence)
-    adversaries = [] if world.adversary is None else [world.adversary]
+    adversaries = SCENARIOS[world.influence].chosen(world.adversary, model.text + model.visual)
     # The seed does not depend on strengths or adversary, so worlds of one number have the same skills and questions.
     team = OpinionTeam(model, derive_seed(config.seed, "planted", world.number), adversaries)
     truth = true_effects(team, settings.truth)
     best, best_utility = best_reachable(team, truth, settings.evaluated)
     # With chance 1 every edge is present, in random speaking orders, as in a run before anything is learned.
     full = random_wirings(team, settings.evaluated, 0, chance=1.0)
-    graphs = {"full": full, "by_hand": without(full, world.adversary), "best": best}
+    kind = team.questions(settings.evaluated, "evaluation").kind
+    by_hand = team.scenario.by_hand(full, team.special, kind)
+    graphs = {"full": full, "none": unheard(full), "by_hand": by_hand, "best": best}
 
     def outcome(name: str, wirings: Wirings, p: Edges[Floats] | None = None, **measured: Any) -> Outcome:
         # The best graph is evaluated already.
@@ -112,6 +131,7 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
         return Outcome(world, name, score, score / best_utility, turns, readings, **measured)
 
     outcomes = [outcome(name, wirings) for name, wirings in graphs.items()]
+    simple = max(outcomes[0].utility, outcomes[1].utility)
     learner = partial(LearnerSpec, team.modalities, model.rounds, team.seed)
     specs = {
         str(name): learner(VARIANTS[LearnedMethod(name)], config.learner, config.pruning) for name in settings.learners
@@ -136,7 +156,7 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
                         # On a copy, so that measuring changes nothing in the learning that goes on.
                         now = stopped(learning)
                         reached = utility(team, now.inference_wirings(), now.reading(), settings.evaluated)
-                        found = ranking(now.edge_scores(), truth, world.adversary)
+                        found = ranking(now.edge_scores(), truth, team)
                         spent = sum(step.computed for step in steps)
                         auc_now = found.get("auc_adversary", found["auc_harmful"])
                         point = (best_utility - reached, reached, auc_now, spent)
@@ -145,11 +165,13 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
                                 curves[each].setdefault(measure, {})[used] = value
         turns, different = (sum(getattr(step, name) for step in steps) for name in ("turns", "different"))
         for each, learned in learners.items():
-            ranked = ranking(learned.edge_scores(), truth, world.adversary)
+            ranked, graph = ranking(learned.edge_scores(), truth, team), learned.inference_wirings()
+            at_random = utility(team, as_sparse(graph, team, settings.evaluated), None, settings.evaluated)
             training = float(np.mean([step.tokens for step in steps])) if learned is own else 0.0
             learned_from = {"training": training, "edges": edges_left(learned), "joined": 1 - different / turns}
             measured = {**ranked, **learned_from, "wrongly": wrongly_cut(learned, truth), **curves[each]}
-            row = outcome(each, learned.inference_wirings(), learned.reading(), **measured)
+            row = outcome(each, graph, learned.reading(), **measured, random=at_random)
+            row = replace(row, gain=row.utility - max(simple, at_random))
             (outcomes if learned is own else shared).append(row)
     return [*outcomes, *shared]
 
@@ -219,13 +241,29 @@ def wrongly_cut(learner: Learner, truth: Truth) -> int | None:
     )
 
 
-def without(wirings: Wirings, agent: int | None) -> Wirings:
-    """Copies wirings without an agent's messages, also those to the decision agent."""
-    if agent is None:
-        return wirings
-    spatial, temporal, decision = wirings.spatial.copy(), wirings.temporal.copy(), wirings.decision.copy()
-    spatial[:, :, agent], temporal[:, :, agent], decision[:, agent] = False, False, False
-    return replace(wirings, spatial=spatial, temporal=temporal, decision=decision)
+def as_sparse(wirings: Wirings, team: OpinionTeam, k: int) -> Wirings:
+    """Draws `k` random wirings with as many edges of each kind, and readers, as given ones have in the mean."""
+    drawn = random_wirings(team, k, 1, chance=1.0)
+    draw = np.random.default_rng(derive_seed(team.seed, "sparse"))
+
+    def some(edges: Bools, number: float) -> Bools:
+        # Those of the largest random numbers; edges that cannot be drawn have none.
+        noise = draw.random(edges.shape) * edges
+        flat = noise.reshape(k, -1)
+        least = np.sort(flat, axis=1)[:, ::-1][:, max(round(number) - 1, 0)].reshape(k, *[1] * (edges.ndim - 1))
+        return edges & (noise >= least) & (round(number) > 0)
+
+    # The same edges in each round, as learned graphs have.
+    rounds = drawn.order.shape[1]
+    order = np.repeat(drawn.order[:, :1], rounds, axis=1)
+    could = np.repeat(drawn.allowed.spatial[:, :1], rounds, axis=1)
+    spatial = some(could[:, 0], wirings.spatial.sum((2, 3)).mean())[:, None].repeat(rounds, axis=1)
+    temporal = np.zeros_like(drawn.temporal)
+    if rounds > 1:
+        temporal[:, 1:] = some(drawn.temporal[:, 1], wirings.temporal[:, 1:].sum((2, 3)).mean())[:, None]
+    decision = some(drawn.decision, wirings.decision.sum(1).mean())
+    allowed = Edges(could, drawn.allowed.temporal)
+    return replace(drawn, spatial=spatial, temporal=temporal, allowed=allowed, order=order, decision=decision)
 
 
 def price(wirings: Wirings) -> tuple[int, int]:
@@ -266,7 +304,7 @@ def different_turns(wirings: Wirings) -> tuple[int, int]:
     return len(known), sum(len(now) + len(then) for _, _, now, then, _ in known)
 
 
-def ranking(scores: Edges[Floats], truth: Truth, adversary: int | None) -> dict[str, float | None]:
+def ranking(scores: Edges[Floats], truth: Truth, team: OpinionTeam) -> dict[str, float | None]:
     """Returns the three AUCs of an `Outcome`, each the mean over kinds of edges."""
     agents = len(scores.spatial)
     costs: dict[str, Edges[Bools]] = {
@@ -274,10 +312,11 @@ def ranking(scores: Edges[Floats], truth: Truth, adversary: int | None) -> dict[
         "auc_costly": Edges(*(effect < 0 for effect in truth.on_answer)),
     }
     compared = ~np.eye(agents, dtype=bool)
-    if adversary is not None:
+    if team.special and team.scenario.ranked != "neither":
         # Edges to an adversary do nothing, because it ignores messages: no rank of theirs is right.
-        compared[:, adversary] = False
-        costs["auc_adversary"] = Edges(*[np.arange(agents)[:, None].repeat(agents, 1) == adversary] * 2)
+        compared[:, team.special] = False
+        of_special = np.isin(np.arange(agents), team.special)[:, None].repeat(agents, 1)
+        costs["auc_adversary"] = Edges(*[of_special == (team.scenario.ranked == "below")] * 2)
     # A learner without temporal edges, or without those between modalities, does not rank them.
     ranked = [compared & np.isfinite(score) for score in scores]
     means: dict[str, float | None] = {}

@@ -22,10 +22,12 @@ from experiments.config.study_settings import Influence, PlantedConfig, PlantedS
 from experiments.jobs import plan_of
 from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
-from experiments.studies.planted.opinions import OpinionModel, OpinionTeam, dense_weights
+from experiments.studies.planted.cast import OpinionModel
+from experiments.studies.planted.opinions import OpinionTeam, dense_weights
+from experiments.studies.planted.scenarios import without
 from experiments.studies.planted.testbed import COLUMNS, draw, metrics, summarise, tables, write
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
-from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, without, worlds
+from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, worlds
 from tests.support.paths import ROOT
 from tests.support.sessions import terminate
 from topologies import wiring
@@ -136,7 +138,7 @@ def test_the_best_reachable_beats_the_full_graph_and_the_adversary_removed_by_ha
     team = OpinionTeam(TINY, seed=5, adversaries=[1])
     best, reached = best_reachable(team, true_effects(team, 20_000), 2_000)
     full = random_wirings(team, 2_000, 0, chance=1.0)
-    by_hand = without(full, 1)
+    by_hand = without(full, [1])
     assert not (by_hand.spatial[:, :, 1] | by_hand.temporal[:, :, 1]).any()
     assert reached > utility(team, by_hand, None, 2_000) > utility(team, full, None, 2_000) - 0.02
     assert not best.decision[0, 1]
@@ -173,8 +175,8 @@ def test_tables_file_and_figures_have_every_learner(tmp_path: Path) -> None:
     whole, regret = tables(summaries)
     learners = {*map(str, LearnedMethod), "effects from m3prune"}
     # One setting, and all of them; with and without an adversary.
-    assert {row[2] for row in whole.rows} == learners | {"full", "by_hand", "best"}
-    assert len(whole.rows) == 2 * 2 * (len(learners) + 3)
+    assert {row[2] for row in whole.rows} == learners | {"full", "none", "by_hand", "best"}
+    assert len(whole.rows) == 2 * 2 * (len(learners) + 4)
     assert len(regret.rows) == 2 * 2 * len(learners)
     assert all(len(row) == len(table.columns) for table in (whole, regret) for row in table.rows)
     logged = metrics(summaries)["methods"]
