@@ -76,6 +76,9 @@ class PlantedSettings:
     """Held-out questions on which a learned graph is evaluated."""
     checkpoints: list[int] = setting(factory=lambda: [10, 20, 40, 60, 80], at_least=1)
     """Numbers of training questions after which regret is measured."""
+    budgets: list[int] = setting(factory=list, at_least=1, at_most=1_000_000, since="0.4.0")
+    """Multiples of the training budget at which M3Prune's learner is measured in other regimes (`regimes.py`): with a
+    baseline, other rewards, without stages or penalties (empty: not)."""
 
     def check_values(self, key: str) -> None:
         """Raises UserError for strengths that are no pairs."""

@@ -54,9 +54,10 @@ class Reinforce:
         terms, others = self._terms(stage)
         # The gradient of expected utility (Eq. 8), over all edges, frozen ones included.
         credit, expected, ties = self.credit(utility, group), {}, self.edges.ties
+        own = self.credit(turn_scores, group) if self.settings.reward == "own" else credit
         for kind, (allowed, taken) in drawn_tensors(wirings).items():
-            theta = ties.spread(kind, self.edges.logits[kind])
-            expected[kind] = ties.gathered(kind, credited_slope(theta, allowed, taken, credit))
+            theta, earned = ties.spread(kind, self.edges.logits[kind]), credit if kind == "decision" else own
+            expected[kind] = ties.gathered(kind, credited_slope(theta, allowed, taken, earned))
         trained = {kind: stage.start[kind] & self.edges.mask[kind] for kind in KINDS}
         gradient = {kind: (expected[kind] + others[kind]) * trained[kind] for kind in KINDS}
         for kind in KINDS:
@@ -81,9 +82,9 @@ class Reinforce:
                 zeros = torch.zeros_like(theta, dtype=torch.float64)
                 self.state |= {f"total.{kind}": zeros, f"squares.{kind}": zeros.clone()}
 
-    def credit(self, utility: Tensor, group: Tensor) -> Tensor:
-        """Weight of each wiring's log-probability, [k]."""
-        return utility
+    def credit(self, values: Tensor, group: Tensor) -> Tensor:
+        """Weight of each wiring's log-probability, of the shape of `values`: utilities [k], or turn scores."""
+        return values
 
     def _terms(self, stage: Stage) -> tuple[Terms, dict[str, Tensor]]:
         """Computes the objective's other terms, and their gradient by kind."""
@@ -111,8 +112,8 @@ class Reinforce:
 class Rloo(Reinforce):
     """Eq. 8 with a leave-one-out baseline: a utility that all samples of a question share moves no logit."""
 
-    def credit(self, utility: Tensor, group: Tensor) -> Tensor:
-        return leave_one_out(utility, group)
+    def credit(self, values: Tensor, group: Tensor) -> Tensor:
+        return leave_one_out(values, group)
 
 
 ESTIMATORS: dict[Estimator, type[Reinforce] | type[Effects]] = {

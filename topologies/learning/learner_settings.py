@@ -43,6 +43,8 @@ class LearnerSettings:
     """Distance from the unpruned graph that Eq. 7 tolerates."""
     align_weight: float = setting(1.0, at_least=0, at_most=1e6, when=PENALISED)
     """Weight of the alignment of edges between the modalities (Eqs. 11, 12)."""
+    reward: Literal["final", "own"] = setting("final", when=f"{RANKED}|gptswarm", since="0.4.0")
+    """Score that the policy gradient credits edges with: that of the final answer, or of the receiver's own answers."""
     error_rate: float = setting(0.05, above=0, below=1, when="methods=effects")
     """`effects`: share of runs without any effect that may prune an edge all the same."""
     decision: Decision | None = None

@@ -128,16 +128,20 @@ def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
 
 
 def credited_slope(logits: Tensor, allowed: Tensor, taken: Tensor, credit: Tensor) -> Tensor:
-    """Gradient of the mean over samples of credit [k] times log P of each wiring, of the logits' shape (Eq. 8).
+    """Gradient of the mean over samples of credit times log P of each wiring, of the logits' shape (Eq. 8).
 
     Given the speaking orders, with p = sigmoid(theta), log P is a sum over the edges that could be drawn:
 
         e log p + (1 - e) log(1 - p) = e theta - softplus(theta)
 
-    logits: [rounds or 1, sender, receiver]; allowed, taken: bool [k, rounds, sender, receiver]. Written out, with the
-    sums in autograd's order: a backward pass of a thousand agents would keep several arrays of all samples' edges.
+    logits: [rounds or 1, sender, receiver]; allowed, taken: bool [k, rounds, sender, receiver]. credit: [k], of all
+    edges of a wiring, or [k, rounds, receiver], of the edges into a receiver. Written out, with the sums in autograd's
+    order: a backward pass of a thousand agents would keep several arrays of all samples' edges.
     """
     share = credit * (torch.ones_like(credit) / len(credit))
+    if credit.dim() > 1:
+        unforeseen = taken.to(logits.dtype) - allowed * logits.sigmoid()
+        return (share[:, :, None].to(logits.dtype) * unforeseen).sum(0).sum_to_size(logits.shape)
     theta = logits.expand(allowed.shape[1:]).reshape(-1)
     slope = taken.flatten(1).to(theta.dtype).t().mv(share)
     above = allowed.flatten(1).to(theta.dtype).t().mv(-share)

@@ -18,6 +18,7 @@ from experiments.attacks.attack_metrics import auc
 from experiments.config.study_settings import EASY, Influence, PlantedConfig, PlantedSettings
 from experiments.studies.planted.cast import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
+from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import SCENARIOS, unheard
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
 from topologies.learning.learned_topology import make_learner
@@ -58,7 +59,8 @@ class Outcome:
     wrongly: edges that were cut as certain to harm although they help both their receiver and the final answer.
     joined: share of the turns of training that equal another's on the question, and are answered with it.
     random: utility of random graphs with as many edges; gain: own utility minus the best of `full`, `none` and this.
-    regret: best reachable minus own utility, by the number of questions learned from; reached: that utility; ranked:
+    regret: best reachable minus own utility, by the number of questions learned from (of a regime by its budget in
+        training questions of the paper's ten samples); reached: that utility; ranked:
         `auc_adversary`, or else `auc_harmful`; spent: cost of the discussions until then, equal turns once.
     """
 
@@ -138,13 +140,33 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
     }
     shared: list[Outcome] = []
     sources = shared_training(specs) if config.training.share else {}
+
+    def add_point(curves: _Curves, used: int, learning: Learner, steps: Sequence[_Step]) -> None:
+        reached = utility(team, learning.inference_wirings(), learning.reading(), settings.evaluated)
+        found = ranking(learning.edge_scores(), truth, team)
+        spent = sum(step.computed for step in steps)
+        point = (best_utility - reached, reached, found.get("auc_adversary", found["auc_harmful"]), spent)
+        for measure, value in zip(("regret", "reached", "ranked", "spent"), point, strict=True):
+            if value is not None:
+                curves.setdefault(measure, {})[used] = value
+
+    def learned(name: str, learner: Learner, steps: Sequence[_Step], own: bool, curves: _Curves) -> Outcome:
+        turns, different = (sum(getattr(step, count) for step in steps) for count in ("turns", "different"))
+        training = float(np.mean([step.tokens for step in steps])) if own else 0.0
+        learned_from = {"training": training, "edges": edges_left(learner), "joined": 1 - different / turns}
+        ranked, graph = ranking(learner.edge_scores(), truth, team), learner.inference_wirings()
+        at_random = utility(team, as_sparse(graph, team, settings.evaluated), None, settings.evaluated)
+        measured = {**ranked, **learned_from, "wrongly": wrongly_cut(learner, truth), **curves, "random": at_random}
+        row = outcome(name, graph, learner.reading(), **measured)
+        return replace(row, gain=row.utility - max(simple, at_random))
+
     for name, spec in specs.items():
         own = make_learner(spec)
         sharing = {
             f"{other} from {name}": make_learner(specs[other]) for other, source in sources.items() if source == name
         }
         learners = {name: own, **sharing}
-        curves: dict[str, dict[str, dict[int, float]]] = {each: {} for each in learners}
+        curves: dict[str, _Curves] = {each: {} for each in learners}
         steps: list[_Step] = []
         for step in learn(own, team, config.training.samples, list(sharing.values())):
             steps.append(step)
@@ -154,26 +176,22 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
                 if step.used <= used <= last:
                     for each, learning in learners.items():
                         # On a copy, so that measuring changes nothing in the learning that goes on.
-                        now = stopped(learning)
-                        reached = utility(team, now.inference_wirings(), now.reading(), settings.evaluated)
-                        found = ranking(now.edge_scores(), truth, team)
-                        spent = sum(step.computed for step in steps)
-                        auc_now = found.get("auc_adversary", found["auc_harmful"])
-                        point = (best_utility - reached, reached, auc_now, spent)
-                        for measure, value in zip(("regret", "reached", "ranked", "spent"), point, strict=True):
-                            if value is not None:
-                                curves[each].setdefault(measure, {})[used] = value
-        turns, different = (sum(getattr(step, name) for step in steps) for name in ("turns", "different"))
-        for each, learned in learners.items():
-            ranked, graph = ranking(learned.edge_scores(), truth, team), learned.inference_wirings()
-            at_random = utility(team, as_sparse(graph, team, settings.evaluated), None, settings.evaluated)
-            training = float(np.mean([step.tokens for step in steps])) if learned is own else 0.0
-            learned_from = {"training": training, "edges": edges_left(learned), "joined": 1 - different / turns}
-            measured = {**ranked, **learned_from, "wrongly": wrongly_cut(learned, truth), **curves[each]}
-            row = outcome(each, graph, learned.reading(), **measured, random=at_random)
-            row = replace(row, gain=row.utility - max(simple, at_random))
-            (outcomes if learned is own else shared).append(row)
+                        add_point(curves[each], used, stopped(learning), steps)
+        for each, learning in learners.items():
+            row = learned(each, learning, steps, learning is own, curves[each])
+            (outcomes if learning is own else shared).append(row)
+    for name, regime in REGIMES.items() if settings.budgets else ():
+        of_regime: _Curves = {}
+        for budget in settings.budgets:
+            grown = regime.grown(learner(regime.variant, config.learner, config.pruning), budget)
+            own, samples = make_learner(grown[0]), grown[1] * config.training.samples
+            steps = list(learn(own, team, samples))
+            add_point(of_regime, budget * own.stages * config.pruning.steps, own, steps)
+        outcomes.append(learned(name, own, steps, True, of_regime))
     return [*outcomes, *shared]
+
+
+_Curves = dict[str, dict[int, float]]
 
 
 class _Step(NamedTuple):
@@ -279,29 +297,36 @@ def price(wirings: Wirings) -> tuple[int, int]:
 def different_turns(wirings: Wirings) -> tuple[int, int]:
     """Counts the different turns among discussions of one question, and the messages read in them.
 
-    Equal turns are of the same agent and round, with equal messages and memories: one completion answers both.
+    Equal turns are of the same agent and round, with equal messages and memories: one completion answers both. Each
+    turn is known by a hash of 64 bits of these.
     """
     k, rounds, agents = wirings.order.shape
     speaks = np.ones((k, rounds, agents), dtype=bool) if wirings.speaks is None else wirings.speaks
-    # By agent, round, messages of the round, those from the round before, and the agent's own last turn, which
-    # determines all turns before it; each turn by its number.
-    known: dict[tuple[object, int, tuple[int, ...], tuple[int, ...], int | None], int] = {}
-    for sample in range(k):
-        before: dict[int, int] = {}
-        own: dict[int, int] = {}
-        for t in range(rounds):
-            heard, earlier = (edges[sample, t].T for edges in (wirings.spatial, wirings.temporal))
-            spoken: dict[int, int] = {}
-            for agent in wirings.order[sample, t].tolist():
-                if speaks[sample, t, agent]:
-                    now = tuple(spoken[j] for j in np.flatnonzero(heard[agent]).tolist())
-                    then = tuple(before[j] for j in np.flatnonzero(earlier[agent]).tolist())
-                    spoken[agent] = known.setdefault((agent, t, now, then, own.get(agent)), len(known))
-            before = spoken
-            own |= spoken
-        last = tuple(before[j] for j in np.flatnonzero(wirings.decision[sample]).tolist())
-        known.setdefault(("decision", rounds, last, (), None), len(known))
-    return len(known), sum(len(now) + len(then) for _, _, now, then, _ in known)
+    odd = np.random.default_rng(0).integers(2**63, size=(3, rounds + 1, agents + 1), dtype=np.uint64) | np.uint64(1)
+    # Hashes of each agent's last turn, which determine all turns before it, and of its turn in the round before.
+    own, before, each = *np.zeros((2, k, agents), np.uint64), np.arange(k)
+    turns, read = [], []
+
+    def add(agent: Any, t: int, now: Any, then: Any, spoken: Any, last: Any) -> Any:
+        heard = (now * spoken * odd[0, t, :agents] + then * before * odd[1, t, :agents]).sum(1, dtype=np.uint64)
+        mixed = (odd[2, t, agent] + heard + last * odd[2, 0, agents]) * np.uint64(0x9E3779B97F4A7C15)
+        turns.append(mixed ^ (mixed >> np.uint64(29)))
+        read.append(now.sum(1) + then.sum(1))
+        return turns[-1]
+
+    for t in range(rounds):
+        spoken = np.zeros((k, agents), np.uint64)
+        for agent in wirings.order[:, t].T:
+            part = speaks[each, t, agent]
+            now = wirings.spatial[each, t, :, agent] & (spoken > 0)
+            then = wirings.temporal[each, t, :, agent] & (before > 0)
+            turn = add(agent, t, now, then, spoken, own[each, agent])
+            spoken[each, agent] = turn * part
+            turns[-1], read[-1] = turn[part], read[-1][part]
+        before, own = spoken, np.where(spoken > 0, spoken, own)
+    add(agents, rounds, wirings.decision & (before > 0), np.zeros_like(wirings.decision), before, np.uint64(0))
+    different, first = np.unique(np.concatenate(turns), return_index=True)
+    return len(different), int(np.concatenate(read)[first].sum())
 
 
 def ranking(scores: Edges[Floats], truth: Truth, team: OpinionTeam) -> dict[str, float | None]:
