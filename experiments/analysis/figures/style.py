@@ -154,6 +154,12 @@ def colour(i: int) -> str:
     return nth(rcParams["axes.prop_cycle"].by_key().get("color", COLOURS), i)
 
 
+def line_look(i: int) -> dict[str, Any]:
+    """Colour, marker and line of the i-th of many series; 32 of them differ."""
+    turn = i // len(COLOURS)
+    return {"color": colour(i), "marker": nth(MARKERS, i + turn), "linestyle": nth(LINES, turn)}
+
+
 def nth(palette: Sequence[str], i: int) -> str:
     """A line's marker or dashes; the palette begins again after its end."""
     return palette[i % len(palette)]

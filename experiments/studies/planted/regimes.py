@@ -1,5 +1,4 @@
-"""Regimes of M3Prune's learner: the paper's, and changes of its reward, baseline, stages and penalties.
-"""
+"""Regimes of M3Prune's learner: the paper's, and changes of its reward, baseline, stages and penalties."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, TypeAdapter
 
 from actors.spawned import cores, spawned
-from experiments.analysis.figures.style import LINES, MARKERS, PAGE, colour, drawing, nth, plain, save
+from experiments.analysis.figures.style import PAGE, colour, drawing, line_look, plain, save
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.config.study_settings import PlantedConfig, PlantedSettings
@@ -220,9 +220,11 @@ def _panel(axes: Axes, rows: Sequence[PlantedSummary], measure: str) -> None:
         points = _points(row, measure)
         across = [row.measures[f"spent@{used}"][0] / 1000 for used in points]
         means, low, high = zip(*points.values(), strict=True) if points else ((), (), ())
-        look: Any = {"color": colour(i), "linestyle": nth(LINES, i), "marker": nth(MARKERS, i)}
-        axes.plot(across, means, markersize=3, label=row.learner, **look)
+        axes.plot(across, means, markersize=3, label=row.learner, **line_look(i))
         axes.fill_between(across, low, high, color=colour(i), alpha=0.15, linewidth=0)
+        # Budgets are multiples of the paper's.
+        if across and across[-1] > 20 * across[0]:
+            axes.set_xscale("log")
     plain(axes)
 
 

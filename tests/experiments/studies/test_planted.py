@@ -24,10 +24,11 @@ from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
 from experiments.studies.planted.cast import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam, dense_weights
+from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import without
 from experiments.studies.planted.testbed import COLUMNS, draw, metrics, summarise, tables, write
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
-from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, worlds
+from experiments.studies.planted.worlds import Outcome, different_turns, explore, learn, price, stopped, worlds
 from tests.support.paths import ROOT
 from tests.support.sessions import terminate
 from topologies import wiring
@@ -48,6 +49,7 @@ SMALL = PlantedSettings(
     truth=4_000,
     evaluated=200,
 )
+OF_WIRINGS = ("spatial", "temporal", "order", "decision")
 QUICK = ("planted.strengths=[[1.2,0.1]]", "planted.influences=[answers]", "planted.truth=4000", "planted.evaluated=100")
 WORDS = ("experiment=planted", *QUICK, "planted.checkpoints=[2]", "pruning.steps=2", "training.samples=3")
 
@@ -236,6 +238,30 @@ def test_equal_turns_are_paid_once_and_early_stopping_ends_the_cost_of_learning(
     early = stopping["m3prune"]
     assert early.spent[4] == early.spent[6] == early.spent[8] < plain["m3prune"].spent[8]
     assert early.reached[4] == early.reached[8]
+
+
+def test_regimes_are_measured_at_each_budget_and_own_answers_teach_the_policy_gradient_more() -> None:
+    settings = replace(SMALL, learners=[], budgets=[1, 8])
+    outcomes = {outcome.learner: outcome for outcome in explored(settings, 10, 8)[: 4 + len(REGIMES)]}
+    assert outcomes.keys() == {"full", "none", "by_hand", "best", *REGIMES}
+    for name in REGIMES:
+        # Two stages of ten questions, eight samples of each.
+        assert outcomes[name].spent.keys() == outcomes[name].reached.keys() == {20, 160}
+        assert outcomes[name].spent[160] > 3 * outcomes[name].spent[20]
+    assert (outcomes["own, no stages"].auc_adversary or 0) > (outcomes["m3prune"].auc_adversary or 0)
+    assert sum(outcomes["more steps"].spent.values()) != sum(outcomes["m3prune"].spent.values())
+
+
+def test_turns_that_hear_the_same_are_one_turn() -> None:
+    drawn = random_wirings(OpinionTeam(TINY, seed=1), 2, draw=0)
+    alone = [
+        different_turns(replace(drawn, **{name: getattr(drawn, name)[[k]] for name in OF_WIRINGS})) for k in (0, 1)
+    ]
+    twice = replace(drawn, **{name: getattr(drawn, name)[[0, 0]] for name in OF_WIRINGS})
+    assert alone[0] == different_turns(twice)
+    assert alone[0][0] == 2 * 5 + 1
+    assert alone[0][1] == drawn.spatial[0].sum() + drawn.temporal[0].sum() + drawn.decision[0].sum()
+    assert 2 * 5 + 1 < different_turns(drawn)[0] <= 2 * (2 * 5 + 1)
 
 
 def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undisturbed() -> None:

@@ -90,6 +90,21 @@ def test_the_slope_stays_finite_at_extreme_logits() -> None:
     assert credited_slope(logits, allowed, allowed, torch.ones(1)).isfinite().all()
 
 
+def test_credit_of_receivers_moves_the_edges_into_them_alone() -> None:
+    generator = torch.Generator().manual_seed(0)
+    taken, logits = torch.rand(6, 2, 3, 3, generator=generator) < 0.5, torch.randn(1, 3, 3, generator=generator)
+    allowed = taken | (torch.rand(6, 2, 3, 3, generator=generator) < 0.5)
+    credit = torch.randn(6, generator=generator)
+    of_all = credited_slope(logits, allowed, taken, credit)
+    alike = credit[:, None, None].expand(6, 2, 3).double()
+    assert torch.allclose(credited_slope(logits, allowed, taken, alike), of_all, atol=1e-6)
+    last = torch.zeros(6, 2, 3)
+    last[:, :, 2] = alike[:, :, 2]
+    slope = credited_slope(logits, allowed, taken, last)
+    assert torch.allclose(slope[..., 2], of_all[..., 2], atol=1e-6)
+    assert not slope[..., :2].any()
+
+
 @settings(max_examples=60)
 @given(agents=st.integers(1, 9), seed=st.integers(0, 2**31), density=st.floats(0, 1), p=st.floats(0, 1))
 def test_every_spatial_sample_is_acyclic_and_inside_the_mask(agents: int, seed: int, density: float, p: float) -> None:
