@@ -39,7 +39,10 @@ OURS = {method.name: method for method in METHODS}
 _COLD = {"agents.temperature": 0}
 # By method, the methods that `experiment=<method>` evaluates before it, and the settings of its paper.
 EXPERIMENTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    **dict.fromkeys(("agentdropout", "agentprune", "gptswarm"), (("single", "full", "random"), {})),
+    **dict.fromkeys(
+        ("agentdropout", "agentprune", "agp", "eib_learner", "g_designer", "gptswarm"),
+        (("single", "full", "random"), {}),
+    ),
     **dict.fromkeys(("e_agent", "omnisearch", "vidorag"), (("single",), {})),
     **dict.fromkeys(("echosight", "llava_mr2ag", "rora_vlm", "wiki_llava"), (("sp", "single"), {})),
     **dict.fromkeys(("ccot", "mad"), (("sp", "cot"), _COLD)),

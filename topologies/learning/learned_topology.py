@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -22,6 +22,10 @@ TRAINING = "train."
 
 def make_learner(spec: LearnerSpec) -> Learner:
     """Makes a learner in the calling process, which imports PyTorch only now. Raises UserError on bad settings."""
+    if spec.variant.estimator == "network":
+        from topologies.learning.networks import NETWORKS
+
+        return cast("Learner", NETWORKS[spec.variant.name](**vars(spec)))  # it has the same members
     from topologies.learning.learner import Learner
 
     return Learner(**vars(spec))

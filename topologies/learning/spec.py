@@ -63,7 +63,13 @@ class LearnerSpec:
         check_bounds(self.pruning, "pruning.")
         if self.settings.early_stop is not None and not self.pruning.interim:
             raise UserError("learner.early_stop needs interim analyses: raise pruning.interim above 0")
-        if self.roles is not None and (not self.variant.is_gradient or self.variant.rule == "agents"):
+        if self.variant.estimator == "network" and self.settings.decision == "learned":
+            raise UserError(
+                f"{self.variant.name}'s decision agent reads every agent that takes part: leave out learner.decision"
+            )
+        if self.roles is not None and (
+            self.variant.estimator in ("network", "effects") or self.variant.rule == "agents"
+        ):
             raise UserError(
                 f"{self.variant.name} learns each edge by itself, and tied ones were asked for: choose m3prune, "
                 "m3prune_rloo, agentprune or gptswarm"
@@ -119,7 +125,7 @@ def can_learn_from(learner: LearnerSpec, source: LearnerSpec) -> bool:
     steps = [(one.stages, one.pruning.steps, one.rounds) for one in (learner, source)]
     return (
         not learner.variant.is_gradient
-        and source.variant.is_gradient
+        and source.variant.estimator in ("reinforce", "rloo")
         and steps[0] == steps[1]
         and source.variant.temporal >= learner.variant.temporal
         and source.variant.inter >= learner.variant.inter

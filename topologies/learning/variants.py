@@ -7,6 +7,7 @@ name it in `LearnedMethod`, describe it below and list it in `VARIANTS`.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Literal
 
 from topologies.learning.learner_settings import Decision
@@ -23,9 +24,12 @@ class LearnedMethod(StrEnum):
     AGENTPRUNE = "agentprune"
     GPTSWARM = "gptswarm"
     AGENTDROPOUT = "agentdropout"
+    G_DESIGNER = "g_designer"
+    AGP = "agp"
+    EIB_LEARNER = "eib_learner"
 
 
-Estimator = Literal["reinforce", "rloo", "effects"]
+Estimator = Literal["reinforce", "rloo", "effects", "network"]
 Rule = Literal["progressive", "by_sign", "once", "likely", "agents"]
 
 
@@ -33,7 +37,8 @@ Rule = Literal["progressive", "by_sign", "once", "likely", "agents"]
 class Variant:
     """Learned method.
 
-    estimator: policy gradient (estimators.py), with a baseline (`rloo`), or a randomised experiment (randomised.py).
+    estimator: policy gradient (estimators.py), with a baseline (`rloo`), or a randomised experiment (randomised.py);
+        `network`: the policy gradient of a network's weights (network_learner.py).
     rule: pruning rule (pruning_rules.py).
     staged: stage 1 learns edges inside modalities and stage 2 those between them; else both stages learn all edges.
     decision: agents that the decision agent reads, where `learner.decision` is not set.
@@ -132,7 +137,18 @@ AGENTDROPOUT = Variant(
     rank_from=2,
 )
 
-VARIANTS = {one.name: one for one in (M3PRUNE, RLOO, EFFECTS, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)}
+# Networks that draw each question's graph; spatial edges alone, and the decision agent reads all that take part.
+_network = partial(
+    Variant, estimator="network", rule="likely", temporal=False, terms=frozenset[str](), by_question=True
+)
+G_DESIGNER = _network(LearnedMethod.G_DESIGNER, "the graph that G-Designer's network draws for each question")
+AGP = _network(LearnedMethod.AGP, "the graph and the agents that AGP's network picks for each question")
+EIB_LEARNER = _network(
+    LearnedMethod.EIB_LEARNER, "the graph that EIB-Learner's two views of the team give for each question"
+)
+
+NETWORKS = (G_DESIGNER, AGP, EIB_LEARNER)
+VARIANTS = {one.name: one for one in (M3PRUNE, RLOO, EFFECTS, AGENTPRUNE, GPTSWARM, AGENTDROPOUT, *NETWORKS)}
 METHODS = tuple(
     Method(str(name), one.description, _learned_graph, needs_graph=True, learner=str(name))
     for name, one in VARIANTS.items()

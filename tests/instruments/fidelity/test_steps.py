@@ -66,7 +66,7 @@ def test_systems_whose_authors_published_code_are_compared_with_it() -> None:
     public = {system.name for system in SYSTEMS if system.repository}
     assert public == {
         *("BDoG", "HM-RAG", "MH-MMKG", "ViDoRAG", "OmniSearch", "DDCoT", "MAD", "CCoT", "EchoSight", "CoRe-MMRAG"),
-        *("AgentPrune", "GPTSwarm", "AgentDropout"),
+        *("AgentPrune", "GPTSwarm", "AgentDropout", "G-Designer", "AGP"),
     }
 
 

@@ -1,0 +1,109 @@
+"""AGP, Adaptive Graph Pruning (Li et al., ECAI 2025): a network drops agents and draws edges for each question.
+
+Stage I: as G-Designer's, a graph network samples graphs and follows the policy gradient; an agent with few likely edges
+is left out. Graphs of right answers are kept. Stage II: the network learns these graphs and agents as labels, when all
+discussions are over.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy
+
+from actors.messages import Modality
+from topologies.learning.g_designer import HIDDEN, GDesigner
+from topologies.learning.network_learner import NetworkLearner
+from topologies.wiring import Bools, Floats, Wirings
+
+FEW = 0.12  # an agent whose drawn edges sum to less, times the number of agents, is left out while learning
+KEPT = 0.55  # an agent with less probability is left out after learning
+RIGHT = 0.5  # utility of an answer whose graph is a label
+BATCH, BATCHES = 10, 10  # of stage II
+
+
+class Agp(GDesigner):
+    """G-Designer's network without dropout, and a head for the agents on its first layer."""
+
+    def __init__(self, profiles: Tensor, features: int, anchor: Tensor) -> None:
+        super().__init__(profiles, features, anchor, share=0.0)
+        self.head = nn.Sequential(nn.Linear(HIDDEN, 64), nn.ReLU(), nn.Linear(64, 1))
+
+    def takes_part(self, features: Tensor) -> Tensor:
+        """Probability that each agent takes part, [k, agents]."""
+        p: Tensor = self.head(self.hidden(features, None))[..., 0].sigmoid()
+        return p
+
+
+class AgpLearner(NetworkLearner):
+    """AGP on the protocol of learners. Its last labels are part of its state."""
+
+    network = Agp
+
+    def __init__(self, modalities: Iterable[Modality | str], **options: Any) -> None:
+        super().__init__(modalities, **options)
+        n, most = self.agents, BATCH * BATCHES
+        of_labels = {"of": (most, self.spec.features), "edges": (most, n, n), "takes": (most, n)}
+        self.memory |= {name: torch.zeros(shape) for name, shape in of_labels.items()} | {"labels": torch.tensor(0)}
+
+    def thinned(self, drawn: Wirings, p: Floats) -> Wirings:
+        """Leaves out agents whose drawn edges, in the mean of the rounds, have little probability in sum; never all."""
+        weights = drawn.spatial.mean(1) * p
+        score = weights.sum(1) + weights.sum(2)
+        takes = (score >= FEW * self.agents) | (score >= score.max(1, keepdims=True))
+        return self._among(drawn, takes)
+
+    def speaking(self, features: Tensor) -> Bools:
+        """Agents with a probability above KEPT, or else the likeliest, bool [q, agents]."""
+        with torch.no_grad():
+            assert isinstance(self.net, Agp)
+            p = self.net.takes_part(features).numpy()
+        takes: Bools = (p > KEPT) | ((p <= KEPT).all(1, keepdims=True) & (p >= p.max(1, keepdims=True)))
+        return takes
+
+    def learned(self, features: Tensor, wirings: Wirings, utility: Tensor) -> None:
+        """Keeps graphs and agents of right answers as labels, the last ones."""
+        assert wirings.speaks is not None
+        for k in np.flatnonzero(utility.numpy() >= RIGHT):
+            at = int(self.memory["labels"]) % (BATCH * BATCHES)
+            self.memory["of"][at] = features[k]
+            self.memory["edges"][at] = torch.from_numpy(wirings.spatial[k, -1])
+            self.memory["takes"][at] = torch.from_numpy(wirings.speaks[k, -1])
+            self.memory["labels"] += 1
+
+    def ended(self) -> None:
+        """Learns the labels (stage II): batches in a random order, so many as there are."""
+        count = min(int(self.memory["labels"]), BATCH * BATCHES)
+        order = torch.randperm(count, generator=self.generator("labels"))
+        for first in range(0, count, BATCH):
+            batch = order[first : first + BATCH]
+            of, edges, takes = (self.memory[name][batch] for name in ("of", "edges", "takes"))
+            assert isinstance(self.net, Agp)
+            p = self.net(of).sigmoid() * self._mask
+            self.descend(label_loss(p, self.net.takes_part(of), edges, takes))
+
+    def _among(self, wirings: Wirings, takes: Bools) -> Wirings:
+        """Wirings among some agents, bool [k, agents]; edges of the others count as not drawn."""
+        both = (takes[:, :, None] & takes[:, None])[:, None]
+        speaks = np.repeat(takes[:, None], self.rounds, 1)
+        edges = wirings.spatial & both
+        return replace(wirings, spatial=edges, decision=takes.copy(), decision_allowed=takes.copy(), speaks=speaks)
+
+
+def label_loss(p: Tensor, takes_part: Tensor, edges: Tensor, takes: Tensor) -> Tensor:
+    """Loss of stage II, mean over labels (the authors' `train_loss`).
+
+        L = MSE(p, edges | both take part) + mean(p^2 | else) + BCE(q, takes) + .05 mean(q) + .01 sum_out p / N^2
+
+    p, edges: [k, sender, receiver]; takes_part (q), takes: [k, agents], 1 for agents that take part; sum_out is over
+    edges from agents that do not.
+    """
+    both = takes[:, :, None] * takes[:, None]
+    inside = ((p - edges) ** 2 * both).sum((1, 2)) / both.sum((1, 2)).clamp(min=1)
+    outside = (p**2 * (1 - both)).sum((1, 2)) / (1 - both).sum((1, 2)).clamp(min=1)
+    agents = binary_cross_entropy(takes_part, takes, reduction="none").mean(1)
+    silent = ((1 - takes)[:, :, None] * p).sum((1, 2)) / takes.shape[1] ** 2
+    return (inside + outside + agents + 0.05 * takes_part.mean(1) + 0.01 * silent).mean()
