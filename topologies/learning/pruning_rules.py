@@ -198,8 +198,7 @@ class AgentRule(Once):
     def _weakest(self, stage: Stage) -> Tensor:
         # Edges within a round decide: they all exist in both stages, temporal ones may be switched off.
         start = stage.start["spatial"]
-        each_round = self.edges.logits["spatial"].sigmoid()
-        return torch.stack([weakest_agents(p, start, AGENT_RATE) for p in each_round])
+        return torch.stack([weakest_agents(theta, start, AGENT_RATE) for theta in self.edges.logits["spatial"]])
 
 
 RULES: dict[Rule, type[PruningRule]] = {
@@ -257,15 +256,15 @@ def worth_keeping(p: Tensor, present: Tensor, room: int, at_least_one: bool) -> 
     return present & (p >= (least.clamp(max=p.max()) if at_least_one else least))
 
 
-def weakest_agents(p: Tensor, present: Tensor, rate: float) -> Tensor:
-    """Picks the round(rate * N) agents whose edges, in and out, have the smallest sum of p (AgentDropout).
+def weakest_agents(logits: Tensor, present: Tensor, rate: float) -> Tensor:
+    """Picks the round(rate * N) agents with the smallest mean logit of their edges, in and out (AgentDropout).
 
-    One agent is always left, and of equal ones the last goes. Result: bool [agents].
-    p: float, present: bool, [sender, receiver].
+    One agent is always left, and of equal ones the first goes. The mean of no edges is 0. Result: bool [agents].
+    logits: float, present: bool, [sender, receiver].
     """
-    weight = (p * present).sum(0) + (p * present).sum(1)
-    number = min(round(rate * len(weight)), len(weight) - 1)
-    dropped = torch.zeros(len(weight), dtype=torch.bool)
-    lightest_first = sorted(range(len(weight)), key=lambda agent: (float(weight[agent]), -agent))
-    dropped[lightest_first[:number]] = True
+    of_agents = logits.where(present, 0), present.float()
+    total, number = (each.sum(0) + each.sum(1) for each in of_agents)
+    lightest_first = (total / number.clamp(min=1)).argsort(stable=True)
+    dropped = torch.zeros(len(logits), dtype=torch.bool)
+    dropped[lightest_first[: min(round(rate * len(logits)), len(logits) - 1)]] = True
     return dropped

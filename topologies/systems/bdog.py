@@ -1,6 +1,7 @@
 """BDoG: Blueprint Debate on Graphs (sections 4.1-4.3, Eqs. 1-7), and its two ablations (section 5.4).
 
-1. A blueprint graph is drawn from question, picture and context (Eq. 2).
+1. A blueprint graph is drawn from question, picture and context (Eq. 2), and the steps that lead to the answer are
+   stated, f_t(Q), which all agents of the debate read.
 2. In every round the proponent improves it (G+, Eq. 3) and the opponent challenges that (G-, Eq. 4). The moderator, who
    alone sees the choices, reads both, merges them (G*, Eq. 5) and answers. The sides state graphs and no answers, and
    each reads one graph: the proponent the opponent's last, the opponent the proponent's.
@@ -28,7 +29,7 @@ from topologies.method import MethodContext, system
 from topologies.systems.bdog_graph import Blueprint, distance, limited, read_triples
 from topologies.systems.bdog_scene_graphs import read_blueprints
 from topologies.systems.helpers import ANSWER, SOLO, pictures_among, show_own
-from topologies.systems.session import Session, System
+from topologies.systems.session import Session, System, input_lines
 
 PROPONENT = Role(
     "proponent",
@@ -56,6 +57,7 @@ LIMITS = (
     f"As many triples as the answer takes, and at most {SIZE} entities, all of which bear on answering the question."
 )
 COMPACT = "State the whole graph in as few triples as will do; what you leave out is gone."
+STEPS = "The line Thought has steps that lead to the answer, as the agent saw them who drew the first graph."
 NO_ANSWER = "Do not answer the question."
 DRAW = (
     "Think of the steps that lead to the answer. Then draw a graph of the evidence they need: the entities in "
@@ -125,33 +127,38 @@ class Bdog(System):
         asked = replace(session.question, choices=())
         if not self._graph:
             return await self._talk(session, asked)
+        steps: tuple[InputLine, ...] = ()
         if asked.id in self._first:
-            # Graphs of other models may exceed the Size constraint.
+            # Graphs of other models may exceed the Size constraint, and come without steps.
             blueprint = limited(self._first[asked.id], SIZE)
         else:
             task = Task(f"{DRAW.format(shown=_shown(asked))} {LIMITS}", (THOUGHT, TRIPLE))
-            blueprint = _stated(await session.ask(SOLO.name, question=asked, task=task))
+            drawn = await session.ask(SOLO.name, question=asked, task=task)
+            blueprint, steps = _stated(drawn), input_lines(FieldKind.THOUGHT, drawn.values(THOUGHT.name))
         if not self._debate:
             task = Task(FROM_GRAPH if blueprint else FROM_NONE, (ANSWER,), _triples(blueprint))
             return await session.ask(SOLO.name, task=task)
-        return await self._on_graph(session, asked, blueprint)
+        return await self._on_graph(session, asked, blueprint, steps)
 
-    async def _on_graph(self, session: Session, asked: Question, blueprint: Blueprint) -> Message:
-        """Debates on a blueprint; returns the moderator's last readable conclusion."""
+    async def _on_graph(
+        self, session: Session, asked: Question, blueprint: Blueprint, steps: tuple[InputLine, ...]
+    ) -> Message:
+        """Debates on a blueprint, all with the steps; returns the moderator's last readable conclusion."""
         epsilon = self.context.systems.epsilon
         conclusions: list[Message] = []
+        rules = f"{LIMITS} {STEPS}" if steps else LIMITS
         for _ in range(self.context.systems.rounds):
-            support = f"{SUPPORT if blueprint else SUPPORT_NONE} {LIMITS}"
-            task = Task(support, (TRIPLE,), _triples(blueprint))
+            support = f"{SUPPORT if blueprint else SUPPORT_NONE} {rules}"
+            task = Task(support, (TRIPLE,), (*steps, *_triples(blueprint)))
             affirmative = _stated(await session.ask(PROPONENT.name, question=asked, task=task)) or blueprint
-            challenge = f"{CHALLENGE if affirmative else CHALLENGE_NONE} {LIMITS}"
-            task = Task(challenge, (TRIPLE,), _triples(affirmative))
+            challenge = f"{CHALLENGE if affirmative else CHALLENGE_NONE} {rules}"
+            task = Task(challenge, (TRIPLE,), (*steps, *_triples(affirmative)))
             stated = _stated(await session.ask(OPPONENT.name, question=asked, task=task))
             negative = stated or affirmative
             # Only the opponent can state a graph alone: a missing one of theirs is the proponent's.
             merge = CONCLUDE if affirmative else CONCLUDE_ONE if negative else CONCLUDE_NONE
-            both = (*_triples(affirmative, 1), *_triples(negative, 2))
-            task = Task(f"{merge} {LIMITS}", (TRIPLE, ANSWER), both)
+            both = (*steps, *_triples(affirmative, 1), *_triples(negative, 2))
+            task = Task(f"{merge} {rules}", (TRIPLE, ANSWER), both)
             conclusions.append(await session.ask(MODERATOR.name, task=task))
             # Measured from this round's blueprint, before the next one takes its place.
             moved = distance(blueprint, negative)

@@ -256,10 +256,11 @@ class _Search:
             for (path, seen), caption in zip(shown, captions, strict=True):
                 self._describe(path.end, seen, caption)
         look = self.setting.captions == "online"
-        verdicts = await asyncio.gather(
-            *(self._verdict(path, seen if look else ()) for path, seen in zip(paths, pictures, strict=True))
-        )
-        for path, seen, verdict in zip(paths, pictures, verdicts, strict=True):
+        # As in the authors' code, a monster's own pictures are not shown: its attacks have theirs.
+        ends = zip(paths, pictures, strict=True)
+        looked = [seen if look and path.end not in self.topics else () for path, seen in ends]
+        verdicts = await asyncio.gather(*map(self._verdict, paths, looked))
+        for path, seen, verdict in zip(paths, looked, verdicts, strict=True):
             # After the verdict: the validator's own description is for the turns that follow.
             self._describe(path.end, seen, verdict)
         return [(path, verdict.values(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]

@@ -47,7 +47,6 @@ SYNTHESISER = Role(
 ROLES = (SEEKER, INSPECTOR, SYNTHESISER)
 LEAST = 5  # hits of a modality, however few the mixture keeps
 MOST_ROUNDS = 5
-REGULARISATION = 1e-6  # of the variances of scores in [0, 1]
 SEEK = (
     "Pick every candidate that may hold something that the question asks for, the likeliest first. Another agent reads "
     "them closely afterwards, so one that bears on it only a little is better picked than missed. Mind what the "
@@ -142,40 +141,27 @@ class ViDoRAG(System):
 
 
 def relevant(hits: Sequence[Hit], k: int) -> tuple[Hit, ...]:
-    """Best hits, best first: as many as the mixture of their scores keeps, at least five and at most k."""
+    """Hits in the better component of their scores, best first, at least five and at most k."""
     ordered = sorted(hits, key=lambda hit: -hit.score)
-    return tuple(ordered[: cutoff([hit.score for hit in ordered], min(LEAST, k), k)])
+    return tuple(ordered[place] for place in kept([hit.score for hit in ordered], min(LEAST, k), k))
 
 
-def cutoff(scores: Sequence[float], least: int = 1, most: int | None = None) -> int:
-    """Counts the scores, best first, that the better of two Gaussians explains: at least `least`, at most `most`.
+def kept(scores: Sequence[float], least: int, most: int) -> list[int]:
+    """Places of the scores, best first, that a mixture of two Gaussians gives to the component of the best one.
 
-    Scores are a mixture of relevant and irrelevant ones, of which those of the higher mean are kept. The paper leaves
-    open what a wide component does (its tail may claim the very worst scores too) and where the fit starts: here only
-    the leading run counts, and the components start at the best and at the worst score, so that the fit is
-    deterministic. Scores are scaled to [0, 1] first. Fewer than three, or equal ones, are all kept.
+    Fewer than `least` are filled up from the other component, and at most `most` are kept. As in the authors' code the
+    fit is of the scores as they are, starts from k-means with seed 0, and a wide component may claim the worst scores
+    too. Equal scores, and a single one, are one component.
     """
-    values = np.asarray(scores, dtype=float)
-    most = len(values) if most is None else min(most, len(values))
-    if len(values) < 3 or values[0] == values[-1]:
-        return most
-    from sklearn.mixture import GaussianMixture  # takes a second to import: other systems need not wait for it
+    values = np.asarray(scores, dtype=float).reshape(-1, 1)
+    labels = np.zeros(len(values), dtype=int)
+    if len(values) > 1 and values[0] != values[-1]:
+        from sklearn.mixture import GaussianMixture  # takes a second to import: other systems need not wait for it
 
-    # The scores differ, so neither this range nor the variance below is 0.
-    scaled = ((values - values[-1]) / (values[0] - values[-1])).reshape(-1, 1)
-    mixture = GaussianMixture(
-        2,
-        reg_covar=REGULARISATION,
-        weights_init=(0.5, 0.5),
-        means_init=((1.0,), (0.0,)),
-        precisions_init=np.full((2, 1, 1), 1 / scaled.var()),
-        init_params="random",  # overridden by the above, and cheap
-        random_state=0,
-    ).fit(scaled)
-    # The first score of the lower component ends the run, even if the wide tail of the higher one follows it.
-    others = np.flatnonzero(mixture.predict(scaled) != int(np.argmax(mixture.means_[:, 0])))
-    leading = int(others[0]) if len(others) else len(values)
-    return min(most, max(least, leading))
+        labels = GaussianMixture(2, random_state=0).fit(values).predict(values)
+    best = [int(place) for place in np.flatnonzero(labels == labels[:1])]
+    others = [int(place) for place in np.flatnonzero(labels != labels[:1])]
+    return (best + others[: max(0, least - len(best))])[:most]
 
 
 METHODS = (

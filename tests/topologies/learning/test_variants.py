@@ -225,15 +225,23 @@ def test_cutting_again_changes_nothing(variant: Variant) -> None:
     assert learner.edges_left() == left
 
 
-@given(st.integers(2, 8), st.floats(0, 1), st.randoms(use_true_random=False))
-def test_node_dropout_takes_its_share_and_the_lightest(n: int, rate: float, random: object) -> None:
-    p = torch.tensor([[random.random() for _ in range(n)] for _ in range(n)])  # type: ignore[attr-defined]
-    dropped = weakest_agents(p, ~torch.eye(n, dtype=torch.bool), rate)
-    assert int(dropped.sum()) == min(round(rate * n), n - 1)
-    p = p * ~torch.eye(n, dtype=torch.bool)
-    weight = p.sum(0) + p.sum(1)
-    if dropped.any():
-        assert weight[dropped].max() <= weight[~dropped].min() + 1e-6
+@given(st.integers(2, 8), st.floats(0, 1), st.integers(0, 2**32 - 1))
+def test_node_dropout_takes_its_share_and_the_agents_of_the_smallest_mean_logit(n: int, rate: float, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    logits, present = draw.normal(size=(n, n)), draw.random((n, n)) < 0.7
+    dropped = weakest_agents(torch.from_numpy(logits), torch.from_numpy(present), rate).numpy()
+    assert dropped.sum() == min(round(rate * n), n - 1)
+    theirs = [np.concatenate([logits[i][present[i]], logits[:, i][present[:, i]]]) for i in range(n)]
+    mean = np.array([each.mean() if len(each) else 0.0 for each in theirs])
+    assert mean[dropped].max(initial=-np.inf) <= mean[~dropped].min() + 1e-6
+
+
+def test_node_dropout_counts_logits_and_not_probabilities() -> None:
+    # Agent 3 has the smallest sum of p, agent 1 the smallest mean logit.
+    edges = torch.tensor([[0.0, -9, 3, 0], [0, 0, 3, -1], [0, 0, 0, -1], [0, 0, 0, 0]])
+    others = ~torch.eye(4, dtype=torch.bool)
+    assert weakest_agents(edges + edges.T, others, 0.25).tolist() == [False, True, False, False]
+    assert weakest_agents(torch.zeros(4, 4), others, 0.25).tolist() == [True, False, False, False]
 
 
 def test_adam_matches_the_reference_implementation() -> None:

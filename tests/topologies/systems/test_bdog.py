@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import UserError
-from actors.messages import Kind, Message, Question, Source, Status, Trace, Turn
+from actors.messages import FieldKind, Kind, Message, Question, Source, Status, Trace, Turn
 from experiments.config.loading import load
 from experiments.conformance.scripted import NONSENSE, ScriptedTeam
 from experiments.datasets.item import Item
@@ -163,7 +163,12 @@ async def held(
 
 def given_triples(turn: Turn) -> set[str]:
     assert turn.task is not None
-    return {given.text for given in turn.task.inputs}
+    return {given.text for given in turn.task.inputs if given.kind is FieldKind.TRIPLE}
+
+
+def given_steps(turn: Turn) -> list[str]:
+    assert turn.task is not None
+    return [given.text for given in turn.task.inputs if given.kind is FieldKind.THOUGHT]
 
 
 def speakers(trace: Trace) -> list[str]:
@@ -182,6 +187,7 @@ async def test_each_side_revises_the_others_graph_and_the_moderator_reads_both_a
     assert given_triples(turns[2]) == set(stated[2])
     assert turns[3].task is not None
     assert [given.line for given in turns[3].task.inputs] == [
+        "Thought: so it is.",
         *(f"Triple 1: {triple}" for triple in stated[2]),
         "Triple 2: soil | feeds | mushroom",
     ]
@@ -198,6 +204,17 @@ async def test_debaters_state_no_answer_see_no_choices_and_read_a_graph_once(sto
         assert (turn.heard, turn.recall) == ((), 0)
         lines = [given.line for given in turn.task.inputs]
         assert len(set(lines)) == len(lines)
+
+
+async def test_all_in_a_debate_read_the_steps_of_the_first_graph(store: Store, tmp_path: Path) -> None:
+    _, turns = await held("bdog", store, debating(lambda t: G0))
+    assert [given_steps(turn) for turn in turns] == [[]] + [["so it is."]] * (len(turns) - 1)
+    # No steps come with a graph of a file, nor from a turn that cannot be read.
+    (file := tmp_path / "graphs.json").write_text(json.dumps({"q": '{"objects": [{"name": "lichen"}]}'}))
+    for script, keys in ((lambda t: G0, [f"systems.blueprints={file}"]), (lambda t: None if t.round == 1 else G0, [])):
+        _, turns = await held("bdog", store, debating(script), keys=keys)
+        assert not any(map(given_steps, turns))
+        assert not any("Thought" in turn.task.instruction for turn in turns if turn.task)
 
 
 async def test_the_moderator_s_answer_of_the_last_round_counts_and_nobody_overrules_it(store: Store) -> None:
@@ -267,7 +284,7 @@ async def test_no_turn_speaks_of_a_graph_that_nobody_has_stated(
     _, turns = await held("bdog", store, debating(lambda t: stated.get(t.round, ())), keys=["systems.rounds=1"])
     said = [turn.task.instruction for turn in turns[1:] if turn.task]
     assert [text.startswith(order) for text, order in zip(said, orders, strict=True)] == [True] * 3
-    shown = [{line.number for line in turn.task.inputs} for turn in turns[1:] if turn.task]
+    shown = [{line.number for line in turn.task.inputs if line.number} for turn in turns[1:] if turn.task]
     assert shown[2] == {number for number in (1, 2) if f"Triple {number}" in said[2]}
     assert not any("At least one" in text for text in said), "the form of the reply offers none"
 

@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies.systems.vidorag import cutoff
+from topologies.systems.vidorag import kept
 
 
 def test_two_groups_are_told_apart() -> None:
-    assert cutoff([0.91, 0.9, 0.88, 0.31, 0.3, 0.29, 0.28, 0.25]) == 3
-    assert cutoff([0.9, 0.21, 0.2, 0.2, 0.19, 0.18]) == 1
-    assert cutoff([0.9, 0.89, 0.88, 0.87, 0.86, 0.1]) == 5
+    assert kept([0.91, 0.9, 0.88, 0.31, 0.3, 0.29, 0.28, 0.25], 1, 8) == [0, 1, 2]
+    assert kept([0.9, 0.21, 0.2, 0.2, 0.19, 0.18], 1, 6) == [0]
+    assert kept([0.9, 0.89, 0.88, 0.87, 0.86, 0.1], 1, 6) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("relevant", [2, 5, 9])
-def test_as_many_as_were_drawn_from_the_better_component_are_cutoff(relevant: int) -> None:
+def test_those_that_were_drawn_from_the_better_component_are_kept(relevant: int) -> None:
     random = np.random.default_rng(relevant)
     scores = [*random.normal(0.8, 0.03, relevant), *random.normal(0.3, 0.05, 20 - relevant)]
-    assert cutoff(sorted(scores, reverse=True)) == relevant
+    assert kept(sorted(scores, reverse=True), 1, 20) == list(range(relevant))
 
 
-def test_what_cannot_be_told_apart_is_all_cutoff() -> None:
-    assert cutoff([]) == 0
-    assert cutoff([0.4]) == 1
-    assert cutoff([0.4, 0.1]) == 2
-    assert cutoff([0.3] * 6) == 6
+def test_what_cannot_be_told_apart_is_all_kept() -> None:
+    assert kept([], 5, 10) == []
+    assert kept([0.4], 5, 10) == [0]
+    assert kept([0.4, 0.1], 5, 10) == [0, 1]
+    assert kept([0.3] * 6, 1, 10) == list(range(6))
 
 
-def test_the_scale_of_the_scores_makes_no_difference() -> None:
-    scores = [17.5, 16.0, 15.5, 4.0, 3.5, 2.0, 1.0]
-    assert cutoff(scores) == cutoff([score / 1000 - 3 for score in scores]) == 3
-
-
-def test_at_least_so_many_are_cutoff() -> None:
-    assert cutoff([0.9, 0.2, 0.2, 0.19, 0.18], least=3) == 3
-    assert cutoff([0.9, 0.2], least=3) == 2
+def test_too_few_are_filled_up_and_too_many_are_cut() -> None:
+    assert kept([0.9, 0.2, 0.2, 0.19, 0.18], 3, 10) == [0, 1, 2]
+    assert kept([0.9, 0.2], 3, 10) == [0, 1]
+    assert kept([0.9, 0.89, 0.88, 0.87, 0.86, 0.1], 1, 2) == [0, 1]
 
 
 def random_scores() -> list[tuple[list[float], int]]:
@@ -67,13 +64,46 @@ def random_scores() -> list[tuple[list[float], int]]:
 def test_with_a_floor_of_five_and_a_cap_as_many_are_kept_as_by_the_authors_code(
     scores: list[float], theirs: int
 ) -> None:
-    assert cutoff(scores, least=5, most=10) == theirs
+    assert len(kept(scores, 5, 10)) == theirs
+
+
+# What the authors' own function keeps of twenty scores without a gap: cosines, and sums of late interaction.
+SMOOTH = [
+    (
+        "0.5817 0.58 0.5568 0.5374 0.521 0.5136 0.5101 0.5055 0.4958 0.4876 0.4756 0.4724 0.4685 0.4608 0.4599 0.4521 "
+        "0.4418 0.4383 0.4338 0.4134",
+        [0, 1, 2, 3, 4, 5, 6, 7],
+    ),
+    (
+        "0.6251 0.6228 0.5882 0.5648 0.5323 0.5309 0.519 0.5114 0.5079 0.5061 0.506 0.4972 0.4908 0.4882 0.479 0.4776 "
+        "0.4594 0.4519 0.4513 0.3802",
+        [0, 1, 2, 3, 4, 5, 19],
+    ),
+    (
+        "14.3983 13.7374 13.5506 13.3315 12.8455 12.8136 12.4582 12.3958 12.2034 12.076 11.8142 11.7754 11.643 11.5558 "
+        "11.5437 11.5385 11.5036 11.2205 11.2188 10.7288",
+        [0, 1, 2, 3, 4, 5],
+    ),
+    (
+        "15.2814 13.5079 13.4628 13.4208 13.138 12.6265 12.5943 12.4865 12.4678 12.3151 12.1443 11.8555 11.8346 "
+        "11.8268 11.6473 11.3394 11.2851 11.0842 11.0332 9.4163",
+        [0, 1, 2, 3, 19],
+    ),
+]
+
+
+@pytest.mark.parametrize(("scores", "theirs"), SMOOTH)
+def test_of_scores_without_a_gap_the_same_are_kept_as_by_the_authors_code(scores: str, theirs: list[int]) -> None:
+    assert kept([float(score) for score in scores.split()], 5, 10) == theirs
 
 
 @settings(max_examples=40)
-@given(st.lists(st.floats(-1, 1), max_size=20))
-def test_some_number_of_the_scores_is_kept_and_the_same_one_every_time(scores: list[float]) -> None:
-    ordered = sorted(scores, reverse=True)
-    number = cutoff(ordered)
-    assert min(1, len(scores)) <= number <= len(scores)
-    assert number == cutoff(ordered)
+@given(st.lists(st.decimals(-1, 1, places=3), max_size=20))
+def test_the_best_scores_are_kept_and_the_same_ones_every_time(drawn: list[Decimal]) -> None:
+    scores = sorted(map(float, drawn), reverse=True)
+    places = kept(scores, 5, 10)
+    assert len(places) == len(set(places))
+    assert set(places) <= set(range(len(scores)))
+    assert min(5, len(scores)) <= len(places) <= 10
+    assert places[:1] == [0][: len(scores)]
+    assert places == kept(scores, 5, 10)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import openpyxl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +33,7 @@ from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.metrics.answer_metrics import PATH_METRICS, path_metrics
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.support.mh_release import write_small
+from tests.support.mh_release import write_picture, write_small
 from tests.support.topologies import topology
 from topologies.systems.mh_mmkg import ROLES, SETTINGS
 from topologies.systems.mh_mmkg_paths import GraphPath, Order, PathSearch
@@ -138,6 +139,10 @@ class Release:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     root = tmp_path_factory.mktemp("small")
     write_small(root)
+    return released(root)
+
+
+def released(root: Path) -> Release:
     data = Mh.at(root)
     items = {item.question.id: item for item in data.evaluate()}
     evidence = Evidence(Store.open(root / "index", data.corpus, make_encoder("lexical")), RetrievalSettings())
@@ -251,6 +256,21 @@ async def test_only_online_sees_an_entity_s_pictures_with_the_question(release: 
         assert watching == ({(by, by == "validator")} if by else set())
         told = [source.text for source in seen.team.turns[-1].question.evidence if source.doc == "Roarer Bite"]
         assert told == ["Hurts.", f"as {by} sees it." if by else "It snaps at the hunter."]
+
+
+async def test_a_topic_s_own_pictures_are_not_shown(tmp_path: Path) -> None:
+    write_small(tmp_path)
+    sheet = tmp_path / "mmkg" / "Roarer" / "Node.xlsx"
+    book = openpyxl.load_workbook(sheet)
+    [row] = [row for row in book.worksheets[0].iter_rows(min_row=2) if row[0].value == "Roarer"]
+    row[1].value = "Roarer.png"
+    book.save(sheet)
+    write_picture(tmp_path / "mmkg" / "Roarer" / "Knowledge_Images" / "Roarer.png")
+    seen = await held(release := released(tmp_path), "mh_mmkg", "Roarer_Spin", knows(["Roarer Bite"]))
+    assert any(source.kind is Kind.IMAGE for source in await release.library.entity(seen.question, "Roarer"))
+    shown = {source.doc for turn in seen.team.turns for source in turn.question.evidence if source.kind is Kind.IMAGE}
+    assert "Roarer" not in shown
+    assert "Roarer Bite" in shown
 
 
 async def test_offline_the_summariser_is_told_what_the_question_s_picture_shows_and_does_not_see_it(
