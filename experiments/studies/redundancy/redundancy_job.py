@@ -14,7 +14,7 @@ from experiments.records.tracking import Tracker
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.redundancy.redundancy_summary import FILE, LEVEL, write
-from experiments.studies.redundancy.removal import AT_ONCE, FULL, GREEDY, Redundancy
+from experiments.studies.redundancy.removal import AT_ONCE, FULL, Redundancy
 
 
 class RedundancyJob(DiscussionJob):
@@ -86,11 +86,8 @@ def tables(metrics: Metrics) -> tuple[ResultTable, ...]:
                 "by chance (95%)": lambda row: with_interval(row["chance"], row["chance95"]),
                 "recall": number("recall", ".2f", "-"),
                 "rank\ncorr.": number("rank_correlation", ".2f", "-"),
-                "rank corr.,\nreceiver": number("receiver_rank_correlation", ".2f", "-"),
-                "precision,\ngreedy": number("greedy_precision", ".2f", "-"),
-                "recall,\ngreedy": number("greedy_recall", ".2f", "-"),
             },
-            title="Pruning against them, and against greedy removal",
+            title="Pruning against them",
         ),
         ResultTable.of(
             "graph",
@@ -116,30 +113,24 @@ def _notes(metrics: Metrics) -> Iterator[str]:
         "agent hears all before it, and everyone's previous round; the decision agent reads everyone. Redundant: "
         f"without the edge {metric} is as high or higher. Harmful: higher. Useful: lower."
     )
-    answer, receiver = (
-        [every[f"{name}_{side}_shown"] for side in ("useful", "harmful")] for name in ("answer", "receiver")
-    )
     yield (
-        f"After Holm's correction for {every['edges']:,} edges (p < {LEVEL}), {answer[0]} edges are shown to help the "
-        f"final answer and {answer[1]} to harm it; {receiver[0]} to help their receiver's own answers, "
-        f"{receiver[1]} to harm them. To be shown on the final answer, an edge must change it the same way on "
-        f"{metrics['least_questions']} questions of {n:,}."
+        f"After Holm's correction for {every['edges']:,} edges (p < {LEVEL}), {every['useful_shown']} edges are shown "
+        f"to help the final answer and {every['harmful_shown']} to harm it. To be shown, an edge must change it the "
+        f"same way on {metrics['least_questions']} questions of {n:,}."
     )
-    half = metrics["reliability"]["answer"]
+    half = metrics["reliability"]
     share = {name: number(name, ".1%", "-")(half) for name in half}
-    correlation = {of: number("rank_correlation", ".2f", "-")(row) for of, row in metrics["reliability"].items()}
     yield (
-        "Two halves of the questions rank the edges' effects on the final answer with a correlation of "
-        f"{correlation['answer']} ({correlation['receiver']} for effects on the receiver). Of the edges that are "
-        f"redundant in one half, {share['redundant_again']} are so in the other (of all edges {share['redundant']}); "
-        f"of the useful ones, {share['useful_again']} (of all {share['useful']}). No learner can be expected to agree "
-        "with the measurement more than its halves do."
+        "Two halves of the questions rank the edges' effects with a correlation of "
+        f"{number('rank_correlation', '.2f', '-')(half)}. Of the edges that are redundant in one half, "
+        f"{share['redundant_again']} are so in the other (of all edges {share['redundant']}); of the useful ones, "
+        f"{share['useful_again']} (of all {share['useful']}). No learner can be expected to agree with the measurement "
+        "more than its halves do."
     )
-    at_once, greedy = (metrics["paired"][f"{method} vs {FULL}"] for method in (AT_ONCE, GREEDY))
+    at_once = metrics["paired"][f"{AT_ONCE} vs {FULL}"]
     yield (
         f"Without all redundant edges at once {at_once['tokens_saved']:.0%} of tokens go, and {metric} changes by "
-        f"{at_once['difference']:+.3f}; with edges removed one after another while {metric} on the measured "
-        f"questions does not fall, {greedy['tokens_saved']:.0%} and {greedy['difference']:+.3f} (held-out questions)."
+        f"{at_once['difference']:+.3f} (held-out questions)."
     )
     yield from verdicts(metrics["paired"], metric)
     yield from model_notes(metrics["model"])

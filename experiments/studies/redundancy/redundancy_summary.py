@@ -4,8 +4,7 @@ An effect is the score with an edge minus the score without it, of one question:
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +14,10 @@ from actors.messages import derive_seed
 from experiments.analysis.scores import clusters_of
 from experiments.analysis.statistics import Clusters, holm, least_clusters, paired_test, score_interval
 from experiments.analysis.summary import Metrics, paired_tests, rounded
-from experiments.datasets.item import Dataset
 from experiments.planning.models import models_named
-from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 from experiments.running.inputs import RunContext
-from experiments.studies.redundancy.removal import FULL, ROUNDING, WITHOUT, Edge, Redundancy, by_kind, redundant
+from experiments.studies.redundancy.removal import FULL, ROUNDING, Redundancy, by_kind, redundant
 from topologies.wiring import Bools, Floats
 
 FILE = "redundancy.json"
@@ -39,10 +36,8 @@ def summarise(context: RunContext, findings: Redundancy) -> Metrics:
     seed = config.seed
     # Row 0 is the full graph: positive where the edge helps.
     effects = findings.utility[:1] - findings.utility[1:]
-    own = receiver_effects(context.recorder.run, dataset, findings, agents)
     clusters = clusters_of(findings.scores.values())
-    own_clusters = [clusters[question] for question in findings.questions]
-    tested, own_tested = (measured_effects(of, own_clusters) for of in (effects, own))
+    tested = measured_effects(effects, [clusters[question] for question in findings.questions])
     can_go = redundant(effects)
     saved = (findings.tokens[:1] - findings.tokens[1:]).mean(1)
     rows = [
@@ -52,8 +47,6 @@ def summarise(context: RunContext, findings: Redundancy) -> Metrics:
             "redundant": bool(can_go[i]),
             "tokens_saved": rounded(saved[i]),
             "answer_effect": rounded(tested[i]),
-            "receiver_effect": rounded(own_tested[i]),
-            "removed_greedily": edge in findings.removed,
         }
         for i, edge in enumerate(edges)
     ]
@@ -68,48 +61,12 @@ def summarise(context: RunContext, findings: Redundancy) -> Metrics:
         "calls": sum(record.calls for scored in findings.scores.values() for record in scored.values()),
         "least_questions": least_clusters(len(edges)),
         "edges": rows,
-        "kinds": {
-            kind: _counts(members, effects, can_go, tested, own_tested) for kind, members in by_kind(edges).items()
-        },
-        "reliability": {
-            "answer": rounded(split_half(effects, derive_seed(seed, "halves"))),
-            "receiver": rounded(split_half(own, derive_seed(seed, "halves"))),
-        },
-        "learners": _learners(findings, effects, own, can_go, seed),
+        "kinds": {kind: _counts(members, effects, can_go, tested) for kind, members in by_kind(edges).items()},
+        "reliability": rounded(split_half(effects, derive_seed(seed, "halves"))),
+        "learners": _learners(findings, effects, can_go, seed),
         "methods": {method: _graph(findings, method, seed) for method in findings.readers},
         "paired": _paired(findings, seed, config.compare.margin, clusters),
     }
-
-
-def receiver_effects(run: RunFolder, dataset: Dataset, findings: Redundancy, agents: Sequence[str]) -> Floats:
-    """Returns the gain of the receiver's own answers by the edge, float [edges, questions].
-
-    A mean over the rounds that the edge leads into; of an edge to the decision agent, of the final answer.
-    """
-    place = {question: i for i, question in enumerate(findings.questions)}
-    items = {item.question.id: item for item in dataset.evaluate() if item.question.id in place}
-
-    # Graphs differ by one edge, so most answers recur and are scored once.
-    @cache
-    def score(question: str, answer: str | None) -> float:
-        return dataset.score(items[question], answer).utility
-
-    def own(method: str, receivers: Iterable[Edge]) -> dict[Edge, Floats]:
-        means = {edge: np.zeros(len(place)) for edge in receivers}
-        for trace in run.traces(f"evaluate-{method}"):
-            if trace.question in place:
-                for edge, row in means.items():
-                    answers = [trace.answer]
-                    if edge.kind != "decision":
-                        # Rounds count from 1, and temporal edges lead into the second and later ones.
-                        first, agent = 2 if edge.kind == "temporal" else 1, trace.agents[edge.receiver]
-                        answers = [turn.answer for turn in trace.turns if turn.agent == agent and turn.round >= first]
-                    row[place[trace.question]] = np.mean([score(trace.question, answer) for answer in answers])
-        return means
-
-    # The full graph's traces are read once for all edges.
-    with_all = own(FULL, findings.edges)
-    return np.array([with_all[e] - own(f"{WITHOUT}.{e.name(agents)}", [e])[e] for e in findings.edges])
 
 
 def measured_effects(effects: Floats, clusters: Clusters = ()) -> list[Metrics]:
@@ -204,9 +161,7 @@ def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) 
     }
 
 
-def _counts(
-    members: Sequence[int], effects: Floats, can_go: Bools, tested: Sequence[Metrics], own: Sequence[Metrics]
-) -> Metrics:
+def _counts(members: Sequence[int], effects: Floats, can_go: Bools, tested: Sequence[Metrics]) -> Metrics:
     """Counts one kind's edges: redundant ones, ones that change no answer at all, and shown effects."""
     mean, n, gone = effects[members].mean(1), len(members), int(can_go[members].sum())
     return {
@@ -218,18 +173,15 @@ def _counts(
         "useful": n - gone,
         "largest": rounded(np.abs(mean).max()),
         **{
-            f"{name}_{side}_shown": sum(rows[i]["shown"] and rows[i]["mean"] * sign > 0 for i in members)
-            for name, rows in (("answer", tested), ("receiver", own))
+            f"{side}_shown": sum(tested[i]["shown"] and tested[i]["mean"] * sign > 0 for i in members)
             for side, sign in (("harmful", -1), ("useful", 1))
         },
     }
 
 
-def _learners(findings: Redundancy, effects: Floats, own: Floats, can_go: Bools, seed: int) -> Metrics:
-    """Compares cuts with Definition 1, with greedy removal (`greedy_...`) and in ranks, by learner and kind."""
+def _learners(findings: Redundancy, effects: Floats, can_go: Bools, seed: int) -> Metrics:
+    """Compares cuts with Definition 1, and scores with effects in ranks, by learner and kind."""
     by_learner = {}
-    # The stricter comparison: edges that can all go together, not each one alone.
-    taken = np.array([edge in findings.removed for edge in findings.edges])
     for learner, learned in findings.pruned.items():
         kinds = {}
         for kind, members in by_kind(findings.edges).items():
@@ -238,18 +190,9 @@ def _learners(findings: Redundancy, effects: Floats, own: Floats, can_go: Bools,
                 continue
             names = [findings.edges[i].kind for i in candidates]
             drawn = derive_seed(seed, "chance", learner, kind)
-            alone, greedy = (
-                agreement(learned.cut[candidates], gone[candidates], names, drawn) for gone in (can_go, taken)
-            )
-            scores = learned.scores[candidates]
-            kinds[kind] = rounded(
-                {
-                    **alone,
-                    **{f"greedy_{name}": value for name, value in greedy.items() if name not in ("edges", "cut")},
-                    "rank_correlation": rank_correlation(scores, effects[candidates].mean(1)),
-                    "receiver_rank_correlation": rank_correlation(scores, own[candidates].mean(1)),
-                }
-            )
+            agreed = agreement(learned.cut[candidates], can_go[candidates], names, drawn)
+            ranked = rank_correlation(learned.scores[candidates], effects[candidates].mean(1))
+            kinds[kind] = rounded({**agreed, "rank_correlation": ranked})
         by_learner[str(learner)] = kinds
     return by_learner
 

@@ -17,16 +17,15 @@ from actors.errors import UserError
 from actors.messages import Trace
 from actors.runtime.in_order import in_order
 from experiments.datasets.item import Item
-from experiments.records.progress import Bar
 from experiments.records.records import Scored
 from experiments.running.discussion_slots import CountedTeam
 from experiments.running.discussions import Discussions
 from topologies.baselines import complete_wiring
 from topologies.topology import DECISION_AGENT, Wired
-from topologies.wiring import KINDS, Bools, Floats, Ints, Wiring, into, needed_turns
+from topologies.wiring import KINDS, Bools, Floats, Wiring
 
 # Names of methods in the records: a resumed run finds its answers by them.
-FULL, WITHOUT, GREEDY = "full", "without", "greedy"
+FULL, WITHOUT = "full", "without"
 AT_ONCE = "no_redundant"  # the full graph without all of its redundant edges
 ROUNDING = 1e-9  # a mean of scores that is zero but for its last bits counts as zero
 
@@ -64,23 +63,10 @@ def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
         if edge.kind == "decision":
             decision[edge.sender] = False
         else:
-            left[edge.kind] = left[edge.kind][~_of_pair(left[edge.kind], edge)]
+            present = left[edge.kind]
+            left[edge.kind] = present[(present[:, 1] != edge.sender) | (present[:, 2] != edge.receiver)]
     # None as candidates: exactly the edges present could have been drawn.
     return Wiring(wiring.rounds, left["spatial"], left["temporal"], decision, speaks=wiring.speaks)
-
-
-def matters(wiring: Wiring, edge: Edge) -> bool:
-    """True if a path leads from a turn that reads the edge's message to the decision agent."""
-    if edge.kind == "decision":
-        return True
-    present = wiring.spatial if edge.kind == "spatial" else wiring.temporal
-    # By round: a receiver's turn may be needed in one round and not in another.
-    return bool(into(needed_turns(wiring), present[_of_pair(present, edge)]).any())
-
-
-def _of_pair(edges: Ints, edge: Edge) -> Bools:
-    of_pair: Bools = (edges[:, 1] == edge.sender) & (edges[:, 2] == edge.receiver)
-    return of_pair
 
 
 def by_kind(edges: Sequence[Edge]) -> dict[str, list[int]]:
@@ -109,7 +95,6 @@ class Redundancy:
     """The job, on launched agents and learners, and what `run` has measured.
 
     utility, tokens: [1 + edges, questions], FULL's row first and then one per missing edge.
-    removed: the edges that greedy removal removed, in its order.
     readers: the number of agents that the decision agent reads, by graph that answered the held-out questions too.
     """
 
@@ -135,8 +120,8 @@ class Redundancy:
         self.scores: dict[str, dict[str, Scored]] = {}
 
     async def run(self) -> Redundancy:
-        """Learns, removes each edge, removes greedily and checks on held-out questions; keeps recorded answers."""
-        # Answers of an earlier start of this run; `_answer` skips them.
+        """Learns, removes each edge and checks what is left on held-out questions; keeps recorded answers."""
+        # Answers of an earlier start of this run; `_phase` skips them.
         for scored in self._context.recorder.run.scores():
             self.scores.setdefault(scored.method, {})[scored.question] = scored
         await self._discussions.learn()
@@ -146,12 +131,10 @@ class Redundancy:
         measured = [FULL, *self._without]
         of_all = [self._measures(method) for method in measured]
         self.utility, self.tokens = (np.array(rows) for rows in zip(*of_all, strict=True))
-        self.removed = await self._remove_greedily(self.utility[1:], self.tokens[1:])
         can_go = redundant(self.utility[:1] - self.utility[1:])
         graphs = {
             FULL: self._graph,
             AT_ONCE: without(self._graph, [edge for edge, gone in zip(self.edges, can_go, strict=True) if gone]),
-            GREEDY: without(self._graph, self.removed),
             **{method: learned.wiring for method, learned in self.pruned.items()},
         }
         await self._phase("evaluating what is left", graphs, self._items)
@@ -175,40 +158,11 @@ class Redundancy:
         cut = np.where([edge.kind == "decision" for edge in self.edges], scores <= 0, scores < 0)
         return Pruned(learning.graphs[method].common, ~np.isnan(scores), cut, scores)
 
-    async def _remove_greedily(self, utility: Floats, tokens: Floats) -> list[Edge]:
-        """Removes edges in one pass, the most harmful first and among equals the most expensive.
-
-        An edge goes for good if utility does not fall without it. `utility` and `tokens` are [edges, questions].
-        """
-        # lexsort: the last key counts most.
-        order = np.lexsort((tokens.sum(1), -utility.sum(1)))
-        removed: list[Edge] = []
-        left = self._measures(FULL)[0].sum()
-        bar = self._bar("removing greedily", [f"{GREEDY}.{n}" for n in range(len(order))], self._measured)
-        with self._discussions.usage.phase("removing greedily"):
-            for n, index in enumerate(order):
-                method, edge = f"{GREEDY}.{n}", self.edges[index]
-                if not matters(without(self._graph, removed), edge):
-                    removed.append(edge)  # no path leads from it to the answer any more, so no question needs asking
-                    bar.advance(len(self._measured))
-                    continue
-                # One graph at a time: the next one depends on this one's utility.
-                await self._answer({method: without(self._graph, [*removed, edge])}, self._measured, bar)
-                now = self._measures(method)[0].sum()
-                # Equal counts as no fall; the tolerance is for sums that differ in their last bits.
-                if now >= left - ROUNDING:
-                    removed.append(edge)
-                    left = now
-        return removed
-
     async def _phase(self, name: str, graphs: Mapping[str, Wiring], items: Sequence[Item]) -> None:
-        bar = self._bar(name, list(graphs), items)
-        with self._discussions.usage.phase(name):
-            await self._answer(graphs, items, bar)
-
-    async def _answer(self, graphs: Mapping[str, Wiring], items: Sequence[Item], bar: Bar) -> None:
         """Asks every question along every graph, unless its answer is recorded already."""
         discussions, context = self._discussions, self._context
+        done = sum(item.question.id in self.scores.get(method, {}) for method in graphs for item in items)
+        bar = context.progress.phase(name, total=len(graphs) * len(items), done=done)
         wired = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
         team, seed = CountedTeam(discussions.agents.team, bar, context.breaker), context.config.seed
 
@@ -226,16 +180,13 @@ class Redundancy:
             for number, item in enumerate(items)
             if item.question.id not in self.scores.get(method, {})
         )
-        async for (method, _, item), trace in in_order(missing, answer, context.config.concurrency):
-            # An edge's effect is a difference: a turn that failed on one side alone would be taken for one.
-            context.breaker.check(f"{method}, question {item.question.id}", [trace])
-            scored = context.recorder.evaluated(trace, item, context.dataset.score(item, trace.answer))
-            self.scores.setdefault(method, {})[item.question.id] = scored
-            bar.advance()
-
-    def _bar(self, name: str, methods: Sequence[str], items: Sequence[Item]) -> Bar:
-        done = sum(item.question.id in self.scores.get(method, {}) for method in methods for item in items)
-        return self._context.progress.phase(name, total=len(methods) * len(items), done=done)
+        with discussions.usage.phase(name):
+            async for (method, _, item), trace in in_order(missing, answer, context.config.concurrency):
+                # An edge's effect is a difference: a turn that failed on one side alone would be taken for one.
+                context.breaker.check(f"{method}, question {item.question.id}", [trace])
+                scored = context.recorder.evaluated(trace, item, context.dataset.score(item, trace.answer))
+                self.scores.setdefault(method, {})[item.question.id] = scored
+                bar.advance()
 
     def _measures(self, method: str) -> tuple[Floats, Floats]:
         """Returns utility and tokens of a graph, [questions] each."""

@@ -237,27 +237,6 @@ def test_the_edges_that_matter_are_found(planted: tuple[RunFolder, dict[str, Any
     assert counts == [3 + 9 + 3, 13, 12, 1, 2]
 
 
-def test_effects_on_receivers_are_of_the_rounds_that_an_edge_leads_into(
-    planted: tuple[RunFolder, dict[str, Any]],
-) -> None:
-    _, findings = planted
-    misled = findings["methods"]["full"]["measured_utility"]
-    # In the first round no agent is misled yet, and without its source the agent knows nothing in either round.
-    assert edge(findings, TAUGHT)["receiver_effect"]["mean"] == pytest.approx((1 + misled) / 2)
-    assert edge(findings, MISLED)["receiver_effect"]["mean"] == pytest.approx(misled - 1)
-
-
-def test_greedy_removal_leaves_the_two_edges_that_are_needed(planted: tuple[RunFolder, dict[str, Any]]) -> None:
-    _, findings = planted
-    assert [row["name"] for row in findings["edges"] if not row["removed_greedily"]] == [
-        "spatial.text_critic.visual_critic",
-        "decision.visual_critic.decision",
-    ]
-    assert findings["methods"]["greedy"]["utility"] == 1
-    assert findings["methods"]["greedy"]["measured_utility"] == 1
-    assert (findings["methods"]["greedy"]["edges"], findings["methods"]["greedy"]["readers"]) == (1, 1)
-
-
 def test_a_learner_that_sees_what_edges_do_cuts_redundant_ones_alone(
     planted: tuple[RunFolder, dict[str, Any]],
 ) -> None:
@@ -274,12 +253,12 @@ def test_a_learner_that_sees_what_edges_do_cuts_redundant_ones_alone(
 def test_held_out_questions_chose_no_edge(planted: tuple[RunFolder, dict[str, Any]]) -> None:
     folder, findings = planted
     measured = {trace.question for trace in folder.traces("evaluate-without.spatial.text_critic.visual_critic")}
-    left = {trace.question for trace in folder.traces("evaluate-greedy")}
+    left = {trace.question for trace in folder.traces("evaluate-no_redundant")}
     assert (len(measured), len(left)) == (8, 20)
     assert findings["held_out"] == len(left - measured) == 12
 
 
-@pytest.mark.parametrize("turns", [1000, 2400, 3200])
+@pytest.mark.parametrize("turns", [1000, 2400])
 def test_a_run_that_is_ended_anywhere_and_resumed_finds_the_same(
     turns: int, output: Path, planted: tuple[RunFolder, dict[str, Any]]
 ) -> None:
@@ -313,7 +292,7 @@ def test_the_figure_shows_every_kind_of_edge_and_is_drawn_in_both_formats(
     assert png.read_bytes().startswith(b"\x89PNG")
     assert png.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
     titles = [axes.get_title() for axes in edge_effects(findings).axes]
-    assert [title for title in titles if title] == ["spatial", "temporal", "decision"] * 2
+    assert [title for title in titles if title] == ["spatial", "temporal", "decision"]
 
 
 @pytest.mark.ray
