@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import LearningRecorder, RunFolder
 from run import main
 from tests.support.paths import ROOT
-from tests.support.sessions import interrupt, terminate
+from tests.support.sessions import terminate
 from topologies.learning.learned_topology import make_learner
 
 pytestmark = pytest.mark.ray
@@ -119,38 +118,6 @@ def test_the_same_seed_gives_the_same_numbers_and_traces_one_at_a_time(
         assert path.read_bytes() == (other / name).read_bytes(), name
 
 
-def test_a_run_in_one_process_has_the_same_records(
-    finished: Path, output: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("Ray was started")
-
-    monkeypatch.setattr("ray.init", refuse)
-    assert main(words(output, "runtime=inline")) == 0
-    other = folder_of(capsys.readouterr().out)
-    names = ["metrics.json", "scores.jsonl", *(f"learned/{method}/{LEARNING}" for method in ("m3prune", "effects"))]
-    names += [str(path.relative_to(finished)) for path in finished.glob("**/traces/*.jsonl")]
-    for name in names:
-        assert (other / name).read_bytes() == (finished / name).read_bytes(), name
-
-
-def test_a_run_killed_in_stage_2_and_resumed_ends_with_the_same_numbers(
-    finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = set(output.glob("*-mmqa_prune"))
-    command = [sys.executable, "run.py", *words(output)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    folder = _wait_for_stage_2(process, output, before)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (folder / "metrics.json").exists()
-    assert main([f"resume={folder}"]) == 0
-    assert folder_of(capsys.readouterr().out) == folder
-    assert (folder / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
-    for path in finished.glob(f"learned/*/{LEARNING}"):
-        assert (folder / path.relative_to(finished)).read_bytes() == path.read_bytes()
-
-
 def test_a_run_killed_before_its_first_step_records_its_start_once(
     finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,44 +129,39 @@ def test_a_run_killed_before_its_first_step_records_its_start_once(
     learner = make_learner(plan_of(config).learners[method])
     with LearningRecorder(graph) as recorder:
         recorder.learned(next(whole.learning()), learner.state())
-    assert main([f"resume={run.path}"]) == 0
+    assert main([f"resume={run.path}", "runtime=inline"]) == 0
     capsys.readouterr()
     assert (graph.path / LEARNING).read_bytes() == (whole.path / LEARNING).read_bytes()
 
 
-def _wait_for_stage_2(process: subprocess.Popen[bytes], output: Path, before: set[Path]) -> Path:
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and process.poll() is None:
-        for folder in set(output.glob("*-mmqa_prune")) - before:
-            steps = next(folder.glob(f"learned/*/{LEARNING}"), None)
-            if steps and '"stage":2,"step":1' in steps.read_text():
-                return folder
-        time.sleep(0.05)
-    raise AssertionError(f"stage 2 was not reached; exit code {process.poll()}")
-
-
-def test_an_interrupted_run_stops_cleanly_says_how_to_go_on_and_leaves_no_process(output: Path) -> None:
-    before = set(output.glob("*-mmqa_prune"))
-    command = [sys.executable, "run.py", *words(output)]
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    folder = _wait_for_stage_2(process, output, before)  # type: ignore[arg-type]
-    assert f"resume={folder}" in interrupt(process)
-
-
-def test_a_terminated_run_ends_in_one_line_leaves_no_process_and_goes_on_where_it_was(
+def test_a_run_terminated_while_it_learns_and_killed_while_it_evaluates_ends_with_the_same_bytes(
     finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = set(output.glob("*-mmqa_prune"))
-    command = [sys.executable, "run.py", *words(output)]
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    folder = _wait_for_stage_2(process, output, before)  # type: ignore[arg-type]
-    said = terminate(process)
-    assert said.startswith("ended by SIGTERM; go on with: ")
-    assert said.endswith(f" run.py resume={folder}\n")
+
+    def until(pattern: str, text: str, *words: str) -> tuple[subprocess.Popen[str], Path]:
+        command = [sys.executable, "run.py", *words]
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        deadline = time.monotonic() + 240
+        while time.monotonic() < deadline and process.poll() is None:
+            for folder in set(output.glob("*-mmqa_prune")) - before:
+                if any(text in path.read_text() for path in folder.glob(pattern)):
+                    return process, folder
+            time.sleep(0.05)
+        raise AssertionError(f"{text} was not reached; exit code {process.poll()}")
+
+    process, folder = until(f"learned/*/{LEARNING}", '"stage":2,"step":1', *words(output))
+    printed = terminate(process)
+    assert printed.startswith("ended by SIGTERM; go on with: ")
+    assert printed.endswith(f" run.py resume={folder}\n")
+    process, _ = until("scores.jsonl", '"method":"full"', f"resume={folder}")
+    process.kill()
+    process.communicate()
+    assert not (folder / "metrics.json").exists()
     assert main([f"resume={folder}"]) == 0
-    capsys.readouterr()
+    assert folder_of(capsys.readouterr().out) == folder
     assert (folder / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
+    for path in finished.glob(f"learned/*/{LEARNING}"):
+        assert (folder / path.relative_to(finished)).read_bytes() == path.read_bytes()
