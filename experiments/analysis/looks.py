@@ -1,30 +1,19 @@
 """Evaluations that stop early (`compare.stop`): the looks at a run's answers, and its verdict at the last."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.messages import derive_seed
 from experiments.analysis.anytime import anytime_test
 from experiments.analysis.scores import by_method, clusters_of
 from experiments.analysis.summary import UNKNOWN, adjusted_tests, rounded, verdict
-from experiments.datasets.item import Dataset, Item
+from experiments.datasets.item import Dataset, Item, Subset
 from experiments.records.recorder import RunFolder
 
 QUESTIONS = 10  # new ones at a look, at least
 
 
-class Looked:
-    """The evaluated questions of a data set up to a look, `items`."""
-
-    def __init__(self, whole: Dataset, items: Sequence[Item]) -> None:
-        self.name, self.metric, self.items = whole.name, whole.metric, items
-        self.train, self.corpus, self.score = whole.train, whole.corpus, whole.score
-
-    def evaluate(self) -> Iterator[Item]:
-        return iter(self.items)
-
-
-def looks(dataset: Dataset, seed: int) -> list[Looked]:
+def looks(dataset: Dataset, seed: int) -> list[Subset]:
     """Makes the data set up to each look: whole clusters of questions, in an order by seed, as if drawn at random."""
     clusters: dict[str, list[Item]] = {}
     of_group: dict[str, str] = {}
@@ -32,13 +21,13 @@ def looks(dataset: Dataset, seed: int) -> list[Looked]:
         # Variants of one question stay together, with the first one's cluster.
         name = of_group.setdefault(item.group or item.question.id, item.cluster or item.group or item.question.id)
         clusters.setdefault(name, []).append(item)
-    found: list[Looked] = []
+    found: list[Subset] = []
     items: list[Item] = []
     for name in sorted(clusters, key=lambda name: (derive_seed(seed, "look", name), name)):
         items.extend(clusters[name])
         if len(items) - (len(found[-1].items) if found else 0) >= QUESTIONS:
-            found.append(Looked(dataset, tuple(items)))
-    return found if found and len(found[-1].items) == len(items) else [*found, Looked(dataset, tuple(items))]
+            found.append(Subset(dataset, tuple(items)))
+    return found if found and len(found[-1].items) == len(items) else [*found, Subset(dataset, tuple(items))]
 
 
 def test_so_far(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -> Mapping[str, Any] | None:

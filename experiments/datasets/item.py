@@ -1,6 +1,6 @@
 """Labelled questions over a corpus of sources, as a loader yields them. No agent or method sees a label."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -87,3 +87,14 @@ class Dataset(Protocol):
 
     def score(self, item: Item, answer: str | None) -> Score:
         """An answer of None (no usable reply) scores zero and is never replaced by a guess."""
+
+
+class Subset:
+    """A data set of which some questions are evaluated, `items`."""
+
+    def __init__(self, whole: Dataset, items: Sequence[Item]) -> None:
+        self.name, self.metric, self.items = whole.name, whole.metric, items
+        self.train, self.corpus, self.score = whole.train, whole.corpus, whole.score
+
+    def evaluate(self) -> Iterator[Item]:
+        return iter(self.items)

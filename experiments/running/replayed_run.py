@@ -6,7 +6,6 @@ copied, or learned again from the recorded discussions, which works as long as t
 
 import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from experiments.config.references import check_outside
 from experiments.config.saved import read as read_config
 from experiments.config.setting_groups import RoleSettings
 from experiments.datasets.benchmark import choose
-from experiments.datasets.item import Dataset, Item, Score
+from experiments.datasets.item import Dataset, Subset
 from experiments.planning.models import models_named
 from experiments.planning.plan import Plan
 from experiments.records import jsonl
@@ -122,20 +121,8 @@ def replayed_dataset(plan: Plan, recorded: Config, cache: Path) -> Dataset:
     config = plan.config
     with_its_limit = replace(config, data=replace(config.data, limit=recorded.data.limit))
     whole = open_dataset(replace(plan, config=with_its_limit), cache)
-    return whole if config.data.limit == recorded.data.limit else _Fewer(whole, config.data.limit, config.seed)
-
-
-class _Fewer:
-    """A data set with fewer evaluated questions, chosen as every data set chooses them."""
-
-    def __init__(self, whole: Dataset, limit: int | None, seed: int) -> None:
-        self.name, self.metric = whole.name, whole.metric
-        self.train, self.corpus = whole.train, whole.corpus
-        self._whole, self._limit, self._seed = whole, limit, seed
-
-    def evaluate(self) -> Iterator[Item]:
-        chosen = choose((item.question.id for item in self._whole.evaluate()), self._limit, self._seed)
-        return (item for item in self._whole.evaluate() if chosen is None or item.question.id in chosen)
-
-    def score(self, item: Item, answer: str | None) -> Score:
-        return self._whole.score(item, answer)
+    if config.data.limit == recorded.data.limit:
+        return whole
+    # Chosen as every data set chooses them.
+    chosen = choose((item.question.id for item in whole.evaluate()), config.data.limit, config.seed)
+    return Subset(whole, [item for item in whole.evaluate() if chosen is None or item.question.id in chosen])

@@ -15,6 +15,7 @@ from actors.messages import Message
 from experiments.inspection.turns import TurnInspector, inspect
 from experiments.records.recorder import RunFolder
 
+TEAM = ["topology.text=[critic,scientist]", "topology.visual=[critic]"]
 SMALL = ["data.limit=2", "pruning.steps=2", "training.samples=3", "wandb.mode=disabled", "figures=false"]
 
 
@@ -72,14 +73,22 @@ def test_every_prompt_of_a_run_is_built_again_byte_for_byte(run: RunFolder) -> N
             "experiment=mmqa_prune",
             "methods=[m3prune,m3prune_rloo,effects,agentdropout]",
             "training.questions_per_step=2",
+            *TEAM,
         ],
-        ["experiment=mmqa_prune", "methods=[full,gptswarm]", "attack=collude", "attack.number=2", "attack.clean=true"],
+        [
+            "experiment=mmqa_prune",
+            "methods=[full,gptswarm]",
+            "attack=collude",
+            "attack.number=2",
+            "attack.clean=true",
+            *TEAM,
+        ],
         ["experiment=mmqa_prune", "methods=[inspector,challenger,anomaly]", "attack=tamper", "agents.budget_words=12"],
         ["experiment=mmqa_prune", "methods=[full]", "attack=input", "agents.weights=brief", "compare.twins=true"],
         ["experiment=mmqa_prune", "methods=[full]", "attack=poison", "attack.when=evaluate", "roles.file=paper"],
         ["experiment=mmqa_prune", "methods=[full]", "attack=corpus", "attack.clean=true"],
         ["experiment=mmqa_prune", "methods=[full]", "attack=memory", "attack.number=2"],
-        ["experiment=mmqa_prune", "methods=[m3prune]", "topology.inference=sampled", "topology.rounds=3"],
+        ["experiment=mmqa_prune", "methods=[m3prune]", "topology.inference=sampled", "topology.rounds=3", *TEAM],
         ["experiment=systems", "methods=[hm_rag,mmapg,bdog,mh_mmkg,mad,vidorag]", "retrieval.graph=model"],
     ],
     ids=lambda words: " ".join(words[1:]),
