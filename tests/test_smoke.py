@@ -112,11 +112,6 @@ def test_a_run_killed_while_it_learns_resumes_to_the_same_bytes(default: tuple[P
     assert_same_records(default[0], run_folder(tmp_path))
 
 
-def test_one_process_without_ray_gives_the_same_bytes(default: tuple[Path, str], tmp_path: Path) -> None:
-    finish(begin(*SMALL, "wandb.mode=disabled", "runtime=inline", f"output={tmp_path}"))
-    assert_same_records(default[0], run_folder(tmp_path))
-
-
 def test_an_interrupted_run_prints_how_to_resume_and_leaves_no_process(tmp_path: Path) -> None:
     process = begin(*SMALL, "wandb.mode=disabled", f"output={tmp_path}")
     wait_for(process, tmp_path, "learned/m3prune/learning.jsonl")
@@ -178,7 +173,7 @@ def test_a_run_over_an_endpoint_that_limits_its_rate_ends_and_keeps_the_key_secr
     server = Server(answer)
     with serving(server) as address:
         model = ["model=openai", f"model.base_url={address}", "model.name=m", "model.key_env=SMOKE_KEY"]
-        small = [*SMALL, "methods=[single,full]", "wandb.mode=disabled", f"output={tmp_path}"]
+        small = [*SMALL, "methods=[single,full]", "wandb.mode=disabled", "runtime=inline", f"output={tmp_path}"]
         finish(begin(*small, *model, SMOKE_KEY=KEY))
     assert len(refused) == 3
     assert server.asked[-1].headers["authorization"] == f"Bearer {KEY}"
@@ -188,7 +183,7 @@ def test_a_run_over_an_endpoint_that_limits_its_rate_ends_and_keeps_the_key_secr
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
 
 
-def test_a_full_disk_is_one_line_and_the_run_resumes_when_there_is_room(
+def test_a_full_disk_is_one_line_and_the_run_resumes_when_there_is_room_to_the_bytes_of_a_run_over_ray(
     default: tuple[Path, str], tmp_path: Path
 ) -> None:
     # Data and index exist already, so that the run's records are the first files to grow.
@@ -201,12 +196,8 @@ def test_a_full_disk_is_one_line_and_the_run_resumes_when_there_is_room(
     assert_same_records(default[0], run_folder(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("override", "key"),
-    [("topology.rounds=none", "topology.rounds"), ("methods=[fulll]", "full"), ("model=openai", "model.base_url")],
-)
-def test_bad_input_is_one_line_with_exit_code_2_and_leaves_no_folder(override: str, key: str, tmp_path: Path) -> None:
-    error = finish(begin(*SMALL, override, f"output={tmp_path / 'runs'}"), 2)
-    assert key in error
+def test_bad_input_is_one_line_with_exit_code_2_and_leaves_no_folder(tmp_path: Path) -> None:
+    error = finish(begin(*SMALL, "model=openai", f"output={tmp_path / 'runs'}"), 2)
+    assert "model.base_url" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "runs").exists()

@@ -158,7 +158,8 @@ def attack_tables(arms: Sequence[Arm], results: Sequence[TrialResult], metric: s
     attacks = [kind for kind in kinds if kind not in UNATTACKED]
     if not attacks or len(arms) != len(methods) * len(kinds) or len({arm.utilities.shape for arm in arms}) > 1:
         return
-    worst = worst_cases([[cells[method, kind].utilities for kind in attacks] for method in methods], seed)
+    utilities = [[cells[method, kind].utilities for kind in attacks] for method in methods]
+    worst = worst_cases(utilities, seed, clusters=arms[0].clusters)
     rows: dict[str, dict[str, Any]] = {
         method: {str(kind): cells[method, kind].mean for kind in kinds} | {"lowest": lowest}
         for method, lowest in zip(methods, worst, strict=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from experiments.analysis.statistics import Clusters
+
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
@@ -15,22 +17,25 @@ class WorstCase:
     ci95: tuple[float, float]
 
 
-def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = 2000) -> list[WorstCase]:
+def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = 2000, clusters: Clusters = ()) -> list[WorstCase]:
     """Finds the worst case of each defence; with a probability of .95 all their intervals are right.
 
     scores: float [defences, attacks, trials, questions] from 0 to 1, NaN where a trial did not ask a question.
+    clusters: those of the questions; by default each is its own.
 
     Every cell has the interval mean ± q s: s is its bootstrap deviation, q the .95 quantile of the largest
-    |mean* - mean| / s of all cells (max-t, Westfall and Young 1993), with trials and questions drawn for all cells
+    |mean* - mean| / s of all cells (max-t, Westfall and Young 1993), with trials and clusters drawn for all cells
     together. The lowest true mean of a defence then lies between the lowest lower and the lowest upper end. A cell of
     equal scores gets the deviation of one success in n + 4 questions (Agresti and Coull 1998), for it is no certainty.
     """
     values = np.asarray(scores, dtype=np.float64)
     defences, attacks, trials, questions = values.shape
     cells, generator = values.reshape(-1, trials, questions), np.random.default_rng(seed)
-    # Counts per draw stand for resampled trials and questions.
+    _, places = np.unique(np.asarray(clusters if len(clusters) else range(questions)), return_inverse=True)
+    # Counts per draw stand for resampled trials and clusters.
     of_trials = generator.multinomial(trials, np.full(trials, 1 / trials), size=draws).astype(np.float64)
-    of_questions = generator.multinomial(questions, np.full(questions, 1 / questions), size=draws).astype(np.float64)
+    drawn = generator.multinomial(k := places.max() + 1, np.full(k, 1 / k), size=draws)
+    of_questions = drawn[:, places].astype(np.float64)
     means, asked = np.nanmean(cells, axis=(1, 2)), np.isfinite(cells)
     sums = np.stack([((of_trials @ cell) * of_questions).sum(1) for cell in np.where(asked, cells, 0.0)], axis=1)
     counts = np.stack([((of_trials @ cell) * of_questions).sum(1) for cell in asked.astype(np.float64)], axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from experiments.analysis.worst_case import worst_cases
 
@@ -16,6 +17,14 @@ def test_the_worst_attack_is_the_one_with_the_lowest_mean_over_what_was_asked() 
     assert (first.attack, first.mean, second.attack, second.mean) == (1, 0.5, 2, 0.5)
     assert first.ci95[0] < 0.5 < first.ci95[1]
     assert worst_cases(scores, 1) == [first, second]
+
+
+def test_questions_of_one_cluster_count_once() -> None:
+    own = np.random.default_rng(2).integers(2, size=(2, 3, 1, 20)).astype(float)
+    once, copied = worst_cases(own, 1), worst_cases(own.repeat(5, axis=3), 1, clusters=np.arange(20).repeat(5).tolist())
+    assert [one.mean for one in copied] == [one.mean for one in once]
+    for one, five in zip(once, copied, strict=True):
+        assert five.ci95 == pytest.approx(one.ci95, abs=1e-9)
 
 
 def test_equal_scores_of_few_questions_are_no_certainty() -> None:
