@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from actors.messages import Hit, Kind, Question, Role, Search, Source, Trace, Triple
 from actors.settings import setting
 from topologies.topology import Topology
-from topologies.wiring import Wiring
+from topologies.wiring import Floats, Wiring
 
 TEXTS = frozenset((Kind.TEXT, Kind.TABLE))
 PICTURES = frozenset((Kind.IMAGE,))
@@ -55,6 +55,9 @@ class Library(Protocol):
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         """Finds the k first results of a web search; none without a web."""
 
+    async def embed(self, texts: Sequence[str]) -> Sequence[Floats]:
+        """Encodes texts with the run's encoder, each as one vector [d] of unit length."""
+
     async def topics(self, question: Question) -> tuple[str, ...]:
         """Returns entities from which a search through the knowledge graph may start, if the data set names them."""
 
@@ -101,6 +104,8 @@ class SystemSettings:
     )
     """HM-RAG: agreement at which the light model merges the answers: equal `answers`, or `summaries` of which any two
     are alike (Eqs. 13 and 14). With `majority` an answer of two agents is final, as in the authors' code."""
+    match: float = setting(0.3, at_least=-1, at_most=1, when="methods=dytopo", since="0.4.0")
+    """DyTopo: cosine of a need and an offer above which the one who needs hears the one who offers (tau)."""
     paths: int = setting(5, at_least=1, at_most=1_000, when="methods=mh_perceptive|mh_offline|mh_dfs|mh_mmkg")
     """MH-MMKG: most paths through a knowledge graph to answer with (alpha)."""
 

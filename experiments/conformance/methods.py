@@ -37,7 +37,7 @@ TEAM = ("text_critic", "visual_scientist", "text_logic_expert")
 # A discussion of more turns on one question is assumed not to end.
 TURNS_AT_MOST = 120
 # Agents that take part in a team's discussions without being an end of its edges.
-OUTSIDE_TEAM = frozenset((DECISION.name, "inspector"))
+OUTSIDE_TEAM = frozenset((DECISION.name, "inspector", "manager"))
 
 
 @dataclass(frozen=True)

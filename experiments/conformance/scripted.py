@@ -139,9 +139,9 @@ class ObservedLibrary:
         self.found: set[str] = set()
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        """The library's search of that name, observed; `topics` and `annotated` look nothing up."""
+        """The library's search of that name, observed; `topics`, `annotated` and `embed` look nothing up."""
         made: Callable[..., Awaitable[Any]] = getattr(self._library, name)
-        if name in ("topics", "annotated"):
+        if name in ("topics", "annotated", "embed"):
             return made
 
         def observed(question: Question, *args: Any, **options: Any) -> Awaitable[Any]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal
 
+import numpy as np
+
 from actors.errors import UserError, WebError
 from actors.messages import Hit, Question, Search, Source, Triple
 from experiments.datasets.item import Item
@@ -22,6 +24,7 @@ from retrieval.graph import KnowledgeGraph
 from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import SearchSpace
 from retrieval.web_search import QUOTED_CHARACTERS, Results, Serper, Web, as_hits
+from topologies.wiring import Floats
 
 RECORDING = "web.jsonl"
 SERPER_URL = "https://google.serper.dev/search"
@@ -66,6 +69,15 @@ class LabelledLibrary:
 
     async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
         return await asyncio.to_thread(self._evidence.search, self._items[question.id], search)
+
+    async def embed(self, texts: Sequence[str]) -> list[Floats]:
+        def one(text: str) -> Floats:
+            # Of several vectors, the mean direction.
+            mean = np.atleast_2d(np.asarray(self._evidence.store.encoder.encode_query(text), np.float64)).mean(0)
+            unit: Floats = mean / max(float(np.linalg.norm(mean)), 1e-12)
+            return unit
+
+        return await asyncio.to_thread(lambda: list(map(one, texts)))
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"

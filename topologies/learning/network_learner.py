@@ -182,12 +182,14 @@ class NetworkLearner:
         """The common graph, or one wiring for each question with features [q, d]."""
         if features is None:
             return as_wirings(self.inference(), self.rounds)
-        each = self._features(features, len(features))
+        # Many questions have the same features, such as the kinds of a simulated one.
+        different, number = np.unique(features, axis=0, return_inverse=True)
+        each = self._features(different, len(different))
         found = []
         for p, speaks in zip(self._p(each), self.speaking(each), strict=True):
             edges = Edges(likely(p * np.outer(speaks, speaks)), np.zeros_like(p, dtype=bool))
             found.append(as_wirings(edges, self.rounds, 1, speaks, np.tile(speaks, (self.rounds, 1))))
-        return joined(found)
+        return joined([found[i] for i in number])
 
     def state(self) -> dict[str, np.ndarray]:
         """All that changes while learning, as arrays that safetensors can store and `load` restores."""

@@ -1,0 +1,143 @@
+"""DyTopo (Lu et al. 2026): in each round, what agents need is matched with what others offer.
+
+A manager states the round's goal, and from the second round on may end the discussion. Every agent answers with one
+reply that also has an offer and a need, in a few words. The sender j is heard by i in the next round where
+
+    cos(encoded need of i, encoded offer of j) > tau
+
+(arXiv 2602.06039). Nothing is learned. A failed turn offers nothing and needs nothing. The decision agent reads the
+last round that was held.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
+
+import numpy as np
+
+from actors.messages import (
+    Field,
+    FieldKind,
+    Heard,
+    Message,
+    Modality,
+    Question,
+    Role,
+    Status,
+    Task,
+    Trace,
+    Turn,
+    Value,
+    derive_seed,
+)
+from topologies.method import Method, MethodContext
+from topologies.systems.helpers import ANSWER
+from topologies.systems.session import input_lines
+from topologies.topology import DECISION_AGENT, Ask, discussion_id
+from topologies.wiring import Bools, Floats
+
+MANAGER = Role(
+    "manager",
+    Modality.BOTH,
+    "You lead a team that discusses the question in rounds. Before each round you read what its members said last and "
+    "decide what they should find out next.",
+)
+NEED, OFFER, GOAL = "Need", "Offer", "Goal"
+LEAD = Task(
+    "State the goal of the next round in one sentence, and whether the team has what it needs to answer.",
+    (
+        Field(FieldKind.QUERY, "the goal of the next round", label=GOAL),
+        Field(FieldKind.ENOUGH, "whether the team can answer without another round", ("yes", "no")),
+    ),
+)
+SPEAK = Task(
+    "Work towards the goal of this round and answer the question. Also state in a few words what you can offer to the "
+    "others and what you need from them.",
+    (
+        Field(FieldKind.THOUGHT, "the reasons for the answer, in a few sentences"),
+        Field(FieldKind.SUMMARY, "what you can offer to the others, in a few words", label=OFFER),
+        Field(FieldKind.QUERY, "what you need from the others, in a few words", label=NEED),
+        ANSWER,
+        Field(FieldKind.CONFIDENCE, "how sure you are, a number from 0 to 1", optional=True, value=Value.SHARE),
+    ),
+    answers=True,
+)
+
+
+class DyTopo:
+    """Rounds of a team that hears, in each one, whom its needs matched in the round before."""
+
+    def __init__(self, context: MethodContext) -> None:
+        self.method, self.agents, self.rounds = context.method, tuple(context.agents), context.rounds
+        self._library, self._tau = context.library, context.systems.match
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        discussion, agents = discussion_id(self.method, question, sample), self.agents
+
+        def turn(agent: str, number: int, heard: Sequence[Message], recall: int, task: Task | None) -> Turn:
+            shares = tuple(Heard(message, 1 / len(heard)) for message in heard)
+            turn_seed = derive_seed(seed, question.id, number, agent)
+            return Turn(discussion, question, agent, number, turn_seed, shares, recall, task=task)
+
+        last: list[Message] = []
+        spoken: list[Message] = []
+        edges: list[tuple[int, int, int]] = []
+        hears = np.zeros((len(agents), len(agents)), dtype=bool)
+        for number in range(1, self.rounds + 1):
+            goal = await ask(turn(MANAGER.name, number, _read(last), number - 1, LEAD))
+            spoken.append(goal)
+            if number > 1 and goal.values(FieldKind.ENOUGH) == ("yes",):
+                break
+            edges += [(number, int(j), int(i)) for j, i in np.argwhere(hears)]
+            task = replace(SPEAK, inputs=input_lines(FieldKind.INSTRUCTION, goal.values(GOAL)))
+            said = [[last[j] for j in np.flatnonzero(column)] for column in hears.T]
+            asked = (ask(turn(*each, number - 1, task)) for each in zip(agents, repeat(number), said, strict=False))
+            last = list(await asyncio.gather(*asked))
+            spoken += last
+            if number < self.rounds:
+                hears = await self._matched(last)
+        decision = await ask(turn(DECISION_AGENT, self.rounds + 1, _read(last), 0, None))
+        return Trace(
+            question=question.id,
+            method=self.method,
+            sample=sample,
+            agents=agents,
+            turns=(*spoken, decision),
+            answer=decision.answer,
+            status=decision.status,
+            seed=seed,
+            evidence=tuple(source.id for source in question.evidence),
+            temporal=tuple(edges),
+            allowed_temporal=tuple(edges),
+            decision=agents,
+        )
+
+    async def _matched(self, said: Sequence[Message]) -> Bools:
+        """Who is heard by whom after these messages, bool [sender, receiver]."""
+        stated = {name: [" ".join(message.values(name)) for message in said] for name in (OFFER, NEED)}
+        texts = list(dict.fromkeys(text for each in stated.values() for text in each if text))
+        vectors = dict(zip(texts, await self._library.embed(texts), strict=True)) if texts else {}
+        return matches(_rows(stated[OFFER], vectors), _rows(stated[NEED], vectors), self._tau)
+
+
+def matches(offers: Floats, needs: Floats, tau: float) -> Bools:
+    """Edges from j to i where the cosine of i's need and j's offer is above tau, bool [sender, receiver].
+
+    offers, needs: [agents, d], a row of unit length, or of zeros where an agent states none. No agent hears itself.
+    """
+    stated = np.outer(offers.any(1), needs.any(1)) & ~np.eye(len(offers), dtype=bool)
+    found: Bools = (offers @ needs.T > tau) & stated
+    return found
+
+
+def _rows(texts: Sequence[str], vectors: Mapping[str, Floats]) -> Floats:
+    zeros = np.zeros_like(next(iter(vectors.values()), np.zeros(1)))
+    return np.stack([vectors.get(text, zeros) for text in texts])
+
+
+def _read(messages: Sequence[Message]) -> list[Message]:
+    return [message for message in messages if message.status is Status.OK]
+
+
+METHODS = (Method("dytopo", "each round's needs and offers, matched, decide who hears whom", DyTopo, roles=(MANAGER,)),)
