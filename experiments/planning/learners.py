@@ -1,28 +1,23 @@
 """The learners of a run: the specification of each, checked."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from actors.errors import UserError
-from actors.messages import Question, Role
+from actors.messages import Kind, Role
 from experiments.config.config import Config
 from retrieval.embed import Encoder
 from topologies import graphs
 from topologies.graphs import candidates_along
-from topologies.learning.learned_topology import LearnedTopology, make_learner
+from topologies.learning.learned_topology import Features, LearnedTopology, make_learner
 from topologies.learning.learner_settings import Inference
-from topologies.learning.question_features import KINDS_OF_EVIDENCE
 from topologies.learning.spec import DENSE, LearnerSpec
 from topologies.learning.variants import VARIANTS, LearnedMethod, Variant
 from topologies.method import Method
-from topologies.wiring import Floats
-
-if TYPE_CHECKING:
-    from topologies.learning.learner import Learner
 
 
 def learned_methods(methods: Sequence[Method]) -> tuple[str, ...]:
@@ -70,36 +65,25 @@ def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) 
 
 def learner_makers(
     specs: Mapping[str, LearnerSpec], team: Sequence[Role], encoder: Encoder | None
-) -> dict[str, Callable[[], "Learner"]]:
-    """What makes each learner. Those of graphs by question get the number of features and the embeddings of roles.
-
-    encoder: the run's own (None: no graph depends on the question).
-    """
-    made: dict[str, Callable[[], Learner]] = {}
+) -> dict[str, Callable[[], Any]]:
+    """What makes each learner; graphs by question get the number of features and the embeddings of roles."""
+    made: dict[str, Callable[[], Any]] = {}
     for name, spec in specs.items():
         if spec.variant.by_question and encoder:
             roles = [encoder.encode_query(f"{role.name}: {role.instruction}") for role in team]
             profiles = np.array([np.atleast_2d(vectors).mean(0) for vectors in roles], dtype=np.float64)
-            spec = replace(spec, features=encoder.dim + KINDS_OF_EVIDENCE, profiles=profiles)
+            spec = replace(spec, features=encoder.dim + len(Kind), profiles=profiles)
         made[name] = partial(make_learner, spec)
     return made
 
 
 def learned_topologies(
-    inference: Inference,
-    agents: Sequence[str],
-    learners: Mapping[str, Any],
-    features: Callable[[Question], Awaitable[Floats]] | None = None,
+    inference: Inference, agents: Sequence[str], learners: Mapping[str, Any], features: Features | None = None
 ) -> dict[str, LearnedTopology]:
-    """The learned topology of each method, over its learner, whose methods are coroutines.
-
-    features: of a question, for the methods whose graphs depend on them.
-    """
-    sees = {str(name) for name, variant in VARIANTS.items() if variant.by_question}
-    return {
-        method: LearnedTopology(method, agents, learner, inference, features if method in sees else None)
-        for method, learner in learners.items()
-    }
+    """The learned topology of each method, over its learner, whose methods are coroutines; with `features` of questions
+    where its graph depends on them."""
+    seen = {str(name): features for name, variant in VARIANTS.items() if variant.by_question}
+    return {name: LearnedTopology(name, agents, each, inference, seen.get(name)) for name, each in learners.items()}
 
 
 def check_samples(variant: Variant, samples: int) -> None:

@@ -16,13 +16,13 @@ from experiments.planning.learners import learned_topologies
 from experiments.records.timings import TimingLog
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import Slots
-from experiments.running.inputs import RunContext
+from experiments.running.inputs import RunContext, training_items
 from experiments.running.launching import Launched
 from experiments.running.recorded_learner import RecordedLearner
 from experiments.running.training import Training
 from topologies.graphs import to_networkx
 from topologies.learning.learned_topology import LearnedTopology
-from topologies.wiring import Edges
+from topologies.wiring import Edges, Wiring
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,8 @@ class GraphLearning:
         # Also in a resumed run that has nothing left to learn: the frozen wiring is in memory only.
         await topology.freeze()
         write_edge_scores(folder, topology.agents, self._attack.attackers, await learner.edge_scores())
-        export_topology(folder, topology)
+        for name, wiring in {"topology": topology.common, **await self._by_kind(topology)}.items():
+            export_topology(folder, name, wiring, topology.agents)
         from experiments.running.autogen_team import write_team  # imports AutoGen, which nothing before needs
 
         plan = self.context.plan
@@ -99,16 +100,24 @@ class GraphLearning:
         seed, settings = plan.config.seed, plan.config.agents
         write_team(folder, topology.common, topology.agents, roles, seed, plan.models, settings)
 
+    async def _by_kind(self, topology: LearnedTopology) -> dict[str, Wiring]:
+        """Wirings by kinds of evidence, each at the mean features of the training questions that have them."""
+        groups: dict[str, list[Any]] = {}
+        for items in training_items(self.context.config, self.context.dataset, 1) if topology.sees else ():
+            for question in [await self.context.evidence.question(item) for item in items]:
+                kinds = "+".join(sorted({str(source.kind) for source in question.evidence}))
+                groups.setdefault(f"topology-{kinds or 'none'}", []).append(question)
+        return {name: await topology.wiring(*group) for name, group in sorted(groups.items())}
 
-def export_topology(folder: Path, topology: LearnedTopology) -> None:
-    """Writes the learned graph, the common one, as GraphML and as networkx's node-link JSON."""
-    wiring = topology.common
+
+def export_topology(folder: Path, name: str, wiring: Wiring, agents: Sequence[str]) -> None:
+    """Writes a learned graph as GraphML and as networkx's node-link JSON."""
     edges, p = Edges(wiring.spatial, wiring.temporal), Edges(wiring.spatial_p, wiring.temporal_p)
     if not wiring.by_round:
         # Of the last round, as no temporal edge leads into the first.
         last = [kind[:, 0] == wiring.rounds - 1 for kind in edges]
         edges = Edges(*(kind[of_last, 1:] for kind, of_last in zip(edges, last, strict=True)))
         p = Edges(*(each if each is None else each[of_last] for each, of_last in zip(p, last, strict=True)))
-    graph = to_networkx(edges, topology.agents, p, wiring.speaks, wiring.decision)
-    nx.write_graphml(graph, folder / "topology.graphml")
-    (folder / "topology.json").write_text(json.dumps(nx.node_link_data(graph), indent=1) + "\n")
+    graph = to_networkx(edges, agents, p, wiring.speaks, wiring.decision)
+    nx.write_graphml(graph, folder / f"{name}.graphml")
+    (folder / f"{name}.json").write_text(json.dumps(nx.node_link_data(graph), indent=1) + "\n")

@@ -1,7 +1,6 @@
 """State of a learner's edges: whether each is left, its logit, and when it was cut."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -35,15 +34,6 @@ class EdgeState:
     def probability(self, kind: str) -> Tensor:
         """Sigmoid of the logits."""
         return self.logits[kind].sigmoid()
-
-    @contextmanager
-    def as_if(self, logits: Mapping[str, Tensor]) -> Iterator[None]:
-        """Reads edges with other logits, such as those for one question."""
-        mine, self.logits = self.logits, dict(logits)
-        try:
-            yield
-        finally:
-            self.logits = mine
 
     def present(self, kind: str, p: Tensor, round: int | None = None) -> Tensor:
         """p [rounds or 1, unit, unit] where edges between agents are left, else 0, float64 [agent, agent]: of one round

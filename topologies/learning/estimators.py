@@ -3,8 +3,6 @@
 To add one, write a class with the members of `Reinforce`, name it in `ESTIMATORS` and in `Estimator` (variants.py).
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
@@ -12,11 +10,12 @@ from topologies.learning.early_stopping import end_of_climb
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
 from topologies.learning.objective import Terms, credited_slope, leave_one_out, terms_of
+from topologies.learning.question_model import EffectsByQuestion
 from topologies.learning.randomised import Effects, drawn_tensors
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
 from topologies.learning.variants import Estimator
-from topologies.wiring import KINDS, Floats, Wirings
+from topologies.wiring import KINDS, Wirings
 
 
 class Reinforce:
@@ -35,10 +34,6 @@ class Reinforce:
     def chances(self, stage: Stage) -> dict[str, Tensor]:
         """Probability that an allowed edge is sampled with, [rounds or 1, sender, receiver], by kind drawn."""
         return {kind: self.edges.logits[kind].sigmoid() for kind in stage.drawn}
-
-    def logits_of(self, features: Floats) -> Mapping[str, Tensor]:
-        """Logits by kind for a question with these features [d]: those of all questions."""
-        return self.edges.logits
 
     def lookahead(self, steps_left: int) -> int:
         """Number of later steps of a stage that can be sampled before the next one is learned from."""
@@ -120,4 +115,5 @@ ESTIMATORS: dict[Estimator, type[Reinforce] | type[Effects]] = {
     "reinforce": Reinforce,
     "rloo": Rloo,
     "effects": Effects,
+    "effects_by_question": EffectsByQuestion,
 }

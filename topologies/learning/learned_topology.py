@@ -16,6 +16,7 @@ from topologies.wiring import Edges, Floats, Wiring, Wirings
 if TYPE_CHECKING:
     from topologies.learning.learner import Learner
 
+Features = Callable[[Question], Awaitable[Floats]]
 TRAINING = "train."
 """Prefix of a method's name in its training discussions."""
 
@@ -32,17 +33,13 @@ def make_learner(spec: LearnerSpec) -> Learner:
 
 
 def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
-    """Splits a batch into wirings, one for each discussion, with the probabilities of their reading weights.
-
-    probabilities: as for `of_edges`, or [k, rounds, sender, receiver], those of each discussion.
-    """
-    apart = probabilities is not None and probabilities.spatial.ndim == 4
+    """Splits a batch into wirings, one for each discussion, with the probabilities of their reading weights."""
     return [
         Wiring.of_matrices(
             wirings.spatial[k],
             wirings.temporal[k],
             wirings.decision[k],
-            Edges(*(p[k] for p in probabilities)) if probabilities and apart else probabilities,
+            probabilities,
             Edges(wirings.allowed.spatial[k], wirings.allowed.temporal[k]),
             None if wirings.speaks is None else wirings.speaks[k],
         )
@@ -58,18 +55,13 @@ class LearnedTopology:
     """
 
     def __init__(
-        self,
-        method: str,
-        agents: Sequence[str],
-        learner: Any,
-        inference: Inference,
-        features: Callable[[Question], Awaitable[Floats]] | None = None,
+        self, method: str, agents: Sequence[str], learner: Any, inference: Inference, features: Features | None = None
     ) -> None:
         self.method = method
         self.agents = tuple(agents)
         self._learner = learner
         self._inference = inference
-        self._features = features
+        self._features, self.sees = features, features is not None
         self._frozen: Wiring | None = None
 
     async def sample(
@@ -87,7 +79,7 @@ class LearnedTopology:
 
     async def freeze(self) -> None:
         """Fetches the common learned wiring, the deterministic one of section 8."""
-        [self._frozen] = split(await self._learner.inference_wirings(), await self._learner.reading())
+        self._frozen = await self._one(await self._learner.inference_wirings(), None)
 
     @property
     def common(self) -> Wiring:
@@ -96,17 +88,17 @@ class LearnedTopology:
             raise RuntimeError(f"{self.method} has a wiring to answer with only after freeze()")
         return self._frozen
 
-    async def wiring(self, question: Question) -> Wiring:
-        """Frozen wiring for a question. Raises as `common`."""
-        if (features := await self.features([question])) is None:
+    async def wiring(self, *questions: Question) -> Wiring:
+        """Learned wiring for a question, or for the mean features of several. Raises as `common`."""
+        if (features := await self.features(questions)) is None:
             return self.common
-        [wiring] = split(await self._learner.inference_wirings(features), await self._learner.reading(features))
-        return wiring
+        mean = features.mean(0, keepdims=True)
+        return await self._one(await self._learner.inference_wirings(mean), mean)
 
-    @property
-    def sees(self) -> bool:
-        """True if the graph depends on features of the question."""
-        return self._features is not None
+    async def _one(self, wirings: Wirings, features: Floats | None) -> Wiring:
+        p = await self._learner.reading(features)
+        [wiring] = split(wirings, p if features is None else Edges(*(kind[0] for kind in p)))
+        return wiring
 
     async def features(self, questions: Sequence[Question]) -> Floats | None:
         """Features of questions [questions, d]; None where the graph does not depend on them."""
@@ -117,6 +109,5 @@ class LearnedTopology:
         if self._inference == "sampled":
             draw = derive_seed(seed, "inference", question.id, sample) % 2**31
             features = await self.features([question])
-            drawn = await self._learner.sample(1, draw=draw, features=features)
-            [wiring] = split(drawn, await self._learner.reading(features))
+            wiring = await self._one(await self._learner.sample(1, draw=draw, features=features), features)
         return await Wired(self.method, self.agents, wiring).answer(question, ask, seed, sample)

@@ -12,6 +12,7 @@ at any time.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from topologies.learning.effects import Estimate
 from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.pruning_rules import RULES
+from topologies.learning.question_model import EffectsByQuestion
 from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport
 from topologies.learning.stages import Stage, Ties, stages_of
@@ -61,6 +63,7 @@ class Learner:
         self._stages = stages_of(spec, ties)
         self._edges = EdgeState(self._stages[1].start, ties, spec.rounds if spec.variant.per_round else None)
         self._estimator = ESTIMATORS[spec.variant.estimator](spec, self._edges)
+        self._asked = self._estimator if isinstance(self._estimator, EffectsByQuestion) else None
         self._rule = RULES[spec.variant.rule](spec.pruning, self._edges, self._generator)
 
     @property
@@ -88,12 +91,17 @@ class Learner:
             raise ValueError(f"ahead must be from 0 to {self.lookahead()} here, got {ahead}")
         chances = {kind: self._edges.ties.spread(kind, p) for kind, p in self._estimator.chances(self._stage).items()}
         mask = {kind: self._edges.left(kind) for kind in KINDS}
-        speaks, own, each = self._speaks(ended=False), torch.arange(k), k // questions
+        speaks, each, masks = self._speaks(ended=False), k, [mask]
+        if features is not None and self.stage > 1 and self._asked and self._asked.by_question():
+            each, masks = k // questions, self._of_each(features, lambda: self._left(False))
+        own = torch.arange(each)
         # With `shared_orders`, a question's samples all take its first one's.
-        orders = own - own % each if self.spec.settings.shared_orders else None
-        readers, generator = self._readers(speaks)[:, None], self._generator("wirings", draw, ahead)
-        wirings = sample_wirings(k, self.rounds, mask, chances, readers, generator, speaks, orders)
-        return wirings if features is None else replace(wirings, features=np.repeat(features, each, axis=0))
+        orders = own - own % (k // questions) if self.spec.settings.shared_orders else None
+        generator = self._generator("wirings", draw, ahead)
+        draws = partial(sample_wirings, each, self.rounds, chances=chances, generator=generator, orders=orders)
+        drawn = [draws(mask=left, readers=self._readers(speaks, left)[:, None], speaks=speaks) for left in masks]
+        wirings = joined(drawn)
+        return wirings if features is None else replace(wirings, features=np.repeat(features, k // questions, axis=0))
 
     def lookahead(self) -> int:
         """Number of steps beyond the next one that can be sampled already, so that their discussions can start."""
@@ -304,10 +312,11 @@ class Learner:
     def _of_each(self, features: Floats, read: Callable[[], T]) -> list[T]:
         """Reads something of the graph of each question, once for questions with equal features [q, d]."""
         rows, places = np.unique(features, axis=0, return_inverse=True)
-        found = []
+        found, common = [], self._edges.logits
         for row in rows:
-            with self._edges.as_if(self._estimator.logits_of(row)):
-                found.append(read())
+            self._edges.logits = self._asked.logits_of(row) if self._asked else common
+            found.append(read())
+            self._edges.logits = common
         return [found[place] for place in places.ravel().tolist()]
 
     def _generator(self, purpose: str, draw: int = 0, ahead: int = 0) -> Generator:
@@ -331,14 +340,14 @@ class Learner:
         silent = self._rule.silent(self._stage, ended)
         return None if silent is None else ~silent.expand(self.rounds, self.agents)
 
-    def _left(self) -> dict[str, Tensor]:
-        """Edges that would be left if learning ended here, bool [rounds or 1, sender, receiver] by kind."""
+    def _left(self, final: bool = True) -> dict[str, Tensor]:
+        """Edges left if learning, or just its stage, ended here, bool [rounds or 1, sender, receiver] by kind."""
         unknown = self.without_evidence() is not None  # estimates are noise then
-        left = self._edges.mask if unknown else self._rule.left(self._stage, True)
+        left = self._edges.mask if unknown else self._rule.left(self._stage, final)
         return {kind: self._edges.left(kind, mask) for kind, mask in left.items()}
 
     def _cut(self) -> None:
-        if self.without_evidence() is None:
+        if self.without_evidence() is None and not (self._asked and self._asked.by_question()):
             self._rule.cut(self._stage)
 
     def _readers(self, speaks: Tensor | None, left: Mapping[str, Tensor] | None = None) -> Tensor:

@@ -6,8 +6,6 @@ import numpy.typing as npt
 from actors.messages import Kind, Question
 from topologies.wiring import Floats
 
-KINDS_OF_EVIDENCE = len(Kind)
-
 
 def features_of(question: Question, embedding: npt.ArrayLike) -> Floats:
     """Joins the embedding of a question's text and, for text, table and image, 1 where its evidence has any; [d + 3].

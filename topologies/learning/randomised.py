@@ -22,7 +22,7 @@ from topologies.learning.effects import (
 from topologies.learning.objective import Terms, credited, terms_of
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
-from topologies.wiring import KINDS, Floats, Wirings, drawn
+from topologies.wiring import KINDS, Wirings, drawn
 
 MOST = 8.0  # logits stay within this: p is .9997 there
 OWN, FINAL = "own", "final"
@@ -67,9 +67,6 @@ class Effects:
         """Fair coins: they tell most about an edge, and following p was not better."""
         return {kind: torch.full_like(self.edges.logits[kind], 0.5) for kind in stage.drawn}
 
-    def logits_of(self, features: Floats) -> Mapping[str, Tensor]:
-        return self.edges.logits
-
     def lookahead(self, steps_left: int) -> int:
         return steps_left  # only pruning changes how it samples
 
@@ -96,7 +93,7 @@ class Effects:
         edges = drawn_tensors(wirings)
         for kind, probability in wirings.chances.items():
             of_kind = {OWN: credits[kind], FINAL: final.expand_as(credits[kind])}
-            self._add(kind, *edges[kind], torch.tensor(probability), of_kind)
+            self._add(kind, *edges[kind], torch.tensor(probability), credits=of_kind)
         last, of_answer = own[:, -1], final[:, -1].expand_as(own[:, -1])
         self.state["link"] += torch.stack([(last * of_answer).sum(), (last**2).sum(), (of_answer**2).sum()])
         self.state["scores"] += turn_scores.sum(0)
@@ -106,10 +103,9 @@ class Effects:
             self.state["steps"] += 1
         return self._update(stage), terms
 
-    def _add(
-        self, kind: str, allowed: Tensor, taken: Tensor, probability: Tensor, credits: Mapping[str, Tensor]
-    ) -> None:
-        """Adds the draws of one kind of edge to the sums."""
+    def _add(self, kind: str, *draws: Tensor, credits: Mapping[str, Tensor]) -> Tensor:
+        """Adds the draws of one kind of edge to the sums; returns their surprise."""
+        allowed, taken, probability = draws
         unforeseen = surprise(taken, allowed, probability)
         for name, credit in credits.items():
             self._sum(f"{name}.{kind}", credited_sum(unforeseen, credit))
@@ -117,6 +113,7 @@ class Effects:
             of_credits = [float((credit**2).sum()), float(credit.numel())]
             self.state[f"spread.{name}.{kind}"] += torch.tensor(of_credits, dtype=torch.float64)
         self._sum(f"squares.{kind}", (unforeseen**2).sum(0))
+        return unforeseen
 
     def _sum(self, name: str, moment: Tensor) -> None:
         total = self.state[name]
@@ -192,19 +189,27 @@ class Effects:
 
     def _update(self, stage: Stage) -> dict[str, Tensor]:
         """Sets the stage's logits by the sums; returns the change, by kind."""
-        credit = OWN if self._linked() else FINAL
-        raw, change, harm = {}, {}, self.certain_harm()
-        for kind in KINDS:
-            squared, count = self.state[f"spread.{credit}.{kind}"]
-            # As long as all samples of a question score the same, not even the absence of an effect is known.
-            spread = (squared / count.clamp(min=1)).where(squared > 0, torch.inf)
-            raw[kind] = raw_effects(self.state[f"{credit}.{kind}"], self.state[f"squares.{kind}"], spread)
-        for kind, effect in posterior_by_kind(raw, self._mean_scores(), self.visual).items():
+        change, harm = {}, self.certain_harm()
+        for kind, effect in self.posterior().items():
             theta = (effect.mean / effect.variance.sqrt()).clamp(-MOST, MOST).float()
             change[kind] = (theta - self.edges.logits[kind]) * stage.start[kind]
             self.edges.logits[kind] += change[kind]
             self.edges.rank_anew(kind, harm[kind])
         return change
+
+    def credit(self) -> str:
+        """Answers whose effects count."""
+        return OWN if self._linked() else FINAL
+
+    def posterior(self) -> dict[str, Estimate]:
+        """Effects by the sums so far, [rounds or 1, sender, receiver] by kind."""
+        credit, raw = self.credit(), {}
+        for kind in KINDS:
+            squared, count = self.state[f"spread.{credit}.{kind}"]
+            # As long as all samples of a question score the same, not even the absence of an effect is known.
+            spread = (squared / count.clamp(min=1)).where(squared > 0, torch.inf)
+            raw[kind] = raw_effects(self.state[f"{credit}.{kind}"], self.state[f"squares.{kind}"], spread)
+        return posterior_by_kind(raw, self._mean_scores(), self.visual)
 
     def _linked(self) -> bool:
         """True if utility rises with agents' own scores: the slope of one on the other, in its standard errors.

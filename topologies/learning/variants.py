@@ -5,7 +5,7 @@ a comparison with M3Prune is one of learning and pruning alone. Rates, weights a
 name it in `LearnedMethod`, describe it below and list it in `VARIANTS`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Literal
@@ -21,6 +21,7 @@ class LearnedMethod(StrEnum):
     M3PRUNE = "m3prune"
     RLOO = "m3prune_rloo"
     EFFECTS = "effects"
+    BY_QUESTION = "effects_by_question"
     AGENTPRUNE = "agentprune"
     GPTSWARM = "gptswarm"
     AGENTDROPOUT = "agentdropout"
@@ -29,7 +30,7 @@ class LearnedMethod(StrEnum):
     EIB_LEARNER = "eib_learner"
 
 
-Estimator = Literal["reinforce", "rloo", "effects", "network"]
+Estimator = Literal["reinforce", "rloo", "effects", "effects_by_question", "network"]
 Rule = Literal["progressive", "by_sign", "once", "likely", "agents"]
 
 
@@ -68,7 +69,7 @@ class Variant:
         Estimates of effects, noise in the first steps, prune at interim analyses and at a stage's end. They learn from
         any wirings whose probabilities are known.
         """
-        return self.estimator != "effects"
+        return self.estimator not in ("effects", "effects_by_question")
 
 
 def _learned_graph(context: MethodContext) -> Topology:
@@ -98,6 +99,14 @@ EFFECTS = Variant(
     "effects",
     "by_sign",
     decision="learned",
+)
+
+BY_QUESTION = replace(
+    EFFECTS,
+    name=LearnedMethod.BY_QUESTION,
+    description="ours: `effects`, and a graph for each question where senders help on some and harm on others",
+    estimator="effects_by_question",
+    by_question=True,
 )
 
 # Zhang et al. 2025: policy gradient on all spatial and temporal edges with a low-rank term, and one cut at the end, of
@@ -148,7 +157,9 @@ EIB_LEARNER = _network(
 )
 
 NETWORKS = (G_DESIGNER, AGP, EIB_LEARNER)
-VARIANTS = {one.name: one for one in (M3PRUNE, RLOO, EFFECTS, AGENTPRUNE, GPTSWARM, AGENTDROPOUT, *NETWORKS)}
+VARIANTS = {
+    one.name: one for one in (M3PRUNE, RLOO, EFFECTS, BY_QUESTION, AGENTPRUNE, GPTSWARM, AGENTDROPOUT, *NETWORKS)
+}
 METHODS = tuple(
     Method(str(name), one.description, _learned_graph, needs_graph=True, learner=str(name))
     for name, one in VARIANTS.items()

@@ -136,13 +136,14 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
     simple = max(outcomes[0].utility, outcomes[1].utility)
     learner = partial(LearnerSpec, team.modalities, model.rounds, team.seed)
     specs = {
-        str(name): learner(VARIANTS[LearnedMethod(name)], config.learner, config.pruning) for name in settings.learners
+        str(name): learner(variant, config.learner, config.pruning, features=len(model.kinds) * variant.by_question)
+        for name, variant in ((name, VARIANTS[LearnedMethod(name)]) for name in settings.learners)
     }
     shared: list[Outcome] = []
     sources = shared_training(specs) if config.training.share else {}
 
     def add_point(curves: _Curves, used: int, learning: Learner, steps: Sequence[_Step]) -> None:
-        reached = utility(team, learning.inference_wirings(), learning.reading(), settings.evaluated)
+        reached = utility(team, *along(learning, team, settings.evaluated), settings.evaluated)
         found = ranking(learning.edge_scores(), truth, team)
         spent = sum(step.computed for step in steps)
         point = (best_utility - reached, reached, found.get("auc_adversary", found["auc_harmful"]), spent)
@@ -157,7 +158,7 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
         ranked, graph = ranking(learner.edge_scores(), truth, team), learner.inference_wirings()
         at_random = utility(team, as_sparse(graph, team, settings.evaluated), None, settings.evaluated)
         measured = {**ranked, **learned_from, "wrongly": wrongly_cut(learner, truth), **curves, "random": at_random}
-        row = outcome(name, graph, learner.reading(), **measured)
+        row = outcome(name, *along(learner, team, settings.evaluated), **measured)
         return replace(row, gain=row.utility - max(simple, at_random))
 
     for name, spec in specs.items():
@@ -212,7 +213,7 @@ def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Le
         steps = learner.pruning.steps
         questions = team.questions(steps, "learning", learner.stage)
         for step in range(steps):
-            wirings = learner.sample(samples)
+            wirings = learner.sample(samples, features=questions.features[[step]].numpy())
             index = torch.full((samples,), step)
             scores, utilities = team.discuss(questions, index, wirings, learner.chances())
             used += 1
@@ -228,6 +229,12 @@ def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Le
             yield _Step(used, (edges + turns) / samples, turns + samples, different, different + read)
             if over:
                 break
+
+
+def along(learner: Learner, team: OpinionTeam, evaluated: int) -> tuple[Wirings, Edges[Floats]]:
+    """A learner's graph and reading weights, of each evaluated question where they depend on it."""
+    seen = team.questions(evaluated, "evaluation").features.numpy() if learner.spec.features else None
+    return learner.inference_wirings(seen), learner.reading(seen)
 
 
 def edges_left(learner: Learner) -> float:
