@@ -13,11 +13,15 @@ OWN = {"reward": "own"}
 
 @dataclass(frozen=True)
 class Regime:
-    """A variant with changed settings of the learner; a larger budget means more samples, or else more steps."""
+    """A variant with changed settings of the learner; a larger budget means more samples, or else more steps.
+
+    most: largest budget; steps, unlike samples, are simulated one after another.
+    """
 
     variant: Variant
     settings: Mapping[str, Any] = field(default_factory=dict)
     more_steps: bool = False
+    most: int = 1_000_000
 
     def grown(self, spec: LearnerSpec, budget: int) -> tuple[LearnerSpec, int]:
         """Returns the learner with `budget` times as many discussions, and the factor of a step's samples."""
@@ -28,7 +32,7 @@ class Regime:
 
 REGIMES = {
     "m3prune": Regime(M3PRUNE),
-    "more steps": Regime(M3PRUNE, more_steps=True),
+    "more steps": Regime(M3PRUNE, more_steps=True, most=16),
     "baseline": Regime(RLOO),
     "baseline, no stages": Regime(replace(RLOO, staged=False)),
     "baseline, no penalties": Regime(RLOO, NO_PENALTIES),

@@ -183,7 +183,7 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
             (outcomes if learning is own else shared).append(row)
     for name, regime in REGIMES.items() if settings.budgets else ():
         of_regime: _Curves = {}
-        for budget in settings.budgets:
+        for budget in (budget for budget in settings.budgets if budget <= regime.most):
             grown = regime.grown(learner(regime.variant, config.learner, config.pruning), budget)
             own, samples = make_learner(grown[0]), grown[1] * config.training.samples
             steps = list(learn(own, team, samples))
