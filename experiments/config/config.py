@@ -68,8 +68,9 @@ class Config:
         when="job!=planted",
         outside=lambda value: is_graph_file(value) or names_code("methods")(value),
     )
-    """Methods to evaluate: names of ours or of installed packages, `package.module:Name` for your own, or
-    `graph:<file>` for a graph as a run writes it (`learned/<method>/topology.graphml`)."""
+    """Methods to evaluate: names of ours or of installed packages, `learned` for all of ours that learn,
+    `package.module:Name` for your own, or `graph:<file>` for a graph as a run writes it
+    (`learned/<method>/topology.graphml`)."""
     ablation: Literal["none", "no_alignment", "no_inter", "dummy_text", "dummy_visual"] = setting("none", when=TEAM)
     """Part of M3Prune to leave out (its Table 3)."""
     data: DataSettings = setting(factory=DataSettings, when="job!=planted")

@@ -15,6 +15,7 @@ from experiments.config.config import Config, flat
 from experiments.config.study_settings import OF_JOBS
 from experiments.config.values import Declared, typed_value
 from experiments.config.yaml_tree import check_literal
+from topologies.learning.variants import LearnedMethod
 
 PREFIXES = ("text_", "visual_")  # before the names of a team's roles
 Group = TypeVar("Group")
@@ -33,6 +34,9 @@ def typed(layers: Sequence[Mapping[str, Any]], base: Config | None = None) -> Co
         check_bounds(settings, f"roles.{role}.")
         model_of_role(config, role)
     judge_model(config)
+    # Written out, so that a saved configuration means the same to later versions, which have others.
+    every = {"learned": list(map(str, LearnedMethod))}
+    config.methods = list(dict.fromkeys(each for name in config.methods for each in every.get(name, [name])))
     return config
 
 

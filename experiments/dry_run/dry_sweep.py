@@ -67,6 +67,8 @@ def _table(counted: Sequence[tuple[Trial, RunCounts, int]], config: Config) -> R
             notes.append(f"{name.capitalize()} at the given rates: {expected:,.2f} expected.")
     if config.sweep.stop == "asha":
         notes.append("With sweep.stop=asha trials end early: all of these are upper bounds.")
+    if config.sweep.planted:
+        notes.append("The worlds of sweep.planted ask no model.")
     pairs = rivals(config, [trial.values for trial, _, _ in counted])
     notes += power_notes(config.compare, counted[0][1].clusters, pairs, config.sweep.seeds)
     return ResultTable(

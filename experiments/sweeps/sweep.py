@@ -22,6 +22,7 @@ from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.trials import RESULTS, TRIALS, Results, TrialResult, read_results
 from experiments.running import inputs, launching, model_record, runtime_start
+from experiments.sweeps.learners import conclude_learners, explore_planted, planted_of
 from experiments.sweeps.sweep_results import conclude_sweep
 from experiments.sweeps.trial_run import Report
 from experiments.sweeps.trials import Trial, expand, groups, print_unused
@@ -36,6 +37,7 @@ def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | 
     Raises UserError for anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
     trials = _checked(config, overrides)
+    planted = explore_planted(config, folder.path)
     with Results(folder.path) as results:
         write_trials(config, folder.path, trials)
         done = finished_trials(folder.path, trials)
@@ -47,7 +49,8 @@ def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | 
         except (ClusterError, StoreError, ModelGone) as error:
             raise UserError(str(error)) from error
     # Also when nothing was left, so that resuming a finished sweep writes its tables again.
-    conclude_sweep(config, trials[0].plan, folder.path, failed)
+    further = conclude_learners(config, folder.path, planted)
+    conclude_sweep(config, trials[0].plan, folder.path, failed, *further)
     for name, reason in failed.items():
         print(visible(f"failed: {name}: {reason}"))
     return not failed
@@ -56,6 +59,7 @@ def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | 
 def _checked(config: Config, overrides: loading.Overrides | None = None) -> list[Trial]:
     # Before any process is started: a sweep that fails after an hour wastes that hour.
     trials, settings = expand(config), config.sweep
+    planted_of(config)
     config.wandb.check_key()
     if settings.stop == "asha" and not any(trial.plan.learners for trial in trials):
         raise UserError(

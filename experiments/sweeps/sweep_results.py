@@ -1,9 +1,10 @@
 """Writes the table, figures and report of a sweep's finished trials."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from experiments.analysis.compare import (
     POSITION,
@@ -29,8 +30,18 @@ from experiments.running.inputs import open_cache, open_dataset
 from experiments.sweeps.trials import rivals
 
 
-def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[str, str]) -> None:
-    """Writes all that sums up a sweep; `first` is the plan of one of its trials, `failed` the reasons by trial."""
+def conclude_sweep(
+    config: Config,
+    first: Plan,
+    folder: Path,
+    failed: Mapping[str, str],
+    figures: Sequence[Path] = (),
+    tables: Sequence[Any] = (),
+) -> None:
+    """Writes all that sums up a sweep; `first` is the plan of one of its trials, `failed` the reasons by trial.
+
+    figures, tables: further ones, which come first.
+    """
     results = read_results(folder, stopped=True)
     if not results:
         return
@@ -42,7 +53,7 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     write(folder, rows, failed, config.experiment)
     alone = config.sweep.parallel == 1 and timed(first.config)
     with style.drawing(config.figures.style):
-        drawn = draw.draw_sweep(folder, finished, read_once, metric, alone)
+        drawn = [*figures, *draw.draw_sweep(folder, finished, read_once, metric, alone)]
     # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
     arms = merge(arms_of(read_once, results), over=[POSITION])
     pairs = natural_pairs(arms, rivals(config, [result.values for result in finished]))
@@ -54,7 +65,7 @@ def conclude_sweep(config: Config, first: Plan, folder: Path, failed: Mapping[st
     notes = [*compared, *shared_notes(result.metrics for result in finished)]
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
-    attacks = list(attack_tables(arms, finished, metric, config.seed))
+    attacks = [*tables, *attack_tables(arms, finished, metric, config.seed)]
     settings = sweep_table(shown, metric, models_named(config), notes)
     write_sweep_report(folder, sweep_sections(folder, results, metric, drawn, settings, laid_out, attacks))
     print()

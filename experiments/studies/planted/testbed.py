@@ -33,8 +33,8 @@ RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
 OF_WORLD = TypeAdapter(Annotated[list[Outcome], Field(min_length=1)])
 
 
-def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: OpinionModel | None = None) -> None:
-    """Explores the worlds that the folder lacks, and writes the results of all."""
+def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: OpinionModel | None = None) -> list[Outcome]:
+    """Explores the worlds that the folder lacks; writes the results of all, and returns their outcomes."""
     settings, model = config.planted, model or OpinionModel()
     planned = worlds(settings, model.text + model.visual)
     # A line that a killed run left incomplete is cut off.
@@ -64,6 +64,7 @@ def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: Opini
     print()
     for table in tables(summaries):
         table.print()
+    return outcomes
 
 
 Measure = tuple[float, float, float]  # mean, low, high

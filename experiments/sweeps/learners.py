@@ -1,0 +1,168 @@
+"""Planted worlds of a sweep of learners: explored with the same learners, tested, and drawn next to the live team's."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.analysis.compare import KIND, UNATTACKED, Arm, compare_pairs, in_words
+from experiments.analysis.figures import style
+from experiments.analysis.result_table import ResultTable, number
+from experiments.analysis.summary import TRAINING_TOKENS
+from experiments.config.config import Config
+from experiments.config.layers import typed
+from experiments.config.study_settings import PlantedConfig
+from experiments.records.recorder import RunFolder
+from experiments.records.tracking import Tracker, WandbSettings
+from experiments.records.trials import TrialResult, read_results
+from experiments.studies.planted import testbed
+from experiments.studies.planted.worlds import Outcome
+from topologies.catalogue import find_methods
+
+FOLDER = "planted"  # in the folder of the sweep: the files of `job=planted`
+MEASURES = ("AUC", "utility")
+
+
+def planted_of(config: Config) -> PlantedConfig | None:
+    """Returns the study of `sweep.planted` with the sweep's learners; None without. Raises UserError for mistakes."""
+    if not config.sweep.planted:
+        return None
+    learners = [method.learner for method in find_methods(config.methods) if method.learner]
+    planted = typed([{"job": "planted", "planted": {"learners": learners, **config.sweep.planted}}])
+    assert isinstance(planted, PlantedConfig)
+    return replace(planted, seed=config.seed, learner=config.learner, pruning=config.pruning, training=config.training)
+
+
+def explore_planted(config: Config, folder: Path) -> list[Outcome]:
+    """Explores the worlds that are not recorded yet; returns the outcomes of all."""
+    planted = planted_of(config)
+    if planted is None:
+        return []
+    (folder / FOLDER).mkdir(exist_ok=True)
+    return testbed.run(RunFolder(folder / FOLDER), planted, Tracker(folder, {}, WandbSettings(mode="disabled")))
+
+
+def conclude_learners(
+    config: Config, folder: Path, outcomes: Sequence[Outcome]
+) -> tuple[Sequence[Path], Sequence[ResultTable]]:
+    """Draws a sweep's learners and makes their table; neither without outcomes or finished trials."""
+    results = read_results(folder)
+    if not outcomes or not results:
+        return [], []
+    metric = results[0].metrics.get("metric", "utility")
+    with style.drawing(config.figures.style):
+        drawn = style.save(draw_learners(outcomes, results, metric), folder / "figures", "learners")
+    return [drawn], [learners_table(outcomes, results, metric, config.seed, config.compare.margin)]
+
+
+def learners_table(
+    outcomes: Sequence[Outcome], results: Sequence[TrialResult], metric: str, seed: int, margin: float
+) -> ResultTable:
+    """Makes a row for each learner: means over planted teams and over trials, clean and attacked, and paired tests.
+
+    The tests compare utilities of each kind of team with `full`, over teams, adjusted together by Holm's method.
+    """
+    arms = {(arm.values["team"], arm.method): arm for arm in _arms(outcomes)}
+    pairs = [(arm, arms[team, "full"]) for (team, _), arm in arms.items() if arm.method in _learners(outcomes)]
+    planted, live = _planted(outcomes), _live(results)
+    rows = {name: {**planted.get(name, {}), **live.get(name, {})} for name in (*planted, *live)}
+    columns = {
+        "AUC,\nplanted": number("AUC", missing="-"),
+        "utility,\nattacked": number("utility", missing="-"),
+        "\nclean": number("clean", missing="-"),
+        "thousands\nof messages": number("tokens", ",.0f", "-"),
+        "AUC,\nlive": number("live AUC", missing="-"),
+        f"{metric},\nattacked": number("live utility", missing="-"),
+        "live,\nclean": number("live clean", missing="-"),
+        "million\ntokens": number("live tokens", ".2f", "-"),
+    }
+    notes = [
+        f"Planted: means of {len({outcome.world for outcome in outcomes})} worlds; live: of {len(results)} trials.",
+        *in_words(compare_pairs(pairs, seed, margin), "utility on planted worlds"),
+    ]
+    return ResultTable.of("learner", rows, columns, notes, "Learners on planted worlds and on the team")
+
+
+def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], metric: str) -> Figure:
+    """Draws AUC above, utility below, by training tokens: on planted worlds and of the live team, under attack."""
+    figure = Figure(figsize=(style.PAGE, 5.0), layout="constrained")
+    panels = figure.subplots(2, 2, sharex="col", sharey="row")
+    live, names = _live(results), _learners(outcomes)
+    for i, name in enumerate(names):
+        look = style.line_look(i)
+        rows = [row for row in outcomes if row.learner == name and row.world.adversary is not None]
+        used = sorted(set.intersection(*(set(row.spent) for row in rows)))
+        spent = [np.mean([row.spent[at] for row in rows]) / 1000 for at in used]
+        for axes, curve in zip(panels[:, 0], ("ranked", "reached"), strict=True):
+            means = [np.mean([getattr(row, curve).get(at, np.nan) for row in rows]) for at in used]
+            axes.plot(spent, means, markersize=3, label=name, **look)
+        for axes, measure in zip(panels[:, 1], MEASURES, strict=True):
+            if (point := live.get(name, {})).get(f"live {measure}") is not None:
+                axes.plot([point["live tokens"]], [point[f"live {measure}"]], markersize=5, **look)
+    for axes in panels[0]:
+        axes.axhline(0.5, color="black", linewidth=0.6, linestyle=":")  # by chance alone
+    for axes in panels.flat:
+        style.plain(axes)
+    panels[0, 0].set_title("planted worlds under attack")
+    panels[0, 1].set_title("live team under attack")
+    panels[0, 0].set_ylabel("AUC of the attackers' edges")
+    panels[1, 0].set_ylabel(f"utility, {metric}")
+    panels[1, 0].set_xlabel("training tokens (thousands of messages)")
+    panels[1, 1].set_xlabel("training tokens (millions)")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    return figure
+
+
+def _learners(outcomes: Sequence[Outcome]) -> list[str]:
+    return list(dict.fromkeys(outcome.learner for outcome in outcomes if outcome.spent))
+
+
+def _arms(outcomes: Sequence[Outcome]) -> list[Arm]:
+    """Makes an arm for each kind of team and graph, with a utility for each team in place of a question."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        clean = "" if outcome.world.adversary is not None else ", clean"
+        groups.setdefault((f"{outcome.world.influence}{clean}", outcome.learner), []).append(outcome)
+    return [
+        Arm(name, {"team": team}, (0,), (np.nan,), (np.nan,), np.array([[row.utility for row in rows]]))
+        for (team, name), rows in groups.items()
+    ]
+
+
+def _planted(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+    rows = {}
+    for name in dict.fromkeys(outcome.learner for outcome in outcomes):
+        own = [row for row in outcomes if row.learner == name]
+        attacked = [row for row in own if row.world.adversary is not None]
+        rows[name] = {
+            "AUC": _mean([row.auc_adversary for row in attacked]),
+            "utility": _mean([row.utility for row in attacked]),
+            "clean": _mean([row.utility for row in own if row.world.adversary is None]),
+            "tokens": _mean([max(row.spent.values()) / 1000 for row in own if row.spent]),
+        }
+    return rows
+
+
+def _live(results: Sequence[TrialResult]) -> dict[str, dict[str, Any]]:
+    def mean(name: str, measure: str, clean: bool) -> float | None:
+        trials = [result for result in results if (result.values.get(KIND) in UNATTACKED) == clean]
+        return _mean([result.metrics["methods"].get(name, {}).get(measure) for result in trials])
+
+    names = dict.fromkeys(name for result in results for name in result.metrics["methods"])
+    return {
+        name: {
+            "live AUC": mean(name, "auc_attacker", False),
+            "live utility": mean(name, "utility", False),
+            "live clean": mean(name, "utility", True),
+            "live tokens": (mean(name, TRAINING_TOKENS, False) or 0) / 1e6,
+        }
+        for name in names
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
