@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.stats import ttest_1samp
 
-from experiments.analysis.compare import KIND, UNATTACKED, Arm, compare_pairs, in_words
+from experiments.analysis.compare import KIND, UNATTACKED
 from experiments.analysis.figures import style
 from experiments.analysis.result_table import ResultTable, number
-from experiments.analysis.summary import TRAINING_TOKENS
+from experiments.analysis.summary import TRAINING_TOKENS, UNKNOWN, Metrics, adjusted_tests, verdict_text
 from experiments.config.config import Config
 from experiments.config.layers import typed
 from experiments.config.study_settings import PlantedConfig
@@ -55,18 +56,17 @@ def conclude_learners(
     metric = results[0].metrics.get("metric", "utility")
     with style.drawing(config.figures.style):
         drawn = style.save(draw_learners(outcomes, results, metric), folder / "figures", "learners")
-    return [drawn], [learners_table(outcomes, results, metric, config.seed, config.compare.margin)]
+    return [drawn], [learners_table(outcomes, results, metric, config.compare.margin)]
 
 
 def learners_table(
-    outcomes: Sequence[Outcome], results: Sequence[TrialResult], metric: str, seed: int, margin: float
+    outcomes: Sequence[Outcome], results: Sequence[TrialResult], metric: str, margin: float
 ) -> ResultTable:
     """Makes a row for each learner: means over planted teams and over trials, clean and attacked, and paired tests.
 
-    The tests compare utilities of each kind of team with `full`, over teams, adjusted together by Holm's method.
+    The tests compare utilities of each kind of team with `full` by Student's t over teams, adjusted by Holm's method.
     """
-    arms = {(arm.values["team"], arm.method): arm for arm in _arms(outcomes)}
-    pairs = [(arm, arms[team, "full"]) for (team, _), arm in arms.items() if arm.method in _learners(outcomes)]
+    tests = _tests(outcomes, margin)
     planted, live = _planted(outcomes), _live(results)
     rows = {name: {**planted.get(name, {}), **live.get(name, {})} for name in (*planted, *live)}
     columns = {
@@ -79,11 +79,19 @@ def learners_table(
         "live,\nclean": number("live clean", missing="-"),
         "million\ntokens": number("live tokens", ".2f", "-"),
     }
-    notes = [
+    known = [f"{name} is {found}" for name, test in tests.items() if (found := verdict_text(test)) != UNKNOWN]
+    brief = [
         f"Planted: means of {len({outcome.world for outcome in outcomes})} worlds; live: of {len(results)} trials.",
-        *in_words(compare_pairs(pairs, seed, margin), "utility on planted worlds"),
+        f"On planted worlds {len(tests)} paired tests against full, over teams, adjusted, show: "
+        f"{'; '.join(known) or 'no difference'}.",
     ]
-    return ResultTable.of("learner", rows, columns, notes, "Learners on planted worlds and on the team")
+    notes = [
+        f"Utility of {name} minus full: {test['difference']:+.3f} (95% interval {test['ci95'][0]:+.3f} to "
+        f"{test['ci95'][1]:+.3f}, p = {test['p_holm']:.2g} adjusted; {test['n']} teams): {verdict_text(test)}."
+        for name, test in tests.items()
+    ]
+    table = ResultTable.of("learner", rows, columns, title="Learners on planted worlds and on the team")
+    return replace(table, notes=[*brief, *notes], brief=brief)
 
 
 def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], metric: str) -> Figure:
@@ -120,16 +128,24 @@ def _learners(outcomes: Sequence[Outcome]) -> list[str]:
     return list(dict.fromkeys(outcome.learner for outcome in outcomes if outcome.spent))
 
 
-def _arms(outcomes: Sequence[Outcome]) -> list[Arm]:
-    """Makes an arm for each kind of team and graph, with a utility for each team in place of a question."""
-    groups: dict[tuple[str, str], list[Outcome]] = {}
-    for outcome in outcomes:
-        clean = "" if outcome.world.adversary is not None else ", clean"
-        groups.setdefault((f"{outcome.world.influence}{clean}", outcome.learner), []).append(outcome)
-    return [
-        Arm(name, {"team": team}, (0,), (np.nan,), (np.nan,), np.array([[row.utility for row in rows]]))
-        for (team, name), rows in groups.items()
-    ]
+def _tests(outcomes: Sequence[Outcome], margin: float) -> dict[str, Metrics]:
+    """Tests each learner, on each kind of team, against `full` on the same teams (ttest_1samp of the differences)."""
+    full = {row.world: row.utility for row in outcomes if row.learner == "full"}
+    groups: dict[str, list[float]] = {}
+    for row in outcomes:
+        if row.spent:
+            team = f"{row.world.influence}{'' if row.world.adversary is not None else ', clean'}"
+            groups.setdefault(f"{row.learner} ({team})", []).append(row.utility - full[row.world])
+    tests = []
+    for values in groups.values():
+        found = ttest_1samp(values, 0)
+        margin_p = 2 * ttest_1samp(values, -margin, alternative="greater").pvalue
+        # Differences that do not vary have no t.
+        p_value, p_margin = np.nan_to_num([found.pvalue, min(margin_p, 1.0)], nan=1.0).tolist()
+        ci95 = tuple(map(float, found.confidence_interval()))
+        difference = {"difference": float(np.mean(values)), "n": len(values)}
+        tests.append({**difference, "ci95": ci95, "p_value": p_value, "p_margin": p_margin})
+    return dict(zip(groups, adjusted_tests(tests, margin), strict=True))
 
 
 def _planted(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
