@@ -20,7 +20,7 @@ from tests.fuzz.received import OUTSIDE, PLANTED, SECRET, VARIABLE, Watch, addre
 from tests.fuzz.records import CHANGES, LOSSES, files_of, make, replayed, resumed
 
 # By hand, `--hypothesis-profile=long`; each example is a whole run.
-EXAMPLES = 2 if settings().max_examples <= 100 else settings().max_examples
+EXAMPLES = 1 if settings().max_examples <= 100 else settings().max_examples
 
 pytestmark = pytest.mark.slow
 

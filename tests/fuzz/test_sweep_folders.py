@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.fuzz.sweeps import DAMAGES, make, resumed
 
 # By hand, `--hypothesis-profile=long`; each example is a sweep.
-EXAMPLES = 2 if settings().max_examples <= 100 else settings().max_examples
+EXAMPLES = 1 if settings().max_examples <= 100 else settings().max_examples
 
 pytestmark = pytest.mark.slow
 

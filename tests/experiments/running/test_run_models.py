@@ -227,7 +227,7 @@ def test_a_replay_that_lacks_a_discussion_says_which_turn_is_missing(
     lines = traces.read_text().splitlines(keepends=True)
     missing = json.loads(lines.pop(2))["question"]
     traces.write_text("".join(lines))
-    line = refused(capsys, *words(output, "methods=[full]", "model=replay", f"replay.run={holed}"))
+    line = refused(capsys, *words(output, "methods=[full]", "model=replay", f"replay.run={holed}", "runtime=inline"))
     assert f"turn 1/text_critic of question {missing} (method full, sample 0) was never recorded" in line
 
 
@@ -359,7 +359,7 @@ def stopped(command: list[str], output: Path, judgements: int, how: signal.Signa
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ("model.base_url=http://127.0.0.1:9/v1 runtime=inline", "no reply from model 'm' at http://127.0.0.1:9/v1"),
+        ("model.base_url=http://127.0.0.1:9/v1", "no reply from model 'm' at http://127.0.0.1:9/v1"),
         ("model.name=mm", "The model `mm` does not exist."),
         ("judge.key_env=NO_SUCH_KEY", "judge.key_env: there is no environment variable of that name"),
         ("model.name=''", "model=openai needs model.base_url="),
@@ -372,4 +372,4 @@ def stopped(command: list[str], output: Path, judgements: int, how: signal.Signa
 def test_an_endpoint_or_an_agent_that_cannot_work_is_refused_in_one_line(
     asked: str, reason: str, endpoint: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert reason in refused(capsys, *words(tmp_path, *endpoint, *asked.split()))
+    assert reason in refused(capsys, *words(tmp_path, "runtime=inline", *endpoint, *asked.split()))

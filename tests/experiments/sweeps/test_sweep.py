@@ -83,9 +83,9 @@ def swept(output: Path) -> Path:
     assert f"resume={folder}" in error
     process = until(RESULTS, f"resume={folder}")
     process.kill()
-    process.communicate()
+    _, error = process.communicate()
     first = (folder / RESULTS).read_bytes()
-    assert 1 <= first.count(b"\n") < 4
+    assert 1 <= first.count(b"\n") < 4, error
     finished = {path: path.stat().st_mtime_ns for path in folder.glob("trials/*/metrics.json")}
     finished = {path: at for path, at in finished.items() if path.parent.name in first.decode()}
     done = subprocess.run(
