@@ -74,18 +74,17 @@ def test_a_system_runs_over_ray_is_replayed_to_the_same_traces_and_can_be_attack
     assert "attack_success" in json.loads((third / "metrics.json").read_text())["methods"]["mmapg"]
 
 
-@pytest.mark.ray
+@pytest.mark.slow
 def test_what_the_model_extracts_is_a_phase_of_its_own_and_later_runs_find_it(tmp_path: Path) -> None:
     from run import main
 
     words = ["experiment=hm_rag", "methods=[hm_rag_graph]", "data.limit=2", "wandb.mode=disabled", f"output={tmp_path}"]
-    words += ["retrieval.graph=model", "retrieval.captions=model", "figures=false"]
+    words += ["retrieval.graph=model", "retrieval.captions=model", "figures=false", "runtime=inline"]
     assert main(words) == 0
     [first] = tmp_path.glob("*-hm_rag")
     phases = usage.by_phase(RunFolder(first))
     assert list(phases) == ["writing captions", "extracting triples", "evaluating hm_rag_graph"]
     assert phases["writing captions"].agents.keys() == {"captioner"}
-    words += ["runtime=inline"]
     # A replay has no model: it finds what the recorded run kept, or says where to look.
     assert main([*words, "model=replay", f"replay.run={first}"]) == 0
     [again] = set(tmp_path.glob("*-hm_rag")) - {first}

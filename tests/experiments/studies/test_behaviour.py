@@ -101,11 +101,11 @@ def test_colleagues_give_one_wrong_answer_and_the_label_stays_behind(config: Con
     assert not any(gold in str(team.requests) for gold in item.gold)
 
 
-@pytest.mark.ray
+@pytest.mark.slow
 def test_a_run_shows_every_condition_and_one_that_was_interrupted_ends_with_the_same_bytes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [*SMALL, f"output={tmp_path}"]
+    words = [*SMALL, "runtime=inline", f"output={tmp_path}"]
     assert main(words) == 0
     said = capsys.readouterr().out
     assert all(condition in said for condition in (NOTHING, RELEVANT, "irrelevant_4", "told_1", "told_3"))
@@ -117,7 +117,7 @@ def test_a_run_shows_every_condition_and_one_that_was_interrupted_ends_with_the_
     whole = {name: (run.path / name).read_bytes() for name in (FILE, "metrics.json", "scores.jsonl")}
     lines = whole["scores.jsonl"].splitlines(keepends=True)
     (run.path / "scores.jsonl").write_bytes(b"".join(lines[:30]))  # killed in the third condition
-    assert main([f"resume={run.path}", "concurrency=3", "runtime=inline"]) == 0
+    assert main([f"resume={run.path}", "concurrency=3"]) == 0
     assert {name: (run.path / name).read_bytes() for name in whole} == whole
 
 
