@@ -40,7 +40,7 @@ _COLD = {"agents.temperature": 0}
 # By method, the methods that `experiment=<method>` evaluates before it, and the settings of its paper.
 EXPERIMENTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     **dict.fromkeys(
-        ("agentdropout", "agentprune", "agp", "eib_learner", "g_designer", "gptswarm"),
+        "agentdropout agentprune agp c3 competence eib_learner g_designer gptswarm leave_one_out".split(),
         (("single", "full", "random"), {}),
     ),
     "dytopo": (("single", "full", "random"), {}),

@@ -88,7 +88,7 @@ def learned_topologies(
 
 def check_samples(variant: Variant, samples: int) -> None:
     """Raises UserError where a learner gets too few samples of each question."""
-    if variant.estimator == "rloo" and samples < 2:
+    if (variant.estimator == "rloo" or variant.unheard) and samples < 2:
         raise UserError(
             f"training.samples={samples}: {variant.name} compares the samples of a question with each other and needs "
             f"2; raise it, or leave {variant.name} out"

@@ -4,11 +4,13 @@ To add one, write a class with the members of `Reinforce`, name it in `ESTIMATOR
 """
 
 import torch
+from scipy.stats import t
 from torch import Tensor
 
-from topologies.learning.early_stopping import end_of_climb
+from topologies.learning.early_stopping import end_of_climb, end_of_estimate
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
+from topologies.learning.grades import behind_peers, grades, heard
 from topologies.learning.objective import Terms, credited_slope, leave_one_out, terms_of
 from topologies.learning.question_model import EffectsByQuestion
 from topologies.learning.randomised import Effects, drawn_tensors
@@ -111,9 +113,69 @@ class Rloo(Reinforce):
         return leave_one_out(values, group)
 
 
+class Competence(Reinforce):
+    """Grades agents, not edges: by their own answers, each question's mean against that of their modality.
+
+    An edge's logit is 1 plus its sender's grade over the critical value: p < 1/2 if and only if the sender is
+    significantly worse. state: sums over questions of differences and of their squares, and the number of questions,
+    [agents] each.
+    """
+
+    prefix = "graded."
+    drawn = 0.5  # the chance of each edge
+
+    def begin(self, stage: Stage | None = None) -> None:
+        zeros = torch.zeros(len(self.spec.modalities), dtype=torch.float64)
+        self.state = self.state or {name: zeros.clone() for name in ("total", "squares", "number")}
+
+    def chances(self, stage: Stage) -> dict[str, Tensor]:
+        return {kind: torch.full_like(self.edges.logits[kind], self.drawn) for kind in stage.drawn}
+
+    def lookahead(self, steps_left: int) -> int:
+        return steps_left  # nothing is cut before the end
+
+    def learn(
+        self, stage: Stage, wirings: Wirings, turn_scores: Tensor, utility: Tensor, group: Tensor
+    ) -> tuple[dict[str, Tensor], Terms]:
+        terms, change, state = terms_of(stage, self.edges.mask, self.edges.logits, self.settings), {}, self.state
+        for question in range(int(group.max()) + 1):
+            at = group == question
+            difference = self.differences(turn_scores[at].double(), utility[at].double(), heard(wirings)[at])
+            state["number"] += ~difference.isnan()
+            state["total"] += difference.nan_to_num()
+            state["squares"] += difference.nan_to_num() ** 2
+        degrees = (state["number"] - 1).clamp(min=1).numpy()
+        theta = 1 + grades(**state) / torch.from_numpy(t.isf(self.settings.error_rate / len(degrees), degrees))
+        for kind, logits in self.edges.logits.items():
+            change[kind] = (theta.clamp(-8, 8).float()[:, None] - logits) * stage.start[kind]
+            logits += change[kind]
+        return change, terms
+
+    def outlook(self, steps: int, left: int) -> dict[str, Estimate]:
+        return {kind: end_of_estimate(theta, steps, left) for kind, theta in self.edges.logits.items()}
+
+    def differences(self, scores: Tensor, utility: Tensor, heard: Tensor) -> Tensor:
+        """Differences that one question shows, float [agents]; NaN where none."""
+        visual = torch.tensor([str(modality) == "visual" for modality in self.spec.modalities])
+        return behind_peers(scores.mean((0, 1)), visual)
+
+
+class Removal(Competence):
+    """Grades agents by utility with all heard, minus utility where the agent, or one of its turns, is not heard."""
+
+    drawn = 1.0
+
+    def differences(self, scores: Tensor, utility: Tensor, heard: Tensor) -> Tensor:
+        # Means over none are NaN: without the sample that hears all there is nothing to compare.
+        whole = utility[heard.all(2).all(1)].mean()
+        return torch.stack([whole - utility[removed].mean() for removed in ~heard.all(1).T])
+
+
 ESTIMATORS: dict[Estimator, type[Reinforce] | type[Effects]] = {
     "reinforce": Reinforce,
     "rloo": Rloo,
     "effects": Effects,
     "effects_by_question": EffectsByQuestion,
+    "competence": Competence,
+    "removal": Removal,
 }

@@ -26,6 +26,7 @@ from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
 from topologies.learning.estimators import ESTIMATORS
+from topologies.learning.grades import with_removals
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.pruning_rules import RULES
 from topologies.learning.question_model import EffectsByQuestion
@@ -101,6 +102,8 @@ class Learner:
         draws = partial(sample_wirings, each, self.rounds, chances=chances, generator=generator, orders=orders)
         drawn = [draws(mask=left, readers=self._readers(speaks, left)[:, None], speaks=speaks) for left in masks]
         wirings = joined(drawn)
+        if self.spec.variant.unheard:
+            wirings = with_removals(wirings, k // questions, self.step + ahead, self.spec.variant.unheard == "turn")
         return wirings if features is None else replace(wirings, features=np.repeat(features, k // questions, axis=0))
 
     def lookahead(self) -> int:

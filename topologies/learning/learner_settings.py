@@ -45,8 +45,10 @@ class LearnerSettings:
     """Weight of the alignment of edges between the modalities (Eqs. 11, 12)."""
     reward: Literal["final", "own"] = setting("final", when=f"{RANKED}|gptswarm", since="0.4.0")
     """Score that the policy gradient credits edges with: that of the final answer, or of the receiver's own answers."""
-    error_rate: float = setting(0.05, above=0, below=1, when="methods=effects|effects_by_question")
-    """`effects`: share of runs without any effect that may prune an edge all the same."""
+    error_rate: float = setting(
+        0.05, above=0, below=1, when="methods=effects|effects_by_question|competence|leave_one_out|c3"
+    )
+    """`effects`: share of runs without any effect that may prune an edge all the same; with the others, an agent."""
     decision: Decision | None = None
     """Agents that the decision agent reads: `all`, or `learned` edges (null: the method's own choice)."""
     shared_orders: bool = False

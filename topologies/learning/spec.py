@@ -68,7 +68,7 @@ class LearnerSpec:
                 f"{self.variant.name}'s decision agent reads every agent that takes part: leave out learner.decision"
             )
         if self.roles is not None and (
-            self.variant.estimator in ("network", "effects") or self.variant.rule == "agents"
+            self.variant.estimator not in ("reinforce", "rloo") or self.variant.rule == "agents"
         ):
             raise UserError(
                 f"{self.variant.name} learns each edge by itself, and tied ones were asked for: choose m3prune, "
@@ -124,7 +124,7 @@ def can_learn_from(learner: LearnerSpec, source: LearnerSpec) -> bool:
     """
     steps = [(one.stages, one.pruning.steps, one.rounds) for one in (learner, source)]
     return (
-        not learner.variant.is_gradient
+        learner.variant.estimator in ("effects", "effects_by_question")
         and source.variant.estimator in ("reinforce", "rloo")
         and steps[0] == steps[1]
         and source.variant.temporal >= learner.variant.temporal

@@ -28,9 +28,12 @@ class LearnedMethod(StrEnum):
     G_DESIGNER = "g_designer"
     AGP = "agp"
     EIB_LEARNER = "eib_learner"
+    COMPETENCE = "competence"
+    LEAVE_ONE_OUT = "leave_one_out"
+    C3 = "c3"
 
 
-Estimator = Literal["reinforce", "rloo", "effects", "effects_by_question", "network"]
+Estimator = Literal["reinforce", "rloo", "effects", "effects_by_question", "network", "competence", "removal"]
 Rule = Literal["progressive", "by_sign", "once", "likely", "agents"]
 
 
@@ -47,6 +50,7 @@ class Variant:
     temporal, inter: whether temporal edges, and edges between modalities, exist.
     terms: terms of the objective that count, with utility; rank_from: the first stage in which the rank does.
     by_question: whether the graph depends on the question's features.
+    unheard: what each sample but a question's first leaves out of that one: all messages of an agent, or one turn's.
     """
 
     name: LearnedMethod
@@ -61,6 +65,7 @@ class Variant:
     terms: frozenset[str] = frozenset(("rank", "noise", "alignment"))
     rank_from: int = 1
     by_question: bool = False
+    unheard: Literal["agent", "turn"] | None = None
 
     @property
     def is_gradient(self) -> bool:
@@ -69,7 +74,7 @@ class Variant:
         Estimates of effects, noise in the first steps, prune at interim analyses and at a stage's end. They learn from
         any wirings whose probabilities are known.
         """
-        return self.estimator not in ("effects", "effects_by_question")
+        return self.estimator in ("reinforce", "rloo", "network")
 
 
 def _learned_graph(context: MethodContext) -> Topology:
@@ -157,9 +162,19 @@ EIB_LEARNER = _network(
 )
 
 NETWORKS = (G_DESIGNER, AGP, EIB_LEARNER)
-VARIANTS = {
-    one.name: one for one in (M3PRUNE, RLOO, EFFECTS, BY_QUESTION, AGENTPRUNE, GPTSWARM, AGENTDROPOUT, *NETWORKS)
-}
+# Labelled baselines that learn no edge: whole agents are graded, and the significantly worse ones are cut (grades.py).
+_graded = partial(Variant, rule="likely", decision="learned", terms=frozenset())
+WORSE = "baseline: agents whose own answers are significantly worse than their modality's are not heard"
+COMPETENCE = _graded(LearnedMethod.COMPETENCE, WORSE, "competence")
+WITHOUT_AGENT = "baseline: agents without whom answers are significantly better are not heard"
+LEAVE_ONE_OUT = _graded(LearnedMethod.LEAVE_ONE_OUT, WITHOUT_AGENT, "removal", unheard="agent")
+# Chen et al. 2026: from the restored history of a turn, alternatives to its message; here the alternative is silence.
+WITHOUT_TURN = "the credit of C3: answers with a turn's message and without it, all turns before it being equal"
+C3 = _graded(LearnedMethod.C3, WITHOUT_TURN, "removal", unheard="turn")
+GRADED = (COMPETENCE, LEAVE_ONE_OUT, C3)
+EDGES = (M3PRUNE, RLOO, EFFECTS, BY_QUESTION, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)
+
+VARIANTS = {one.name: one for one in (*EDGES, *NETWORKS, *GRADED)}
 METHODS = tuple(
     Method(str(name), one.description, _learned_graph, needs_graph=True, learner=str(name))
     for name, one in VARIANTS.items()

@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import one_hot
 
 from actors.messages import Modality, derive_seed
-from experiments.studies.planted.cast import Cast, OpinionModel, OpinionQuestions
+from experiments.studies.planted.opinion_model import OpinionModel, OpinionQuestions
 from experiments.studies.planted.scenarios import SCENARIOS
 from topologies.wiring import Edges, Floats, Wirings
 
@@ -39,8 +39,7 @@ class OpinionTeam:
         talent = model.spread * torch.randn(self.agents, 1, generator=self._generator("skills"))
         # Never certain to be right or wrong, whatever the spread.
         self.skill = (torch.tensor([by_modality[m] for m in self.modalities]) + talent).clamp(0.05, 0.95)
-        self._cast = Cast(self.model, self.modalities, self.special)
-        self._silent = self.scenario.silent(self._cast)
+        self._silent = self.scenario.silent(self.modalities, self.special)
 
     def questions(self, count: int, *key: str | int) -> OpinionQuestions:
         """Draws `count` questions; the same `key` gives the same ones. Keys from "learning" are those of training."""
@@ -64,9 +63,11 @@ class OpinionTeam:
             kind=kind,
             features=one_hot(kind if self.scenario.visible else torch.zeros_like(kind), len(m.kinds)).double(),
             fixed=none,
-            told=none,
+            told=none.clone(),
         )
-        return self.scenario.ask(plain, self.special, training, generator)
+        answer, message = self.scenario.answers(plain, training, generator)
+        plain.fixed[:, self.special], plain.told[:, self.special] = answer[:, None], message[:, None]
+        return plain
 
     def discuss(
         self, questions: OpinionQuestions, index: Tensor, wirings: Wirings, probabilities: Edges[Floats] | None = None
@@ -81,8 +82,8 @@ class OpinionTeam:
         weights = [dense_weights(e, p, self.weight) for e, p in zip(edges, probabilities or (None, None), strict=True)]
         spatial, temporal = weights
         heard = torch.from_numpy(edges[0].astype(np.float32) + edges[1])
-        swayed = self.scenario.swayed(heard, self._cast)
-        right, wrong = self.scenario.pulls(heard, self._cast)
+        swayed = self.scenario.swayed(heard, m)
+        right, wrong = self.scenario.pulls(heard, self.special, self._silent, m)
         conformity, silent = self.scenario.heeded * m.conformity, self._silent
         order, each = torch.tensor(wirings.order), torch.arange(k)
         private = one_hot(questions.private, m.options).float()

@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from actors.messages import Modality
 from experiments.config.study_settings import Influence
-from experiments.studies.planted.cast import Cast, OpinionModel, OpinionQuestions
+from experiments.studies.planted.opinion_model import OpinionModel, OpinionQuestions
 from topologies.wiring import Wirings
 
-Shares = tuple[float, float, float]
+Pulls = tuple[Tensor, Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Scenario:
     about: int = 0
     ranked: Literal["below", "above", "neither"] = "below"
     changes: Mapping[str, Any] = field(default_factory=dict)
-    training: Shares | None = None
+    training: tuple[float, float, float] | None = None
     weight: float = 1.0
     heeded: float = 1.0
     beliefs: bool = False
@@ -46,27 +47,25 @@ class Scenario:
         number = self.about or int(first is not None)
         return [((first or 0) + n * ((agents + 1) // 2)) % agents for n in range(number)]
 
-    def ask(self, asked: OpinionQuestions, special: Sequence[int], training: bool, draw: Generator) -> OpinionQuestions:
-        """Returns the questions with what special agents answer and send; here they all push the target."""
-        fixed = asked.fixed.clone()
-        fixed[:, special] = asked.target[:, None]
-        return replace(asked, fixed=fixed)
+    def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
+        """The answers of special agents and those in their messages, [q] each, as for `OpinionQuestions`."""
+        return asked.target, asked.target
 
-    def silent(self, cast: Cast) -> Tensor:
+    def silent(self, modalities: Sequence[Modality], special: Sequence[int]) -> Tensor:
         """Agents without an answer, bool [agents]."""
-        return torch.zeros(cast.agents, dtype=torch.bool)
+        return torch.zeros(len(modalities), dtype=torch.bool)
 
-    def pulls(self, heard: Tensor, cast: Cast) -> tuple[Tensor, Tensor | None]:
+    def pulls(self, heard: Tensor, special: Sequence[int], silent: Tensor, model: OpinionModel) -> Pulls:
         """Further pulls on each turn towards the right answer and towards the target, [k, rounds, agents].
 
         heard: number of messages from each sender, of the round and of the one before, [k, rounds, sender, receiver].
         """
         return torch.zeros_like(heard[:, :, 0]), None
 
-    def swayed(self, heard: Tensor, cast: Cast) -> Tensor:
+    def swayed(self, heard: Tensor, model: OpinionModel) -> Tensor:
         """Standard deviation of the random pull on each turn, [k, rounds, agents]; `heard` as for `pulls`."""
         # More messages distract more, by the root of their number: that makes useless edges harmful.
-        return cast.model.noise + cast.model.distraction * heard.sum(2).sqrt()
+        return model.noise + model.distraction * heard.sum(2).sqrt()
 
     def graded(self, scores: Tensor, utilities: Tensor, model: OpinionModel, draw: Generator) -> tuple[Tensor, Tensor]:
         """Scores of turns [k, rounds, agents] and of final answers [k], as a learner sees them."""
@@ -80,15 +79,15 @@ class Scenario:
 class Help(Scenario):
     """The first honest agent of each modality gives no answer, and pulls its receivers to the right one."""
 
-    def silent(self, cast: Cast) -> Tensor:
-        quiet = super().silent(cast)
-        honest = [agent for agent in range(cast.agents) if agent not in cast.special]
+    def silent(self, modalities: Sequence[Modality], special: Sequence[int]) -> Tensor:
+        quiet = super().silent(modalities, special)
+        honest = [agent for agent in range(len(modalities)) if agent not in special]
         # The first of each modality is the last that is written.
-        quiet[list({cast.modalities[agent]: agent for agent in reversed(honest)}.values())] = True
+        quiet[list({modalities[agent]: agent for agent in reversed(honest)}.values())] = True
         return quiet
 
-    def pulls(self, heard: Tensor, cast: Cast) -> tuple[Tensor, Tensor | None]:
-        return cast.model.help * (heard[:, :, self.silent(cast)].amax(2) > 0).float(), None
+    def pulls(self, heard: Tensor, special: Sequence[int], silent: Tensor, model: OpinionModel) -> Pulls:
+        return model.help * (heard[:, :, silent].amax(2) > 0).float(), None
 
 
 class Chance(Scenario):
@@ -100,56 +99,42 @@ class Chance(Scenario):
 
 
 class Leader(Scenario):
-    """The special agent is right on questions on text and wrong on all others, whatever it hears."""
+    """All follow the special agent, whatever it hears: right on questions on text alone, or (`herd`) on 55% of all."""
 
-    def ask(self, asked: OpinionQuestions, special: Sequence[int], training: bool, draw: Generator) -> OpinionQuestions:
-        fixed = asked.fixed.clone()
-        fixed[:, special] = torch.where(asked.kind == 0, 0, asked.target)[:, None]
-        return replace(asked, fixed=fixed)
-
-    def by_hand(self, wirings: Wirings, special: Sequence[int], kind: Tensor) -> Wirings:
-        # On questions on text all follow the agent that is right; on others their own answers are the better votes.
-        led = (kind == 0).numpy()[:, None, None, None]
-        decision = wirings.decision.copy()
-        decision[kind.numpy() > 0] &= ~np.isin(np.arange(decision.shape[1]), special)
-        spatial, temporal = wirings.spatial & led, wirings.temporal & led
-        return replace(wirings, spatial=spatial, temporal=temporal, decision=decision)
-
-
-class Herd(Scenario):
-    """The special agent is right on 55% of the questions, and all follow it: votes are no longer independent."""
-
-    def ask(self, asked: OpinionQuestions, special: Sequence[int], training: bool, draw: Generator) -> OpinionQuestions:
-        fixed, right = asked.fixed.clone(), torch.rand(len(asked.kind), generator=draw) < 0.55
-        fixed[:, special] = torch.where(right, 0, asked.target)[:, None]
-        return replace(asked, fixed=fixed)
+    def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
+        herd = torch.rand(len(asked.kind), generator=draw) < 0.55
+        return (torch.where(herd if self.ranked == "neither" else asked.kind == 0, 0, asked.target),) * 2
 
     def by_hand(self, wirings: Wirings, special: Sequence[int], kind: Tensor) -> Wirings:
-        return unheard(wirings)
+        # All follow where the agent is right; elsewhere their own answers are the better votes.
+        led = (kind == 0).numpy()[:, None, None, None] & (self.ranked != "neither")
+        return replace(wirings, spatial=wirings.spatial & led, temporal=wirings.temporal & led)
 
 
 class Overload(Scenario):
     """Any message pulls to the right answer, two as far as ten; each beyond two only distracts."""
 
-    def pulls(self, heard: Tensor, cast: Cast) -> tuple[Tensor, Tensor | None]:
-        return cast.model.help * heard.sum(2).clamp(max=2) / 2, None
+    def pulls(self, heard: Tensor, special: Sequence[int], silent: Tensor, model: OpinionModel) -> Pulls:
+        return model.help * heard.sum(2).clamp(max=2) / 2, None
 
-    def swayed(self, heard: Tensor, cast: Cast) -> Tensor:
-        return cast.model.noise + cast.model.distraction * (heard.sum(2) - 2).clamp(min=0)
+    def swayed(self, heard: Tensor, model: OpinionModel) -> Tensor:
+        return model.noise + model.distraction * (heard.sum(2) - 2).clamp(min=0)
 
     def by_hand(self, wirings: Wirings, special: Sequence[int], kind: Tensor) -> Wirings:
         # Everyone hears the two agents after it, from the round before.
-        agents = np.arange(wirings.decision.shape[1])
-        kept = np.isin((agents[:, None] - agents) % len(agents), (1, 2))
-        return replace(unheard(wirings), temporal=wirings.temporal & kept)
+        kept = np.roll(np.eye(wirings.decision.shape[1]), 1, 0) + np.roll(np.eye(wirings.decision.shape[1]), 2, 0)
+        return replace(unheard(wirings), temporal=wirings.temporal & (kept > 0))
 
 
 class Xor(Scenario):
     """A turn is pulled to the right answer by hearing one of two special agents, and to the target by hearing both."""
 
-    def pulls(self, heard: Tensor, cast: Cast) -> tuple[Tensor, Tensor | None]:
-        number = (heard[:, :, cast.special] > 0).sum(2)
-        return cast.model.help * (number == 1), 1.5 * cast.model.help * (number == 2)
+    def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
+        return (torch.full_like(asked.target, -1),) * 2
+
+    def pulls(self, heard: Tensor, special: Sequence[int], silent: Tensor, model: OpinionModel) -> Pulls:
+        number = (heard[:, :, special] > 0).sum(2)
+        return model.help * (number == 1), 1.5 * model.help * (number == 2)
 
     def by_hand(self, wirings: Wirings, special: Sequence[int], kind: Tensor) -> Wirings:
         return without(wirings, special[1:])
@@ -158,8 +143,8 @@ class Xor(Scenario):
 class Late(Scenario):
     """The special agent lies in evaluation, and not in training."""
 
-    def ask(self, asked: OpinionQuestions, special: Sequence[int], training: bool, draw: Generator) -> OpinionQuestions:
-        return super().ask(asked, [] if training else special, training, draw)
+    def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
+        return (torch.full_like(asked.target, -1) if training else asked.target,) * 2
 
 
 class Ungraded(Scenario):
@@ -169,31 +154,24 @@ class Ungraded(Scenario):
         return torch.zeros_like(scores), utilities
 
 
-@dataclass(frozen=True)
 class TwoFaced(Scenario):
-    """The special agent's answer is right and its message wrong, or the reverse."""
+    """The special agent's answer is right and its message wrong, or (`saint`) the reverse."""
 
-    about: int = 1
-    right: bool = True
-
-    def ask(self, asked: OpinionQuestions, special: Sequence[int], training: bool, draw: Generator) -> OpinionQuestions:
-        answer, told = asked.fixed.clone(), asked.told.clone()
-        sides = torch.zeros_like(asked.target)[:, None], asked.target[:, None]
-        answer[:, special], told[:, special] = sides if self.right else sides[::-1]
-        return replace(asked, fixed=answer, told=told)
+    def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
+        right = torch.zeros_like(asked.target)
+        return (right, asked.target) if self.ranked == "below" else (asked.target, right)
 
 
 class Delayed(Scenario):
     """Messages of the special agent leave the turn that hears them as it is, and pull the next one to the target."""
 
-    def ask(self, asked: OpinionQuestions, special: Sequence[int], training: bool, draw: Generator) -> OpinionQuestions:
-        return asked
+    def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
+        return (torch.full_like(asked.target, -1),) * 2
 
-    def pulls(self, heard: Tensor, cast: Cast) -> tuple[Tensor, Tensor | None]:
-        right = torch.zeros_like(heard[:, :, 0])
-        wrong = right.clone()
-        wrong[:, 1:] = 2.0 * (heard[:, :-1, cast.special].amax(2) > 0)
-        return right, wrong
+    def pulls(self, heard: Tensor, special: Sequence[int], silent: Tensor, model: OpinionModel) -> Pulls:
+        wrong = torch.zeros_like(heard[:, :, 0])
+        wrong[:, 1:] = 2.0 * (heard[:, :-1, special].amax(2) > 0)
+        return torch.zeros_like(wrong), wrong
 
 
 def without(wirings: Wirings, agents: Sequence[int]) -> Wirings:
@@ -204,21 +182,13 @@ def without(wirings: Wirings, agents: Sequence[int]) -> Wirings:
 
 
 def unheard(wirings: Wirings) -> Wirings:
-    """Copies wirings without edges between agents; an agent's own last turn is no edge, and the decision agent reads
-    all that it read."""
-    none = np.zeros_like(wirings.spatial)
-    return replace(wirings, spatial=none, temporal=none)
+    """Copies wirings without edges between agents; the decision agent reads all that it read."""
+    return replace(wirings, spatial=np.zeros_like(wirings.spatial), temporal=np.zeros_like(wirings.temporal))
 
 
 # Agents of little skill and much agreement: alone they are often wrong, and their vote is mostly right.
-VOTERS: Mapping[str, Any] = {
-    "skill_own": 0.4,
-    "skill_other": 0.3,
-    "skill_both": 0.35,
-    "distraction": 0.03,
-    "decision_pull": 0.1,
-    "spread": 0.05,
-}
+VOTERS: Mapping[str, Any] = {"skill_own": 0.4, "skill_other": 0.3, "skill_both": 0.35, "spread": 0.05}
+VOTERS = {**VOTERS, "distraction": 0.03, "decision_pull": 0.1}
 HALVES: Mapping[str, Any] = {**VOTERS, "kinds": (0.5, 0.5, 0.0)}
 SCENARIOS: dict[Influence, Scenario] = {
     Influence.ANSWERS: Scenario(),
@@ -229,13 +199,13 @@ SCENARIOS: dict[Influence, Scenario] = {
     Influence.MIXED: Leader(1, changes=HALVES, weight=20.0),
     Influence.SHIFT: Leader(1, changes={**VOTERS, "kinds": (1.0, 1.0, 1.0)}, training=(4.0, 1.0, 1.0), weight=20.0),
     Influence.UNSEEN: Leader(1, changes=HALVES, weight=20.0, visible=False),
-    Influence.HERD: Herd(1, "neither", VOTERS, weight=20.0),
+    Influence.HERD: Leader(1, "neither", VOTERS, weight=20.0),
     Influence.OVERLOAD: Overload(0, "neither", {"distraction": 0.15, "help": 1.8}, heeded=0.0),
     Influence.XOR: Xor(2, "neither", {"help": 1.2}, heeded=0.3),
     Influence.LATE: Late(1),
     Influence.ZERO: Ungraded(1),
-    Influence.HYPOCRITE: TwoFaced(right=True, weight=3.0),
-    Influence.SAINT: TwoFaced(right=False, ranked="above", weight=3.0),
+    Influence.HYPOCRITE: TwoFaced(1, weight=3.0),
+    Influence.SAINT: TwoFaced(1, "above", weight=3.0),
     Influence.DELAYED: Delayed(1, weight=0.0),
     Influence.COLLUSION: Scenario(2),
     Influence.IDLE: Scenario(0, "neither", {"distraction": 0.0}, heeded=0.0),

@@ -26,7 +26,7 @@ from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from experiments.studies.planted.cast import OpinionModel
+from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.worlds import Outcome, explore, worlds
 
 RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes

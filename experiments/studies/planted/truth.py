@@ -1,5 +1,6 @@
 """True effects of an opinion team's edges, and the best utility that pruning can reach."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,15 +66,16 @@ def true_effects(team: OpinionTeam, discussions: int) -> Truth:
     return Truth(effects("receiver"), effects("answer"), (readers[0] / readers[1]).numpy())
 
 
-def random_wirings(team: OpinionTeam, k: int, draw: int, chance: float = 0.5) -> Wirings:
-    """Draws wirings: each edge and each of the decision agent's with probability `chance`, and speaking orders."""
+def random_wirings(team: OpinionTeam, k: int, draw: int, chances: Sequence[float] = (0.5, 0.5, 0.5)) -> Wirings:
+    """Draws speaking orders, and spatial, temporal and the decision agent's edges, each kind with its probability."""
     n, rounds = team.agents, team.model.rounds
     generator = Generator().manual_seed(derive_seed(team.seed, "random wirings", draw))
     order = sample_permutations(k, rounds, n, generator)
-    everyone, half = torch.ones(n, n, dtype=torch.bool), torch.full((1, n, n), chance)
+    everyone = torch.ones(n, n, dtype=torch.bool)
     allowed = allowed_spatial(everyone, order), allowed_temporal(everyone, k, rounds)
-    spatial, temporal = (sample_edges(half, edges, generator).numpy() for edges in allowed)
-    read = (torch.rand(k, n, generator=generator) < chance).numpy()
+    spatial = sample_edges(torch.tensor(chances[0]), allowed[0], generator).numpy()
+    temporal = sample_edges(torch.tensor(chances[1]), allowed[1], generator).numpy()
+    read = (torch.rand(k, n, generator=generator) < chances[2]).numpy()
     could = Edges(allowed[0].numpy(), allowed[1].numpy())
     return Wirings(spatial, temporal, could, order.numpy(), read, np.ones_like(read))
 

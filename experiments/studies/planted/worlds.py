@@ -16,7 +16,7 @@ import torch
 from actors.messages import derive_seed
 from experiments.attacks.attack_metrics import auc
 from experiments.config.study_settings import EASY, Influence, PlantedConfig, PlantedSettings
-from experiments.studies.planted.cast import OpinionModel
+from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import SCENARIOS, unheard
@@ -100,15 +100,10 @@ def worlds(settings: PlantedSettings, agents: int) -> list[PlantedWorld]:
         PlantedWorld(conformity, distraction, number, adversaries[number] if attacked else None, Influence(influence))
         for influence in settings.influences
         for conformity, distraction in settings.strengths[: None if influence == Influence.ANSWERS else 1]
-        for attacked in _attacked(Influence(influence))
+        for attacked in (True, False)
+        if attacked == (SCENARIOS[Influence(influence)].ranked != "neither") or (influence in EASY and not attacked)
         for number in range(seeds)
     ]
-
-
-def _attacked(influence: Influence) -> tuple[bool, ...]:
-    if SCENARIOS[influence].ranked == "neither":
-        return (False,)
-    return (True, False) if influence in EASY else (True,)
 
 
 def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> list[Outcome]:
@@ -121,7 +116,7 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
     truth = true_effects(team, settings.truth)
     best, best_utility = best_reachable(team, truth, settings.evaluated)
     # With chance 1 every edge is present, in random speaking orders, as in a run before anything is learned.
-    full = random_wirings(team, settings.evaluated, 0, chance=1.0)
+    full = random_wirings(team, settings.evaluated, 0, chances=(1.0, 1.0, 1.0))
     kind = team.questions(settings.evaluated, "evaluation").kind
     by_hand = team.scenario.by_hand(full, team.special, kind)
     graphs = {"full": full, "none": unheard(full), "by_hand": by_hand, "best": best}
@@ -156,7 +151,8 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
         training = float(np.mean([step.tokens for step in steps])) if own else 0.0
         learned_from = {"training": training, "edges": edges_left(learner), "joined": 1 - different / turns}
         ranked, graph = ranking(learner.edge_scores(), truth, team), learner.inference_wirings()
-        at_random = utility(team, as_sparse(graph, team, settings.evaluated), None, settings.evaluated)
+        sparse = random_wirings(team, settings.evaluated, 1, shares(graph, full))
+        at_random = utility(team, sparse, None, settings.evaluated)
         measured = {**ranked, **learned_from, "wrongly": wrongly_cut(learner, truth), **curves, "random": at_random}
         row = outcome(name, *along(learner, team, settings.evaluated), **measured)
         return replace(row, gain=row.utility - max(simple, at_random))
@@ -266,29 +262,10 @@ def wrongly_cut(learner: Learner, truth: Truth) -> int | None:
     )
 
 
-def as_sparse(wirings: Wirings, team: OpinionTeam, k: int) -> Wirings:
-    """Draws `k` random wirings with as many edges of each kind, and readers, as given ones have in the mean."""
-    drawn = random_wirings(team, k, 1, chance=1.0)
-    draw = np.random.default_rng(derive_seed(team.seed, "sparse"))
-
-    def some(edges: Bools, number: float) -> Bools:
-        # Those of the largest random numbers; edges that cannot be drawn have none.
-        noise = draw.random(edges.shape) * edges
-        flat = noise.reshape(k, -1)
-        least = np.sort(flat, axis=1)[:, ::-1][:, max(round(number) - 1, 0)].reshape(k, *[1] * (edges.ndim - 1))
-        return edges & (noise >= least) & (round(number) > 0)
-
-    # The same edges in each round, as learned graphs have.
-    rounds = drawn.order.shape[1]
-    order = np.repeat(drawn.order[:, :1], rounds, axis=1)
-    could = np.repeat(drawn.allowed.spatial[:, :1], rounds, axis=1)
-    spatial = some(could[:, 0], wirings.spatial.sum((2, 3)).mean())[:, None].repeat(rounds, axis=1)
-    temporal = np.zeros_like(drawn.temporal)
-    if rounds > 1:
-        temporal[:, 1:] = some(drawn.temporal[:, 1], wirings.temporal[:, 1:].sum((2, 3)).mean())[:, None]
-    decision = some(drawn.decision, wirings.decision.sum(1).mean())
-    allowed = Edges(could, drawn.allowed.temporal)
-    return replace(drawn, spatial=spatial, temporal=temporal, allowed=allowed, order=order, decision=decision)
+def shares(wirings: Wirings, full: Wirings) -> tuple[float, ...]:
+    """Shares of the full graph's edges that other wirings have, by kind: spatial, temporal, to the decision agent."""
+    names = ("spatial", "temporal", "decision")
+    return tuple(float(getattr(wirings, name).mean() / max(getattr(full, name).mean(), 1e-9)) for name in names)
 
 
 def price(wirings: Wirings) -> tuple[int, int]:

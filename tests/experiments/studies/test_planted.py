@@ -22,7 +22,7 @@ from experiments.config.study_settings import Influence, PlantedConfig, PlantedS
 from experiments.jobs import plan_of
 from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
-from experiments.studies.planted.cast import OpinionModel
+from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam, dense_weights
 from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import without
@@ -139,7 +139,7 @@ def test_the_truth_blames_the_adversary_and_agrees_with_removing_an_edge() -> No
 def test_the_best_reachable_beats_the_full_graph_and_the_adversary_removed_by_hand() -> None:
     team = OpinionTeam(TINY, seed=5, adversaries=[1])
     best, reached = best_reachable(team, true_effects(team, 20_000), 2_000)
-    full = random_wirings(team, 2_000, 0, chance=1.0)
+    full = random_wirings(team, 2_000, 0, chances=(1, 1, 1))
     by_hand = without(full, [1])
     assert not (by_hand.spatial[:, :, 1] | by_hand.temporal[:, :, 1]).any()
     assert reached > utility(team, by_hand, None, 2_000) > utility(team, full, None, 2_000) - 0.02

@@ -18,7 +18,8 @@ SYSTEMS = compared()
 # Methods that stand for no system of a paper: one agent, fixed graphs, defences, and the learner that is ours.
 OURS = set(
     "closed_book single full chain star tree layered ring regular small_world debate random challenger inspector "
-    "majority agreement anomaly credit trust blind_guard geometric_median e_process effects".split()
+    "majority agreement anomaly credit trust blind_guard geometric_median e_process effects competence "
+    "leave_one_out".split()
 )
 EACH = pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 
@@ -66,7 +67,7 @@ def test_systems_whose_authors_published_code_are_compared_with_it() -> None:
     public = {system.name for system in SYSTEMS if system.repository}
     assert public == {
         *("BDoG", "HM-RAG", "MH-MMKG", "ViDoRAG", "OmniSearch", "DDCoT", "MAD", "CCoT", "EchoSight", "CoRe-MMRAG"),
-        *("AgentPrune", "GPTSwarm", "AgentDropout", "G-Designer", "AGP"),
+        *("AgentPrune", "GPTSwarm", "AgentDropout", "G-Designer", "AGP", "C3"),
     }
 
 

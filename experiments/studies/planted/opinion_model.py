@@ -1,11 +1,9 @@
-"""Parameters of the opinion model, its questions, and the team that a scenario is about."""
+"""Parameters and questions of the opinion model."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from actors.messages import Modality
 from experiments.config.study_settings import Influence
 
 
@@ -70,16 +68,3 @@ class OpinionQuestions:
     features: Tensor
     fixed: Tensor
     told: Tensor
-
-
-@dataclass(frozen=True)
-class Cast:
-    """The agents of an opinion team, and the special ones that its scenario is about (adversaries in most)."""
-
-    model: OpinionModel
-    modalities: Sequence[Modality]
-    special: Sequence[int]
-
-    @property
-    def agents(self) -> int:
-        return len(self.modalities)
