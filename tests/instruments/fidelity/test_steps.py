@@ -19,7 +19,7 @@ SYSTEMS = compared()
 OURS = set(
     "closed_book single full chain star tree layered ring regular small_world debate random challenger inspector "
     "majority agreement anomaly credit trust blind_guard geometric_median e_process effects competence "
-    "leave_one_out".split()
+    "leave_one_out effects_by_question".split()
 )
 EACH = pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 
