@@ -17,21 +17,21 @@ from topologies.wiring import Bools, Edges, Ints, Wiring, in_rounds
 class Single:
     """One turn of one agent, without evidence if `closed_book` (standard prompting)."""
 
-    def __init__(self, method: str, closed_book: bool = False) -> None:
-        self.method = method
+    def __init__(self, method: str, closed_book: bool = False, agent: str = SINGLE_AGENT) -> None:
+        self.method, self.agent = method, agent
         self._closed_book = closed_book
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         # Removed from the question, so that the trace lists no evidence either.
         shown = replace(question, evidence=()) if self._closed_book else question
         # Neither method nor sample is part of the seed: methods that send the same prompt share one completion.
-        turn_seed = derive_seed(seed, question.id, 1, SINGLE_AGENT)
-        message = await ask(Turn(discussion_id(self.method, question, sample), shown, SINGLE_AGENT, 1, turn_seed))
+        turn_seed = derive_seed(seed, question.id, 1, self.agent)
+        message = await ask(Turn(discussion_id(self.method, question, sample), shown, self.agent, 1, turn_seed))
         return Trace(
             question=question.id,
             method=self.method,
             sample=sample,
-            agents=(SINGLE_AGENT,),
+            agents=(self.agent,),
             turns=(message,),
             answer=message.answer,
             status=message.status,

@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.errors import UserError
 from actors.lookup import find
-from topologies import baselines, dytopo
+from topologies import baselines, best_single, dytopo, self_consistency
 from topologies.defences import blind_guard, credit, e_process, geometric_median, majority, resilience, suspicion, trust
 from topologies.graph_file import graph_method, is_graph_file
 from topologies.learning import variants
@@ -31,7 +31,7 @@ from topologies.topology import Topology
 
 # In the order of `help=methods`.
 _ONLINE = (credit, trust, blind_guard, geometric_median, e_process)
-_TEAMS = (baselines, resilience, majority, suspicion, *_ONLINE, variants, dytopo)
+_TEAMS = (baselines, best_single, self_consistency, resilience, majority, suspicion, *_ONLINE, variants, dytopo)
 _BASELINES = (zero_shot, ddcot, mad, visual_retrieval, llava_mr2ag, core_mmrag)
 _SYSTEMS = (bdog, mmapg, mh_mmkg, omnisearch, vidorag, hm_rag, e_agent)
 METHODS: tuple[Method, ...] = tuple(method for module in (*_TEAMS, *_BASELINES, *_SYSTEMS) for method in module.METHODS)

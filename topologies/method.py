@@ -122,6 +122,20 @@ class LearnedGraph(Topology, Protocol):
 
 
 @dataclass(frozen=True)
+class Known:
+    """What the records of a run tell a method.
+
+    tokens: of the team before it in `methods`, by question in their order; left_over: of its own discussions
+        (`topologies.controls.twin`). Empty unless it `spends`.
+    graded: the mean score in training of each agent's answers alone; empty unless it is chosen by them (`graded`).
+    """
+
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    left_over: Mapping[str, float] = field(default_factory=dict)
+    graded: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class MethodContext:
     """Everything that a method can make its topology from.
 
@@ -148,6 +162,7 @@ class MethodContext:
     asked: Mapping[str, Question] = field(default_factory=dict)
     directed: bool = False
     advice: str = ""
+    known: Known = field(default_factory=Known)
 
 
 @dataclass(frozen=True)
@@ -161,6 +176,7 @@ class Method:
     needs_calibration: whether it watches unlabelled discussions first.
     needs_library: whether it searches itself, instead of reading the evidence that is retrieved for every question.
     alone: whether it is one turn of one agent, which has no controls (`topologies.controls`).
+    spends: whether it spends the tokens of the team before it; graded: whether it is chosen by grades of training.
     check: raises UserError where it cannot take these agents and this number of rounds.
     """
 
@@ -174,6 +190,8 @@ class Method:
     needs_library: bool = False
     alone: bool = False
     learner: str = ""
+    spends: bool = False
+    graded: bool = False
     check: Callable[[Sequence[str], int], object] = lambda agents, rounds: None
 
 

@@ -21,7 +21,7 @@ from experiments.dry_run.token_count import counter_of
 from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.planning.learners import learned_topologies, learner_makers
 from experiments.planning.plan import Evaluation, Plan
-from experiments.planning.topologies import further_topology, make_topology
+from experiments.planning.topologies import further_topology, make_topology, spending
 from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, training_items, watched_items
 from experiments.running.left_to_extract import check_extraction, left_to_extract
@@ -165,8 +165,10 @@ class _DryRun:
 
     async def _evaluation(self, evaluation: Evaluation, questions: Sequence[Question], total: int) -> PhaseCounts:
         plan, config, method = self._plan, self._config, evaluation.method
+        team = plan.spent_by(method) if method.spends else None
+        known = spending(self._traces[team.name], (), ended=False) if team else None
         topology = make_topology(
-            method, config, plan.roles.agents, self._learned, self._library, self._calibration_traces
+            method, config, plan.roles.agents, self._learned, self._library, self._calibration_traces, known
         )
         # The turns that an answer depends on are known in advance only where the decision agent reads everyone. The
         # next turn of a system depends on earlier replies, and perhaps that of a method from another package.
@@ -182,7 +184,7 @@ class _DryRun:
             traces.append(await self._team.run_discussion(topology, question, config.seed, 0, counts, cache))
         phase = counts.scaled(f"evaluating {evaluation.name}", plan.job.discussions(plan, total))
         # The samples of a twin depend on the length of replies.
-        phase.exact = exact and evaluation.kind != "twin" and phase.discussions == total
+        phase.exact = exact and evaluation.kind != "twin" and not method.spends and phase.discussions == total
         return phase
 
     def _warnings(self, whole: PhaseCounts) -> Iterator[str]:

@@ -16,7 +16,7 @@ from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.inspection.opened_run import OpenedRun
 from experiments.planning.learners import learned_topologies, learner_makers
-from experiments.planning.topologies import further_topology, make_topology, recorded_for
+from experiments.planning.topologies import further_topology, known_of, make_topology, recorded_for
 from experiments.records.recorder import RunFolder
 from experiments.running.evaluation import CALIBRATION, at_question
 from experiments.running.inputs import training_items, watched_items
@@ -116,7 +116,8 @@ class HeldDiscussions:
             items = watched_items(self._dataset, plan.watched_questions)
             questions = {item.question.id: item.question for item in items}
             watched = [(questions[trace.question], trace) for trace in self._run.traces(CALIBRATION)]
-            topology = make_topology(method, plan.config, plan.roles.agents, graphs, library, watched)
+            known = known_of(method, plan, self._dataset, self._run, True, clean)
+            topology = make_topology(method, plan.config, plan.roles.agents, graphs, library, watched, known)
             self._evaluated[name, clean] = topology
         return self._evaluated[name, clean]
 

@@ -27,6 +27,8 @@ def check_plan(plan: Plan) -> None:
         )
     for method in plan.methods:
         method.check(plan.roles.agents, config.topology.rounds)
+        if method.spends and plan.spent_by(method) is None:
+            raise UserError(f"methods: {method.name} spends the tokens of a team; name one before it, such as full")
     models = plan.models
     for backend in filter(None, (models.judge,)) if config.model.kind == "replay" else models.all:
         # `maker` checks the settings; nothing is started before it is called in a replica's process.

@@ -153,6 +153,11 @@ class Plan:
         several = [method.name for method in self.methods if self.config.compare.twins and not method.alone]
         return {name: {"twin": f"{name}-twin", "placebo": f"{name}-placebo"} for name in several}
 
+    def spent_by(self, method: Method) -> Method | None:
+        """The last method before another one that is a team or a system, whose tokens that one may spend."""
+        earlier = self.methods[: self.methods.index(method)]
+        return next((one for one in reversed(earlier) if not one.alone), None)
+
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
         """All evaluations in their order: the methods, then their controls, then those without the attack."""

@@ -3,18 +3,20 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations, islice
+from statistics import fmean
 
 from actors.errors import UserError
-from actors.messages import Question, Trace
+from actors.messages import Question, Status, Trace
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
+from experiments.datasets.item import Dataset
 from experiments.planning.plan import Evaluation, Plan
 from experiments.records.recorder import RunFolder
 from retrieval.store import EVERYTHING, Store
 from topologies.controls.placebo import Placebo, donors
 from topologies.controls.twin import Read, Twin, left_over, tokens_of
-from topologies.method import LearnedGraph, Library, Method, MethodContext, TopK
+from topologies.method import Known, LearnedGraph, Library, Method, MethodContext, TopK
 from topologies.topology import Renamed, Topology
 
 
@@ -25,6 +27,7 @@ def make_topology(
     learned: Mapping[str, LearnedGraph],
     library: Library,
     watched: Sequence[tuple[Question, Trace]] = (),
+    known: Known | None = None,
 ) -> Topology:
     """Makes the topology of a method; the arguments are those of `MethodContext`.
 
@@ -48,6 +51,7 @@ def make_topology(
         asked={question.id: question for question, _ in watched},
         directed=data.directed,
         advice=data.advice,
+        known=known or Known(),
     )
     topology = method.make(context)
     if (name := getattr(topology, "method", None)) != method.name:
@@ -70,13 +74,47 @@ def further_topology(
     there will be where it has `ended`: nothing waits for others.
     """
     if evaluation.kind == "twin":
-        tokens = {trace.question: tokens_of(trace.turns) for trace in recorded}
-        known = dict.fromkeys(tokens, 0.0) if ended else {}
-        known |= {t.question: left_over(tokens[t.question], t.turns) for t in answered if t.question in tokens}
-        return Twin(evaluation.name, tokens, known, reading({t.question: t.evidence for t in recorded}, store))
+        spent, read = spending(recorded, answered, ended), reading({t.question: t.evidence for t in recorded}, store)
+        return Twin(evaluation.name, spent.tokens, spent.left_over, read)
     if evaluation.kind == "placebo":
         topology = Placebo(topology, donors(recorded, seed))
     return Renamed(topology, evaluation.name)
+
+
+def spending(recorded: Sequence[Trace], answered: Sequence[Trace], ended: bool) -> Known:
+    """The tokens of a method's discussions, and those left over by the ones that spend them (`further_topology`)."""
+    tokens = {trace.question: tokens_of(trace.turns) for trace in recorded}
+    known = dict.fromkeys(tokens, 0.0) if ended else {}
+    known |= {t.question: left_over(tokens[t.question], t.turns) for t in answered if t.question in tokens}
+    return Known(tokens, known)
+
+
+def known_of(
+    method: Method, plan: Plan, dataset: Dataset, run: RunFolder, ended: bool, clean: bool = False
+) -> Known | None:
+    """What a run's records tell a method, of its attacked or its `clean` evaluation; None for nothing.
+
+    Raises UserError where no agent has a graded answer.
+    """
+    if method.spends and (team := plan.spent_by(method)):
+        names = [plan.clean[one.name] if clean else one.name for one in (team, method)]
+        return spending(*recorded_for(Evaluation(names[1], replace(team, name=names[0])), plan, run), ended=ended)
+    if not method.graded:
+        return None
+    first, training = next(iter(plan.learners)), plan.config.training
+    graph = run.learned(plan.shared_from.get(first, first))
+    most = 2 * plan.config.pruning.steps * training.questions_per_step
+    items = {item.question.id: item for item in islice(dataset.train(), most)}
+    # Each agent's answer to a question once: its turns that heard no other agent are equal in all discussions.
+    grades: dict[str, dict[str, float]] = {agent: {} for agent in plan.roles.agents}
+    for trace in chain.from_iterable(graph.traces(path.stem) for path in graph.training_traces()):
+        for turn in trace.turns:
+            if turn.round == 1 and turn.agent in grades and not turn.heard and turn.status is not Status.FAILED:
+                grades[turn.agent][trace.question] = dataset.score(items[trace.question], turn.answer).utility
+    graded = {agent: fmean(scores.values()) for agent, scores in grades.items() if scores}
+    if not graded:
+        raise UserError(f"{method.name}: no agent answered alone in training; see the failed turns in {graph.path}")
+    return Known(graded=graded)
 
 
 def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[list[Trace], list[Trace]]:

@@ -10,7 +10,7 @@ from experiments.analysis.looks import looks, reached
 from experiments.attacks.attack import Attack
 from experiments.evidence.extraction import CAPTIONS
 from experiments.evidence.library import LabelledLibrary, open_web, triples_given
-from experiments.planning.topologies import further_topology, make_topology, recorded_for
+from experiments.planning.topologies import further_topology, known_of, make_topology, recorded_for
 from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import Slots
 from experiments.running.evaluation import calibrate, evaluate, judge_answers
@@ -71,7 +71,8 @@ class Discussions:
         if further_looks:
             context = replace(context, dataset=further_looks.pop(0))
         questions = sum(1 for _ in context.dataset.evaluate())
-        topologies = {}
+        topologies, graphs, ended = {}, self.learning.graphs, context.plan.replayed is not None
+        records = context.plan, context.dataset, context.recorder.run, ended
         attacked = library.over(self.attack.evidence) if self.attack.evidence else library
         async with asyncio.TaskGroup() as group:
             learning = await self.learning.begin(group, self._side_by_side)
@@ -80,8 +81,8 @@ class Discussions:
                 if method.needs_graph or method.name in learning:
                     # A method that needs a graph and learns none has that of the first learner.
                     await (learning.get(method.name) or learning[next(iter(self.learning.learners))])
-                graphs = self.learning.graphs
-                topology = make_topology(method, context.config, context.agents, graphs, attacked, watched)
+                known = known_of(method, *records)
+                topology = make_topology(method, context.config, context.agents, graphs, attacked, watched, known)
                 topologies[method.name] = topology
                 await evaluate(topology, context, self.agents.team, self.attack, self.slots, self.usage, questions)
             for look in further_looks:
@@ -89,17 +90,22 @@ class Discussions:
                     break
                 # Asks what the records of the looks before lack, as a resumed run does.
                 context, questions = replace(context, dataset=look), len(look.items)
-                for topology in topologies.values():
+                for method in methods:
+                    topology = topologies[method.name]
+                    if method.spends:  # the tokens of the further questions are known only now
+                        known = known_of(method, *records)
+                        topology = make_topology(method, context.config, context.agents, {}, attacked, (), known)
                     await evaluate(topology, context, self.agents.team, self.attack, self.slots, self.usage, questions)
             for further in context.plan.evaluations[len(methods) :]:
-                records = recorded_for(further, context.plan, context.recorder.run)
+                traces = recorded_for(further, context.plan, context.recorder.run)
                 topology, attack = topologies[further.method.name], self.attack
                 if further.kind == "clean":
                     # Made anew: it searches a corpus in which nothing is planted.
-                    topology = make_topology(further.method, context.config, context.agents, graphs, library, watched)
+                    known, team = known_of(further.method, *records, clean=True), context.agents
+                    topology = make_topology(further.method, context.config, team, graphs, library, watched, known)
                     attack = attack.absent()
-                store, seed, ended = context.evidence.store, context.config.seed, context.plan.replayed is not None
-                topology = further_topology(further, topology, *records, store, seed, ended)
+                store, seed = context.evidence.store, context.config.seed
+                topology = further_topology(further, topology, *traces, store, seed, ended)
                 await evaluate(topology, context, self.agents.team, attack, self.slots, self.usage, questions)
         # Last, because equal answers of several methods are judged once.
         if self.agents.judge:

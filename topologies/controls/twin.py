@@ -24,10 +24,10 @@ class Twin:
     tokens: of the method, prompts and replies, by question in the order in which questions are answered. With 0,
         as for a failed discussion, a question has one sample and nothing is left over.
     known: `left_over` of the questions that an earlier start of the run has answered.
-    read: gives a question the evidence that the method read.
+    read: gives a question the evidence that the method read; None leaves the question what was retrieved for it.
     """
 
-    def __init__(self, method: str, tokens: Mapping[str, int], known: Mapping[str, float], read: Read) -> None:
+    def __init__(self, method: str, tokens: Mapping[str, int], known: Mapping[str, float], read: Read | None) -> None:
         self.method = method
         self._tokens, self._read = tokens, read
         self._order = {question: place for place, question in enumerate(tokens)}
@@ -39,7 +39,7 @@ class Twin:
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         if question.id not in self._order:
             raise UserError(f"{self.method}: its method has no recorded discussion of question {question.id}")
-        shown, place = await self._read(question), self._order[question.id]
+        shown, place = await self._read(question) if self._read else question, self._order[question.id]
         discussion = discussion_id(self.method, question, sample)
 
         async def take(number: int) -> Message:

@@ -17,9 +17,9 @@ from topologies.catalogue import METHODS
 SYSTEMS = compared()
 # Methods that stand for no system of a paper: one agent, fixed graphs, defences, and the learner that is ours.
 OURS = set(
-    "closed_book single full chain star tree layered ring regular small_world debate random challenger inspector "
-    "majority agreement anomaly credit trust blind_guard geometric_median e_process effects competence "
-    "leave_one_out effects_by_question".split()
+    "closed_book single best_single self_consistency full chain star tree layered ring regular small_world debate "
+    "random challenger inspector majority agreement anomaly credit trust blind_guard geometric_median e_process "
+    "effects competence leave_one_out effects_by_question".split()
 )
 EACH = pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 
