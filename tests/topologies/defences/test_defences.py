@@ -20,6 +20,7 @@ from experiments.config.loading import load
 from experiments.conformance.scripted import ScriptedTeam
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.evidence.evidence import Evidence
+from experiments.evidence.library import LabelledLibrary
 from experiments.jobs import plan_of
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
@@ -123,7 +124,7 @@ async def method(here: World, name: str, watched: Sequence[Watched]) -> Topology
             learner.next_stage()
     learned = LearnedTopology(learned_method, here.agents, Local(learner), here.config.topology.inference)
     await learned.freeze()
-    return topology_of(name, None, here.config, here.agents, learned, watched)
+    return topology_of(name, LabelledLibrary(here.evidence, ()), here.config, here.agents, learned, watched)
 
 
 @pytest.mark.parametrize("name", [method.name for method in METHODS if not method.needs_library])
