@@ -144,13 +144,10 @@ class _DryRun:
         counts = PhaseCounts()
         coin = np.random.default_rng(derive_seed(config.seed, "planned scores", method, stage))
         for step in range(steps):
-            features = None
-            if step in discussed or graph.sees:
-                # The first question of a step stands for all of it.
-                question = await self._evidence.question(items[step][0])
-                features = await graph.features([question])
-            wirings, topologies = await graph.sample(k, features=features)
-            if step in discussed:
+            # The first question of a step stands for all of it.
+            question = await self._evidence.question(items[step][0]) if step in discussed or graph.sees else None
+            wirings, topologies = await graph.sample(k, features=await graph.features([question]) if question else None)
+            if question and step in discussed:
                 for sample, topology in enumerate(topologies):
                     await self._team.run_discussion(topology, question, config.seed, sample, counts, self._cache)
             # A fair coin prefers no edge, as scores of zero, but moves logits as a run does: after zeros alone the

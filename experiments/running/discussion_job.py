@@ -48,7 +48,6 @@ class DiscussionJob(Job):
             ):
                 # All processes start side by side, and while an index is opened or built here; those that take longest
                 # come first: all learners in one actor, most of which is PyTorch.
-                # Graphs by question need the index's encoder first.
                 sees = any(spec.variant.by_question for spec in plan.learners.values())
                 early = inputs.open_evidence(plan, dataset, cache) if sees else None
                 made = learner_makers(plan.learners, plan.roles.team, early.store.encoder if early else None)

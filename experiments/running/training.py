@@ -172,9 +172,8 @@ class Training:
         k = config.training.samples
         # Questions of all earlier steps: an attack gets the place of a question in the whole of training.
         before = ((stage - 1) * config.pruning.steps + number) * len(items)
-        seen = (each.topology for each in self._all)
-        each = [await graph.features(questions) for graph in seen]
-        features = next((of_all for of_all in each if of_all is not None), None)
+        known = [await each.topology.features(questions) for each in self._all]
+        features = next((of_all for of_all in known if of_all is not None), None)
         wirings, topologies = await self.own.topology.sample(k * len(items), ahead, len(items), features)
 
         async def discuss(index: int) -> Trace:

@@ -69,8 +69,8 @@ class LearnedTopology:
     ) -> tuple[Any, list[Wired]]:
         """Samples K wirings for the next training step, or one `ahead` of it, as many for each of its questions.
 
-        features: of its questions, [questions, d]; those of the run where a learner of the step's discussions uses any.
-        Returns the wirings, which the learner takes back with their scores, and a topology along each of them.
+        features: of these, [questions, d]. Returns the wirings, which the learner takes back with their scores, and a
+        topology along each of them.
         """
         wirings = await self._learner.sample(k, ahead=ahead, questions=questions, features=features)
         each = split(wirings, await self._learner.chances())

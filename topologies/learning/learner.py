@@ -13,7 +13,7 @@ at any time.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,6 @@ from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport
 from topologies.learning.stages import Stage, Ties, stages_of
 from topologies.wiring import KINDS, Bools, Edges, Floats, Wirings, check_shapes
-
-T = TypeVar("T")
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
 
@@ -312,7 +310,7 @@ class Learner:
     def _stage(self) -> Stage:
         return self._stages[self.stage]
 
-    def _of_each(self, features: Floats, read: Callable[[], T]) -> list[T]:
+    def _of_each(self, features: Floats, read: Callable[[], Any]) -> list[Any]:
         """Reads something of the graph of each question, once for questions with equal features [q, d]."""
         rows, places = np.unique(features, axis=0, return_inverse=True)
         found, common = [], self._edges.logits

@@ -8,10 +8,7 @@ from topologies.wiring import Floats
 
 
 def features_of(question: Question, embedding: npt.ArrayLike) -> Floats:
-    """Joins the embedding of a question's text and, for text, table and image, 1 where its evidence has any; [d + 3].
-
-    embedding: [d] of unit length, or [m, d] from an encoder of several vectors, of which it takes the mean direction.
-    """
+    """Joins the direction of an embedding [d], or of the mean of [m, d], and 1 for each kind of evidence, [d + 3]."""
     mean = np.atleast_2d(np.asarray(embedding, dtype=np.float64)).mean(0)
     kinds = {source.kind for source in question.evidence}
     return np.concatenate([mean / max(float(np.linalg.norm(mean)), 1e-12), [float(kind in kinds) for kind in Kind]])

@@ -22,7 +22,7 @@ from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
 from topologies.wiring import Floats, Wirings
 
-WIDTH = 32
+WIDTH, BEFORE = 32, "before."
 
 
 class Deviations(NamedTuple):
@@ -38,8 +38,7 @@ class Deviations(NamedTuple):
         trace, size = self.spread.diagonal(dim1=1, dim2=2).sum(1), (self.spread**2).sum((1, 2)).clamp(min=1e-12)
         squared = torch.where(self.noise > 0, (self.total**2).sum(1) / self.noise * trace / size, 0)
         parts = ((trace**2 / size).clamp(min=1e-6), squared)
-        chances: Tensor = torch.special.gammaincc(*(torch.cat([each, each.sum()[None]]) / 2 for each in parts))
-        return chances
+        return torch.as_tensor(torch.special.gammaincc(*(torch.cat([of, of.sum()[None]]) / 2 for of in parts)))
 
     def at(self, x: Tensor) -> Estimate:
         """d_j(x) of a question [w]: posterior mean and variance [senders], with t_j^2 by moments (empirical Bayes)."""
@@ -56,7 +55,7 @@ class EffectsByQuestion(Effects):
 
     While no deviation shows, at `error_rate`, it is `effects`. Where one does, no edge is cut for all questions, and
     after the first stage each draws from the edges of its graph.
-    state: sums of n (1, x)(1, x)' [senders, 1 + w, 1 + w], (1, x) y [credits, senders, 1 + w], and (e - p)^2 c^2.
+    state: also sums of n (1, x)(1, x)', (1, x) y and (e - p)^2 c^2, and all sums as they were before the stage.
     """
 
     def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
@@ -67,13 +66,12 @@ class EffectsByQuestion(Effects):
         self.project = projection if spec.features > WIDTH else torch.eye(spec.features, dtype=torch.float64)
         shapes = {"squares": (agents, wide + 1, wide + 1), "products": (of, agents, wide + 1), "noise": (of, agents)}
         self.state |= {f"question.{name}": torch.zeros(shape).double() for name, shape in shapes.items()}
+        self.state |= {BEFORE + name: each.clone() for name, each in self.state.items()}
 
     def learn(self, stage: Stage, wirings: Wirings, *scores: Any) -> tuple[dict[str, Tensor], Terms]:
-        self.rows = None if wirings.features is None or not self.spec.features else self._rows(wirings.features)
+        x = None if wirings.features is None else torch.tensor(wirings.features) @ self.project
+        self.rows = None if x is None else torch.nn.functional.pad(x, (1, 0), value=1.0)
         return super().learn(stage, wirings, *scores)
-
-    def _rows(self, features: Floats) -> Tensor:
-        return torch.nn.functional.pad(torch.tensor(features) @ self.project, (1, 0), value=1.0)
 
     def _add(self, kind: str, *draws: Tensor, credits: Mapping[str, Tensor]) -> Tensor:
         unforeseen = super()._add(kind, *draws, credits=credits)
@@ -92,20 +90,32 @@ class EffectsByQuestion(Effects):
         number = squares[:, :1, 0].clamp(min=1e-12)
         mean = squares[:, 0, 1:] / number
         spread = squares[:, 1:, 1:] - number[..., None] * mean[:, :, None] * mean[:, None]
-        return Deviations(
-            mean, products[credit, :, 1:] - mean * products[credit, :, :1], spread, noise[credit] / number[:, 0]
-        )
+        total = products[credit, :, 1:] - mean * products[credit, :, :1]
+        return Deviations(mean, total, spread, noise[credit] / number[:, 0])
 
     def by_question(self) -> bool:
         *each, together = map(float, self._deviations().chances())
         return 2 * min(len(each) * min(each), together) <= self.settings.error_rate
 
     def logits_of(self, features: Floats) -> dict[str, Tensor]:
+        """Logits of a question, by kind; no higher than after the stage before, so that its edges stay cut."""
         if not self.by_question():
             return self.edges.logits
-        apart = self._deviations().at(self._rows(features[None])[0, 1:])
+        now, found = self.state, self._at(features)
+        self.state = {name.removeprefix(BEFORE): each for name, each in now.items() if name.startswith(BEFORE)}
+        then = self._at(features) if self.by_question() else found
+        self.state = now
+        return {kind: theta.minimum(then[kind]) for kind, theta in found.items()}
+
+    def _at(self, features: Floats) -> dict[str, Tensor]:
+        apart = self._deviations().at(torch.tensor(features) @ self.project)
         both = {kind: [part + apart[n][:, None] for n, part in enumerate(of)] for kind, of in self.posterior().items()}
         return {kind: (mean / variance.sqrt()).clamp(-MOST, MOST).float() for kind, (mean, variance) in both.items()}
+
+    def begin(self, stage: Stage) -> None:
+        super().begin(stage)
+        now = {name: each.clone() for name, each in self.state.items() if not name.startswith(BEFORE)}
+        self.state |= {BEFORE + name: each for name, each in now.items()}
 
     def evidence(self) -> float:
         return 0.0 if self.by_question() else super().evidence()

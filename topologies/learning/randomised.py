@@ -198,7 +198,6 @@ class Effects:
         return change
 
     def credit(self) -> str:
-        """Answers whose effects count."""
         return OWN if self._linked() else FINAL
 
     def posterior(self) -> dict[str, Estimate]:
