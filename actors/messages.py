@@ -3,8 +3,6 @@
 Question (evidence: Source) -> Turn -> Request (parts: Prompted) -> Completion -> Message -> Trace
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -42,7 +40,7 @@ class Modality(StrEnum):
     VISUAL = "visual"
     BOTH = "both"
 
-    def reads(self, kind: Kind) -> bool:
+    def reads(self, kind: "Kind") -> bool:
         """True for passages and table rows where the modality is textual, for pictures where it is visual."""
         return self is Modality.BOTH or (self is Modality.VISUAL) == (kind is Kind.IMAGE)
 
@@ -145,7 +143,7 @@ class Role:
     dummy: bool = False
     agent: str | None = None
     reads: Modality | None = None
-    form: tuple[Field, ...] = ()
+    form: "tuple[Field, ...]" = ()
     of: str | None = None
 
     @property
@@ -395,11 +393,11 @@ class Usage:
     reused_tokens: int = 0
     replica: int = 0
 
-    def __add__(self, other: Usage) -> Usage:
+    def __add__(self, other: "Usage") -> "Usage":
         return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)[:-1]))
 
     @staticmethod
-    def of(completion: Completion) -> Usage:
+    def of(completion: "Completion") -> "Usage":
         """Returns the usage of one completion."""
         tokens = completion.prompt_tokens, completion.completion_tokens
         if completion.reused:

@@ -9,8 +9,6 @@ Tables are read from the run folder each time they are asked for, also while the
 in docs/python.md.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -82,7 +80,7 @@ class Run:
         return read(self._folder.config)
 
     @cached_property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> "tuple[Run, ...]":
         """The trials of a sweep, by name; none of any other run."""
         if not is_sweep(self.config):
             return ()

@@ -4,8 +4,6 @@ Search has LightRAG's two levels, as in HM-RAG (section 3.3.2): entities nearest
 nearest to themes.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
@@ -38,7 +36,7 @@ class KnowledgeGraph:
     @classmethod
     def open(
         cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None, extraction: Extraction = BY_RULES
-    ) -> KnowledgeGraph:
+    ) -> "KnowledgeGraph":
         """Opens the graph next to the store's index, after building it from the `given` or the extracted triples.
         Raises StoreError as `open_index`, and ValueError where two of the given triples have the same id."""
         made = LAYOUT if given else f"{LAYOUT}\x1f{extraction.key}"

@@ -1,7 +1,5 @@
 """Contract of a topology, discussions along a wiring (section 3 and Eqs. 1, 5, 6, 9, 10), and their replay."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -139,7 +137,7 @@ class Renamed:
         self._topology = topology
         self.block = topology.block if isinstance(topology, InBlocks) else 0
 
-    def after(self, suspicion: Sequence[Suspicion]) -> Renamed:
+    def after(self, suspicion: Sequence[Suspicion]) -> "Renamed":
         """Returns the renamed topology of the next block."""
         assert isinstance(self._topology, InBlocks)
         return Renamed(self._topology.after(suspicion), self.method)

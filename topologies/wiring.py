@@ -5,8 +5,6 @@ a DAG) or *temporal* (from one round to the next). A row of a list is (round, se
 ascend. Lists hold ten thousand agents with a few senders each; matrices are for a learner of up to a thousand agents.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -136,7 +134,7 @@ class Wiring:
         probabilities: Edges[Floats] | None = None,
         allowed: Edges[Bools] | None = None,
         speaks: Bools | None = None,
-    ) -> Wiring:
+    ) -> "Wiring":
         """Returns the wiring of bool matrices [T, sender, receiver]; probabilities: as for `of_edges`."""
         taken = [np.argwhere(edges) for edges in (spatial, temporal)]
         p = [

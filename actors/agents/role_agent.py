@@ -3,8 +3,6 @@
 From a prompt that does not fit the model's context, it cuts the least relevant evidence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -162,7 +160,9 @@ class RoleAgent:
         usage = sum((response.usage for response in responses), Usage())
         return message, replace(usage, replica=responses[-1].completion.replica)
 
-    async def _ask(self, turn: Turn, build: Callable[[Sequence[str]], Request], cut: tuple[str, ...] = ()) -> _Response:
+    async def _ask(
+        self, turn: Turn, build: Callable[[Sequence[str]], Request], cut: tuple[str, ...] = ()
+    ) -> "_Response":
         """Returns the response to `build(cut)`, with as much more evidence cut as the model's context demands.
 
         A prompt that does not fit is no call, as nothing is computed for it.

@@ -1,7 +1,5 @@
 """One of our roles as an AutoGen agent, which can join any AutoGen team, with the simulator's prompts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -46,7 +44,7 @@ class QuestionMessage(StructuredMessage[QuestionContent]):
         return self.to_text()
 
     @classmethod
-    def of(cls, question: Question) -> QuestionMessage:
+    def of(cls, question: Question) -> "QuestionMessage":
         return cls(content=QuestionContent(question=question), source=USER)
 
 
@@ -204,7 +202,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         )
 
     @classmethod
-    def _from_config(cls, config: RoleChatAgentConfig) -> RoleChatAgent:
+    def _from_config(cls, config: RoleChatAgentConfig) -> "RoleChatAgent":
         # `dict` and not `model_dump`: role and settings have to stay objects.
         return cls(**{**dict(config), "model_client": ModelClient.load_component(config.model_client)})
 

@@ -4,8 +4,6 @@ A conversation becomes one request. Its beginning (the task) is the shared part,
 by its prefix cache; messages, calls and their results follow in order.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -229,7 +227,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         return self._choice
 
     @classmethod
-    def _from_config(cls, config: ModelChoice) -> ModelClient:
+    def _from_config(cls, config: ModelChoice) -> "ModelClient":
         return cls(config.model(), choice=config)
 
 

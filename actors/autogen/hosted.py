@@ -5,8 +5,6 @@ function of messages; `client` is an AutoGen client of the run's model. An async
 itself. Every turn gets a new agent, so that nothing leaks between discussions, and turns run concurrently.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -90,7 +88,7 @@ class HostedAgent(RoleAgent):
         )
         return message, usage
 
-    async def _hear(self, turn: Turn, request: Request, client: ModelClient) -> _Outcome:
+    async def _hear(self, turn: Turn, request: Request, client: ModelClient) -> "_Outcome":
         """A new agent's reply to a request, with a second attempt where the first is unreadable."""
         text, reply, reported, first_tokens = "", None, Usage(), 0
         try:

@@ -1,7 +1,5 @@
 """The interface of a kind of model: settings, replicas, and what its completions depend on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -56,7 +54,7 @@ class Backend:
         work, which it finds without loading anything or a connection."""
         raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): choose reader, vllm or openai")
 
-    def on(self, cluster_gpus: float) -> tuple[Backend, str]:
+    def on(self, cluster_gpus: float) -> "tuple[Backend, str]":
         """Fills in open settings for a cluster with that many GPUs. Returns the backend, which answers like this one,
         and a line that lists the settings (empty: none)."""
         return self, ""

@@ -1,7 +1,5 @@
 """Writes requests as bodies of OpenAI's protocol, in the layout that one endpoint takes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -41,12 +39,12 @@ class Layout:
     changes: frozenset[str] = frozenset()
     most_pictures: int | None = None
 
-    def changed(self, name: str) -> Layout:
+    def changed(self, name: str) -> "Layout":
         """Returns the layout with one more change."""
         base = f"{self.base}/v1" if name == VERSION else self.base
         return replace(self, base=base, changes=self.changes | {name})
 
-    def without(self, name: str) -> Layout:
+    def without(self, name: str) -> "Layout":
         """Returns the layout with one change taken back."""
         base = self.base.removesuffix("/v1") if name == VERSION else self.base
         return replace(self, base=base, changes=self.changes - {name})

@@ -4,8 +4,6 @@ reply -> spoken (reply_text) -> fields as text or JSON (reply_fields)
       -> values (field_values) -> Reading -> ParsedReply
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +49,7 @@ class Reading:
         """Returns the last value of a field."""
         return next((value for name, value in reversed(self.values) if name == kind), None)
 
-    def repaired_by(self, later: Reading) -> Reading:
+    def repaired_by(self, later: "Reading") -> "Reading":
         """Adds the values of a repair. A field whose repair repeats the fault's reason stays a fault."""
         asked = {fault.field.name: fault for fault in self.faults}
         read = tuple((name, value) for name, value in self.values if name not in asked)

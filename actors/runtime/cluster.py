@@ -1,7 +1,5 @@
 """Launches all that runs on Ray for one run, waits for it, supervises it, and ends it with the run."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +52,7 @@ class Cluster(Pools[RemotePool]):
         self._start_timeout_s = settings.start_timeout_s or START_S
         self._numbers: Counter[tuple[str, str]] = Counter()
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> "Cluster":
         connect(self._settings.address)
         collect_rarely()
         return self

@@ -5,8 +5,6 @@ dashboard is off, and no other user can enter the folder of its session, where i
 imports Ray before it is needed, so that it starts while the run is still importing.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import select
@@ -68,7 +66,7 @@ START_S = 180.0  # for a local Ray on a busy machine, tried twice
 END_S = 15.0  # of which Ray gives its processes some
 KEPT_S = 24 * 3600.0  # the logs of a run that failed or was killed
 
-_heads: list[Head] = []  # one or none
+_heads: "list[Head]" = []  # one or none
 
 
 class Head:

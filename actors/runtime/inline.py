@@ -4,8 +4,6 @@ Agents, models and learners are the same objects that actors serve otherwise, so
 Nothing is restarted: what is lost is lost with this process.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,7 +139,7 @@ class Inline(Pools[InlinePool]):
         self._agents: list[InlineAgents] = []
         self._starting: list[str] = []
 
-    def __enter__(self) -> Inline:
+    def __enter__(self) -> "Inline":
         collect_rarely()
         return self
 

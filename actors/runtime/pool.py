@@ -1,7 +1,5 @@
 """Chooses the replica for each request, and sends what a lost replica had to another one."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hashlib
@@ -40,7 +38,9 @@ class ReplicaPool:
     restart_timeout_s: how long a replica may take to be up again before it counts as gone.
     """
 
-    def __init__(self, replicas: Sequence[RemoteReplica], capacity: int = 64, restart_timeout_s: float = 120.0) -> None:
+    def __init__(
+        self, replicas: "Sequence[RemoteReplica]", capacity: int = 64, restart_timeout_s: float = 120.0
+    ) -> None:
         if not replicas:
             raise ValueError("a pool needs at least one replica")
         self._replicas = list(replicas)

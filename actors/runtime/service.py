@@ -1,7 +1,5 @@
 """Works on the items that clients in other processes send: the receiving end of both hops, and of the learners."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import traceback
@@ -24,7 +22,7 @@ STRANGERS = 256
 class _Job(Generic[T, R]):
     """One item of a caller."""
 
-    caller: _Caller[T, R]
+    caller: "_Caller[T, R]"
     id: int
     item: T
     over: bool = False
@@ -93,7 +91,7 @@ class Service(Generic[T, R]):
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    def accept(self, caller: _Caller[T, R], ids: list[int], items: list[tuple[int, T]]) -> None:
+    def accept(self, caller: "_Caller[T, R]", ids: list[int], items: list[tuple[int, T]]) -> None:
         """Queues a caller's items, and drops those of its earlier ones that have these `ids`."""
         for id in ids:
             if id in caller.jobs:
@@ -104,7 +102,7 @@ class Service(Generic[T, R]):
         self.in_flight += len(items)
         self._start()
 
-    def leave(self, caller: _Caller[T, R]) -> None:
+    def leave(self, caller: "_Caller[T, R]") -> None:
         """Drops the items of a caller that is lost."""
         self._callers.pop(caller, None)
         for job in list(caller.jobs.values()):

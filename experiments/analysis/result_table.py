@@ -1,7 +1,5 @@
 """Tables of results with notes below them, and texts of their cells."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +47,7 @@ class ResultTable:
         cells: Mapping[str, Cell],
         notes: Sequence[str] = (),
         title: str = "",
-    ) -> ResultTable:
+    ) -> "ResultTable":
         """Makes a row of cells, by header, for each of `rows`, whose keys are the first column, `name`."""
         body = [(key, *(cell(row) for cell in cells.values())) for key, row in rows.items()]
         return ResultTable((name, *cells), body, notes, title)

@@ -1,7 +1,5 @@
 """Attacks by name, the choice of compromised agents, and attacked discussions. Topologies do not know of attacks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import replace
@@ -84,17 +82,17 @@ class Attack:
         self._folder = ALTERED
         self.evidence: Any = None  # the `Evidence` that attacked discussions search; its package imports this one
 
-    def under(self, settings: AttackSettings) -> Attack:
+    def under(self, settings: AttackSettings) -> "Attack":
         """Returns another attack on the same agents and questions. Raises UserError as the constructor does."""
         other = copy(self)
         other._set(settings)
         return other
 
-    def absent(self) -> Attack:
+    def absent(self) -> "Attack":
         """Returns the same without the attack: every discussion is left as it is."""
         return self.under(AttackSettings())
 
-    def sparing(self, turns: Collection[str]) -> Attack:
+    def sparing(self, turns: Collection[str]) -> "Attack":
         """Returns the same without these turns (`<round>/<agent>`), or without what befalls their messages."""
         other = copy(self)
         other._spared = frozenset(turns)

@@ -1,7 +1,5 @@
 """Calls, tokens, hours and price of a run that has not started, and their table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,12 +45,12 @@ class PhaseCounts:
     made_completion: float = 0.0
     cached: float = 0.0
     longest: int = 0
-    by_model: dict[str, PhaseCounts] = field(default_factory=dict)
+    by_model: "dict[str, PhaseCounts]" = field(default_factory=dict)
 
-    def scaled(self, name: str, discussions: int) -> PhaseCounts:
+    def scaled(self, name: str, discussions: int) -> "PhaseCounts":
         """The counts of a sample, extrapolated to all discussions of a phase."""
 
-        def extrapolated(part: PhaseCounts) -> PhaseCounts:
+        def extrapolated(part: "PhaseCounts") -> "PhaseCounts":
             values = {key: getattr(part, key) * discussions / self.discussions for key in _EXPECTED}
             values |= {key: getattr(part, key) * discussions // self.discussions for key in _EXACT}
             return replace(part, **values)
@@ -88,7 +86,7 @@ class EarlierRun:
     reply_tokens: Mapping[str, float]
 
     @staticmethod
-    def read(path: str) -> EarlierRun:
+    def read(path: str) -> "EarlierRun":
         """Raises UserError where `path` is no run folder, or its run called no model."""
         folder = RunFolder.open(Path(path))
         phases = [phase for name, phase in usage.by_phase(folder).items() if name != "judging"]

@@ -1,7 +1,5 @@
 """Retrieves a question's evidence, and keeps searches to the sources that the question may see."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,7 +41,7 @@ class Evidence:
         self._pictures_for = pictures_for
         self._kept: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
 
-    def over(self, store: Store, planted: Mapping[str, Sequence[str]] | None = None) -> Evidence:
+    def over(self, store: Store, planted: Mapping[str, Sequence[str]] | None = None) -> "Evidence":
         """Makes the same searches of another store; `planted` are further documents of pools, by question."""
         return Evidence(store, self._settings, self._pictures_for, planted)
 

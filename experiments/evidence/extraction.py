@@ -9,8 +9,6 @@ Results are kept in a file of JSON lines next to the indexes, by the source's co
 whatever corpora it is in, and a killed run continues where it was.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -180,7 +178,7 @@ class Extracted(Record):
     error: str = ""
 
     @staticmethod
-    def of(step: Step, trace: Trace) -> Extracted:
+    def of(step: Step, trace: Trace) -> "Extracted":
         """Returns the values of a discussion, in the order of its turns, and the first error."""
         (field,) = step.task.fields
         of_turns = [turn.values(field.name) if turn.status is Status.OK else () for turn in trace.turns]

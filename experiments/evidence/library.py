@@ -1,7 +1,5 @@
 """The library of a run: corpus, knowledge graph and web, as a system may search them for one question."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -60,7 +58,7 @@ class LabelledLibrary:
         self._graph: KnowledgeGraph | None = None
         self._lock = Lock()
 
-    def over(self, evidence: Evidence) -> LabelledLibrary:
+    def over(self, evidence: Evidence) -> "LabelledLibrary":
         """Makes the same searches of other evidence."""
         return LabelledLibrary(evidence, self._items.values(), self._web, self._triples, self._stated)
 

@@ -3,8 +3,6 @@
 No prompt is stored. It is built again from the recorded discussion and the run's configuration, by the same agent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Sequence
@@ -46,7 +44,7 @@ def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[st
 
 
 @lru_cache(maxsize=MOST_OPEN)
-def _inspector(run: Path, named: Sequence[str]) -> TurnInspector:
+def _inspector(run: Path, named: Sequence[str]) -> "TurnInspector":
     return TurnInspector(RunFolder(run), named)
 
 

@@ -1,7 +1,5 @@
 """A learner's state on disk, with the sizes of its record files at that moment: a killed run resumes from it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
@@ -43,7 +41,7 @@ class Checkpoint:
         write_atomically(path, save(state, {"about": json.dumps(about | {"digest": digest(state, about)})}))
 
     @staticmethod
-    def read(path: Path) -> Checkpoint:
+    def read(path: Path) -> "Checkpoint":
         """Raises UserError when the file is damaged, in its header or in any byte of an array."""
         try:
             if path.stat().st_size > MOST_BYTES:

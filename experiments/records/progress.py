@@ -1,7 +1,5 @@
 """Shows a run's progress: bars on a terminal, a plain line every few seconds elsewhere."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from typing import Self
@@ -36,7 +34,7 @@ class Progress:
         if self._live:
             self._live.stop()
 
-    def phase(self, name: str, total: int, done: int = 0, note: str = "") -> Bar:
+    def phase(self, name: str, total: int, done: int = 0, note: str = "") -> "Bar":
         """Starts a phase of `total` units.
 
         done: units from before a resumption, which do not count in the rate.

@@ -7,8 +7,6 @@ checkpoint: those with a complete trace and score count, and a trace or score al
 questions with a turn that failed for another reason than the question itself: they are asked and judged again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -59,7 +57,7 @@ class RunFolder:
         self.log = path / "run.log"
 
     @classmethod
-    def create(cls, output: Path, experiment: str) -> RunFolder:
+    def create(cls, output: Path, experiment: str) -> "RunFolder":
         """Makes a new folder `<output>/<time>-<experiment>`. Raises UserError when that is impossible."""
         name = f"{datetime.now():%Y%m%d-%H%M%S}-{experiment}"
         # Two runs can start in one second; `mkdir` decides, without a gap between check and use.
@@ -78,7 +76,7 @@ class RunFolder:
         raise UserError(f"{output} already holds a thousand runs called {name}; choose another output=")
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
+    def open(cls, path: Path) -> "RunFolder":
         """Opens a run folder. Raises UserError where it is none, has links or pipes, or records of version 0.1."""
         run = cls(path.absolute())
         if not os.path.isfile(run.config):  # `Path.is_file` raises for a name that is too long
@@ -100,11 +98,11 @@ class RunFolder:
             logging.getLogger(library).setLevel(logging.WARNING)
         return handler
 
-    def learned(self, method: str) -> RunFolder:
+    def learned(self, method: str) -> "RunFolder":
         """The folder of a learned method's graph: its training discussions and steps, state, and what was learned."""
         return RunFolder(self.path / "learned" / method)
 
-    def all_learned(self) -> list[RunFolder]:
+    def all_learned(self) -> "list[RunFolder]":
         """The folders of all learned graphs, each called after its method, in alphabetical order."""
         # Sorted: the order of a directory depends on the file system.
         return [RunFolder(path.parent) for path in sorted((self.path / "learned").glob(f"*/{LEARNING}"))]

@@ -3,8 +3,6 @@
 A turn must be the recorded one: the same seed, the same messages heard and the same evidence.
 """
 
-from __future__ import annotations
-
 import json
 import weakref
 from collections.abc import Collection
@@ -66,7 +64,7 @@ class RecordedTeam:
                 )
         return message
 
-    def metered(self, noted: Noted | None = None) -> RecordedTeam:
+    def metered(self, noted: Noted | None = None) -> "RecordedTeam":
         """Itself, as nothing is spent and no turn takes time."""
         return self
 

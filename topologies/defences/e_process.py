@@ -16,8 +16,6 @@ Alarms are raised between blocks of `defence.block` discussions, which are held 
 concurrency, and a resumed run finds its wealth in the recorded scores, which are logarithms of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 
@@ -41,7 +39,7 @@ class EProcesses(Guarded):
         self.staked = np.full(len(self.agents), np.log(1 / 2))
         self._highest = np.full(len(self.agents), -np.inf)
 
-    def after(self, suspicion: Sequence[Suspicion]) -> EProcesses:
+    def after(self, suspicion: Sequence[Suspicion]) -> "EProcesses":
         """Returns the discussions of the next block; suspicion: the scores of each discussion of this one."""
         later = copy(self)
         wealth = self.staked + sum(np.array(rows[-1]) - self.staked for rows in suspicion if rows)

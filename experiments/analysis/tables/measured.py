@@ -1,7 +1,5 @@
 """Measurements in the form of a paper's table: a cell for each block of settings, row and column."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,13 +45,13 @@ class Evaluated:
     broken: Collection[str] = ()
 
     @staticmethod
-    def of(folder: RunFolder, values: Mapping[str, Any], metrics: Mapping[str, Any]) -> Evaluated:
+    def of(folder: RunFolder, values: Mapping[str, Any], metrics: Mapping[str, Any]) -> "Evaluated":
         verdicts = metrics.get("judged", {})
         judge, right = verdicts.get("judge", ""), verdicts.get("right", GRADED.right)
         return Evaluated(folder, values, metrics["model"], metrics["dataset"], judge, right, broken(dict(metrics)))
 
     @staticmethod
-    def of_sweep(folder: Path, results: Sequence[TrialResult]) -> list[Evaluated]:
+    def of_sweep(folder: Path, results: Sequence[TrialResult]) -> "list[Evaluated]":
         """The finished trials of a sweep; one that was stopped early has no evaluation."""
         return [
             Evaluated.of(RunFolder(folder / TRIALS / result.name), result.values, result.metrics)

@@ -5,8 +5,6 @@ and agent alone, so discussions differ by what the missing edge changes and by n
 as before are answered from the completion cache.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -119,7 +117,7 @@ class Redundancy:
         self._without = [f"{WITHOUT}.{edge.name(self._agents)}" for edge in self.edges]
         self.scores: dict[str, dict[str, Scored]] = {}
 
-    async def run(self) -> Redundancy:
+    async def run(self) -> "Redundancy":
         """Learns, removes each edge and checks what is left on held-out questions; keeps recorded answers."""
         # Answers of an earlier start of this run; `_phase` skips them.
         for scored in self._context.recorder.run.scores():
