@@ -18,11 +18,14 @@ from experiments.analysis.summary import (
     verdict,
     verdict_text,
 )
+from experiments.attacks.attack_metrics import surrogate_text
 
 
 def in_short(metrics: Metrics) -> Iterator[str]:
     """Yields the lines that a terminal shows; the report has all tests and notes."""
     yield from attackers_found(metrics)
+    rows = metrics["methods"].items()
+    yield from (f"{name}: {surrogate_text(row['surrogate'])}." for name, row in rows if "surrogate" in row)
     yield from looked_at(metrics)
     yield from differences(metrics["paired"], metrics["methods"])
     if "judged" in metrics:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -128,24 +129,42 @@ def edge_measures(scores: npt.ArrayLike, attackers: Sequence[int]) -> dict[str, 
     return ranked | {name: float((edges < 0).mean()) for name, edges in kinds if edges.size}
 
 
-def write_edge_scores(folder: Path, agents: Sequence[str], attackers: Sequence[str], scores: Edges[Floats]) -> None:
-    """Writes a learner's ranking of edges [sender, receiver]: null where no edge can be, negative where one was cut."""
+def write_edge_scores(
+    folder: Path,
+    agents: Sequence[str],
+    attackers: Sequence[str],
+    scores: Edges[Floats],
+    surrogate: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes a learner's ranking of edges [sender, receiver], null where no edge can be, and its sign check."""
     names = {"agents": list(agents), "attackers": list(attackers)}
     # JSON has no infinity, so an edge that cannot be is null.
     matrices = {
         kind: [[round(value, 6) if math.isfinite(value) else None for value in row] for row in matrix.tolist()]
         for kind, matrix in scores._asdict().items()
     }
-    (folder / EDGE_SCORES).write_text(json.dumps(names | matrices) + "\n")
+    checked = {"surrogate": surrogate} if surrogate else {}
+    (folder / EDGE_SCORES).write_text(json.dumps(names | matrices | checked) + "\n")
 
 
-def attackers_found(folder: Path) -> dict[str, float]:
-    """Returns the `edge_measures` of a learned graph; none without learning or without attackers."""
+def surrogate_text(check: Mapping[str, Any]) -> str:
+    """Sums up the sign check of a learner (`topologies.learning.surrogate.Surrogate`, agents by name)."""
+    slope, low, high, credit, senders = check.values()
+    shown = "carry over" if low > 0 else "are reversed on the way" if high < 0 else "are not shown to carry over"
+    return (
+        f"effects on agents' own answers {shown} to the final answer (slope {slope:+.2f}, {low:+.2f} to {high:+.2f}); "
+        f"{credit} answers judge the edges{', but not those of ' * bool(senders)}{', '.join(senders)}"
+    )
+
+
+def attackers_found(folder: Path) -> dict[str, Any]:
+    """Returns the `edge_measures` of a learned graph, where there are attackers, and its `surrogate`, if any."""
     path = folder / EDGE_SCORES
     record = json.loads(path.read_text()) if path.is_file() else {}
+    check = {"surrogate": record["surrogate"]} if record.get("surrogate") else {}
     if not record.get("attackers"):
-        return {}
+        return check
     both = np.array([record["spatial"], record["temporal"]], dtype=np.float64)  # null becomes NaN
-    return edge_measures(
+    return check | edge_measures(
         np.where(np.isnan(both), -np.inf, both), [record["agents"].index(name) for name in record["attackers"]]
     )

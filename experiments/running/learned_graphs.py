@@ -11,7 +11,7 @@ from typing import Any
 import networkx as nx
 
 from experiments.attacks.attack import Attack
-from experiments.attacks.attack_metrics import write_edge_scores
+from experiments.attacks.attack_metrics import surrogate_text, write_edge_scores
 from experiments.planning.learners import learned_topologies
 from experiments.records.timings import TimingLog
 from experiments.records.usage import UsageLog
@@ -90,7 +90,11 @@ class GraphLearning:
             self.context.progress.print(line)
         # Also in a resumed run that has nothing left to learn: the frozen wiring is in memory only.
         await topology.freeze()
-        write_edge_scores(folder, topology.agents, self._attack.attackers, await learner.edge_scores())
+        check = await learner.surrogate()
+        found = check._asdict() | {"senders": [topology.agents[s] for s in check.senders]} if check else {}
+        if check and not check.holds:
+            self.context.progress.print(f"{method}: {surrogate_text(found)}")
+        write_edge_scores(folder, topology.agents, self._attack.attackers, await learner.edge_scores(), found)
         for name, wiring in {"topology": topology.common, **await self._by_kind(topology)}.items():
             export_topology(folder, name, wiring, topology.agents)
         from experiments.running.autogen_team import write_team  # imports AutoGen, which nothing before needs

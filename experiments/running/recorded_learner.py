@@ -141,7 +141,7 @@ class RecordedLearner:
 
     async def may_stop(self, stage: int) -> bool:
         """True if the stage may end here, before its last step (`learner.early_stop`)."""
-        if self.context.config.learner.early_stop is None:
+        if self.context.plan.learners[self.method].early_stop is None:
             return False  # not asked in vain: a learner is another process
         # A run that was killed as the next stage began goes on from there.
         return self.reached[0] > stage or bool(await self.learner.may_stop())

@@ -33,6 +33,32 @@ class Estimate(NamedTuple):
     variance: Tensor
 
 
+class Surrogate(NamedTuple):
+    """What an effect of 1 on own answers does to the final answer, with a 95% interval, and what counts.
+
+    slope, low, high: pooled over senders; all 0 where own answers show no effect.
+    credit: `own` or `final`, the answers whose effects count. senders: agents for which the final answer counts all the
+    same, because there the two effects have opposite signs.
+    """
+
+    slope: float
+    low: float
+    high: float
+    credit: str
+    senders: tuple[int, ...]
+
+    @property
+    def holds(self) -> bool:
+        """True if effects on own answers are shown to carry over, of no sender with the wrong sign."""
+        return self.low > 0 and not self.senders
+
+
+# Prior of a sender's effect: its level is open, and it rises by .2 with the sender's own score, give or take .1.
+COMPETENCE = Estimate(torch.tensor([0.0, 0.2]).double(), torch.tensor([1e6, 0.1**2]).double())
+# The same of the gain by reading an agent: the agent's effect on others, give or take .05 and half of it.
+READING = Estimate(torch.tensor([0.0, 1.0]).double(), torch.tensor([0.05**2, 0.5**2]).double())
+
+
 def surprise(taken: Tensor, allowed: Tensor, probability: Tensor) -> Tensor:
     """e - p of the edges that could be drawn, else 0, [k, rounds, sender, receiver].
 
@@ -73,15 +99,16 @@ def sender_means(edges: Estimate) -> Estimate:
     return Estimate(mean, 1 / total)
 
 
-def regression(values: Estimate, covariates: Tensor, extra_variance: Tensor) -> Estimate:
+def regression(values: Estimate, covariates: Tensor, extra_variance: Tensor, prior: Estimate) -> Estimate:
     """Weighted least squares of values [n] on covariates [n, p], weights 1 / (variance + extra): fitted, its variance.
 
-    A slight ridge keeps it solvable when covariates are constant or fewer than p values are known.
+    prior: of the coefficients [p], normal; a slight precision keeps it solvable when covariates are constant or fewer
+        than p values are known.
     """
     weight = 1 / (values.variance + extra_variance)
-    normal = covariates.T @ (weight[:, None] * covariates) + 1e-6 * torch.eye(covariates.shape[1]).double()
+    normal = covariates.T @ (weight[:, None] * covariates) + (1 / prior.variance).diag()
     inverse = torch.linalg.inv(normal)
-    fitted = covariates @ inverse @ (covariates.T @ (weight * values.mean))
+    fitted = covariates @ inverse @ (covariates.T @ (weight * values.mean) + prior.mean / prior.variance)
     return Estimate(fitted, ((covariates @ inverse) * covariates).sum(1))
 
 
@@ -122,40 +149,60 @@ def among_peers(scores: Tensor, visual: Tensor) -> Tensor:
     return apart
 
 
-def sender_effects(edges: Estimate, scores: Tensor, visual: Tensor) -> Estimate:
-    """Steps (2) and (3): each sender's mean effect [senders], drawn towards what its own score predicts.
+def significant(sums: Tensor, questions: Tensor) -> Tensor:
+    """Each agent's mean distance from its peers [agents], as far as it is no chance: x (1 - se^2 / x^2), at least 0.
 
-    edges: [senders, receivers]; scores: [senders], the mean score of each sender's own answers; visual: bool [senders].
+    James and Stein's factor for one value. sums: over questions, of the distance and of its square [2, agents]; the
+    variance is the agents' mean, since one agent that is always wrong has none.
+    """
+    mean, square = sums / questions.clamp(min=1)
+    error = (square - mean**2).mean() / (questions - 1).clamp(min=1e-9)
+    kept: Tensor = mean * (1 - error / (mean**2).clamp(min=1e-12)).clamp(min=0)
+    return kept
+
+
+def sender_effects(edges: Estimate, apart: Tensor) -> Estimate:
+    """Steps (2) and (3): each sender's mean effect [senders], drawn towards what its own answers predict.
+
+    edges: [senders, receivers]; apart: [senders], the distance of each sender's own score from its peers'.
     """
     means = sender_means(edges)
-    line = torch.stack([torch.ones_like(scores), among_peers(scores, visual)], dim=1).double()
-    first = regression(means, line, torch.zeros(()))
+    line = torch.stack([torch.ones_like(apart), apart], dim=1).double()
+    first = regression(means, line, torch.zeros(()), COMPETENCE)
     scatter = excess_variance(means, first.mean, fitted_parameters=2)
-    return shrink(means, regression(means, line, scatter), scatter)
+    return shrink(means, regression(means, line, scatter, COMPETENCE), scatter)
 
 
-def posterior(edges: Estimate, scores: Tensor, visual: Tensor) -> Estimate:
+def posterior(edges: Estimate, apart: Tensor) -> Estimate:
     """Step (4): every edge's effect, from all edges [senders, receivers]; for one never drawn, its sender's."""
-    senders = sender_effects(edges, scores, visual)
+    senders = sender_effects(edges, apart)
     prior = Estimate(senders.mean[:, None], senders.variance[:, None])
     scatter = excess_variance(edges, prior.mean.expand_as(edges.mean), int((~edges.variance.isinf()).any(1).sum()))
     return shrink(edges, prior, scatter)
 
 
-def posterior_by_kind(raw: Mapping[str, Estimate], scores: Tensor, visual: Tensor) -> dict[str, Estimate]:
+def posterior_by_kind(raw: Mapping[str, Estimate], apart: Tensor) -> dict[str, Estimate]:
     """`posterior` of the edges of several kinds and rounds together, each [rounds or 1, sender, receiver].
 
-    A sender's edges of all kinds are judged together, with the decision agent as one more receiver. Alone, the decision
-    column has too little evidence: noise would now and then keep the one agent that misleads.
+    A sender's edges to agents are judged together. The decision agent is no receiver like others: it may need many
+    voices where agents need few. What it gains by reading an agent is expected to rise with that agent's edges, from a
+    level of its own; by itself its column has too little evidence, and noise would keep an agent that misleads.
     """
-    columns = {kind: Estimate(*(part.transpose(0, 1).flatten(1) for part in edges)) for kind, edges in raw.items()}
+    between = {kind: edges for kind, edges in raw.items() if kind != "decision"}
+    columns = {kind: Estimate(*(part.transpose(0, 1).flatten(1) for part in edges)) for kind, edges in between.items()}
     widths = [edges.mean.shape[1] for edges in columns.values()]
     together = Estimate(*(torch.cat(parts, dim=1) for parts in zip(*columns.values(), strict=True)))
-    split = zip(*(torch.split(part, widths, dim=1) for part in posterior(together, scores, visual)), strict=True)
-    return {
-        kind: Estimate(*(part.unflatten(1, (len(edges.mean), -1)).transpose(0, 1) for part in parts))
-        for (kind, edges), parts in zip(raw.items(), split, strict=True)
+    split = zip(*(torch.split(part, widths, dim=1) for part in posterior(together, apart)), strict=True)
+    found = {
+        kind: Estimate(*(part.unflatten(1, (len(raw[kind].mean), -1)).transpose(0, 1) for part in parts))
+        for kind, parts in zip(between, split, strict=True)
     }
+    senders = sender_effects(together, apart).mean
+    read = Estimate(*(part.mean(0).flatten() for part in raw["decision"]))
+    line = torch.stack([torch.ones_like(senders), senders], dim=1)
+    scatter = excess_variance(read, regression(read, line, torch.zeros(()), READING).mean, fitted_parameters=2)
+    judged = shrink(read, regression(read, line, scatter, READING), scatter)
+    return found | {"decision": Estimate(*(part[None, :, None].expand_as(raw["decision"].mean) for part in judged))}
 
 
 class Sums(NamedTuple):
@@ -169,14 +216,14 @@ class Sums(NamedTuple):
         return Sums(self.total.sum(dimensions), self.spread.sum(dimensions))
 
 
-def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float) -> Tensor:
+def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float | Tensor) -> Tensor:
     """Tests for effects that are surely below zero, at any number of interim analyses; bool.
 
     Of `tests` such sums without effect, any is ever called harmful in `error_rate` of all runs at most.
     edges: the number of edges in each sum.
     """
     mixed = TIGHTEST_AT * edges.clamp(min=1)
-    bound = 2 * torch.tensor(tests / error_rate).log() + ((sums.spread + mixed) / mixed).log()
+    bound = 2 * torch.as_tensor(tests / error_rate).log() + ((sums.spread + mixed) / mixed).log()
     harm: Tensor = (sums.total < 0) & (sums.total**2 / (sums.spread + mixed) >= bound)
     return harm
 

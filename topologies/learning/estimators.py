@@ -74,7 +74,7 @@ class Reinforce:
 
     def begin(self, stage: Stage | None = None) -> None:
         """Starts a stage."""
-        if self.settings.early_stop is not None:
+        if self.spec.early_stop is not None:
             for kind, theta in self.edges.logits.items():
                 zeros = torch.zeros_like(theta, dtype=torch.float64)
                 self.state |= {f"total.{kind}": zeros, f"squares.{kind}": zeros.clone()}
@@ -100,6 +100,9 @@ class Reinforce:
     def certain_harm(self) -> dict[str, Tensor]:
         """Edges that `harmful` has named so far, by kind."""
         return {}
+
+    def surrogate(self) -> None:
+        """None: no answers stand for others."""
 
     def evidence(self) -> float | None:
         """Returns the chance of scores like these if no edge had an effect; None where that is unknown."""

@@ -24,7 +24,7 @@ from actors.messages import Modality, derive_seed
 from topologies.graphs import acyclic, as_wirings, joined
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.effects import Estimate
+from topologies.learning.effects import Estimate, Surrogate
 from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.grades import with_removals
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
@@ -133,7 +133,9 @@ class Learner:
         self._rule.after_step(self._stage, self.step)
         if self.pruning.steps_to_interim(self.step) == 1:
             for kind, harmful in self._estimator.harmful(self._stage).items():
-                self._edges.keep(kind, ~harmful, tick=0)  # below all that rules cut, from tick 1 on
+                self._edges.keep(kind, ~harmful, tick=1)
+            for kind, certain in self._estimator.certain_harm().items():
+                self._edges.rank_anew(kind, certain)
         self.step += 1
         if self.finished:
             self._cut()
@@ -153,7 +155,7 @@ class Learner:
 
         Only at interim analyses with `early_stop` set; it depends on the state alone.
         """
-        most = self.spec.settings.early_stop
+        most = self.spec.early_stop
         if most is None or not self.pruning.is_interim(self.step) or self.without_evidence() is not None:
             return False
         ends = self._estimator.outlook(self.step, self.pruning.steps - self.step)
@@ -234,6 +236,10 @@ class Learner:
     def evidence(self) -> float | None:
         """Returns the chance of scores like these if no edge had any effect, with `effects`; None with gradients."""
         return self._estimator.evidence()
+
+    def surrogate(self) -> Surrogate | None:
+        """Returns the check whether effects on own answers carry over to the final one; None with gradients."""
+        return self._estimator.surrogate()
 
     def without_evidence(self) -> float | None:
         """`evidence` where it is so large that the stage cuts nothing by its estimates; else None.

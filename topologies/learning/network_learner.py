@@ -166,6 +166,9 @@ class NetworkLearner:
     def without_evidence(self) -> None:
         """None, as `evidence`."""
 
+    def surrogate(self) -> None:
+        """None: no answers stand for others."""
+
     def certain_harm(self) -> None:
         """None: no edge is certain to harm."""
 

@@ -3,7 +3,7 @@
 To add one, write its class here, and name it in `RULES` and in `Rule` (variants.py).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Generator, Tensor
@@ -122,7 +122,10 @@ class Progressive(PruningRule):
 
 class BySign(Progressive):
     """Ours, for estimated effects, which are noise in the first steps: harmful edges (p < 1/2) go at the end of every
-    stage, and after the last one the least, beyond the share that M3Prune leaves."""
+    stage, and after the last one the least, beyond the share that M3Prune leaves.
+
+    state: `judged.<kind>`: bool [sender, receiver], the edges that were there in the last step.
+    """
 
     by_sign = True
 
@@ -132,7 +135,26 @@ class BySign(Progressive):
     def share(self, stage: Stage, block: Block) -> float:
         return 1.0 if block.kind == "decision" else self.schedules[block.intra][-1].share
 
+    def __init__(self, pruning: PruningSettings, edges: EdgeState, random: Random) -> None:
+        super().__init__(pruning, edges, random)
+        self._judge()
+
+    def after_step(self, stage: Stage, step: int) -> None:
+        super().after_step(stage, step)
+        self._judge()
+
+    def _judge(self) -> None:
+        self.state |= {f"judged.{kind}": mask.any(0) for kind, mask in self.edges.mask.items()}
+
+    def left(self, stage: Stage, final: bool) -> dict[str, Tensor]:
+        theta = {kind: each.mean(0) for kind, each in self.edges.logits.items()}
+        judged = {kind: self.state[f"judged.{kind}"] for kind in theta}
+        harmful = {kind: judged[kind] & (theta[kind] < 0) & stage.start[kind] for kind in theta}
+        self._spared = {kind: harmful[kind] & ~cut for kind, cut in worst_half(harmful, theta, judged).items()}
+        return super().left(stage, final)
+
     def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool) -> Tensor:
+        p = p.where(~block.of(self._spared[block.kind]), p.clamp(min=0.5))
         return worth_keeping(p, present, room if final else p.numel(), at_least_one=block.kind == "decision")
 
 
@@ -244,6 +266,26 @@ def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tens
     stays = torch.zeros(present.numel(), dtype=torch.bool)
     stays[ranked[: max(1, room)]] = True
     return stays.view(present.shape)
+
+
+def worst_half(
+    harmful: Mapping[str, Tensor], theta: Mapping[str, Tensor], mask: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Those of the harmful edges that go at once: at most half of what a receiver hears, the most harmful first.
+
+    An edge was judged with the others there. Where messages replace each other each seems to harm, and without the
+    others it may help: what is left is judged again. harmful, mask: bool, theta: float, [sender, receiver] by kind; the
+    decision agent is one more receiver.
+    """
+
+    def worst(harmful: Tensor, theta: Tensor, mask: Tensor) -> Tensor:
+        rank = theta.where(harmful, torch.inf).argsort(dim=0, stable=True).argsort(dim=0)
+        return harmful & (rank < (mask.sum(0) + 1) // 2)
+
+    kinds = ("spatial", "temporal")
+    both = worst(*(torch.cat([each[kind] for kind in kinds]) for each in (harmful, theta, mask)))
+    alone = worst(*(each["decision"] for each in (harmful, theta, mask)))
+    return dict(zip((*kinds, "decision"), (*both.chunk(2), alone), strict=True))
 
 
 def worth_keeping(p: Tensor, present: Tensor, room: int, at_least_one: bool) -> Tensor:

@@ -11,22 +11,29 @@ from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import (
     Estimate,
     Sums,
+    Surrogate,
     among_peers,
     certain_harm,
     chance_of,
     credited_sum,
     posterior_by_kind,
     raw_effects,
+    significant,
     surprise,
 )
+from topologies.learning.interactions import MOST_AGENTS, Pairs, pair_sums, without_spoilers
 from topologies.learning.objective import Terms, credited, terms_of
+from topologies.learning.pruning_rules import worst_half
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
+from topologies.learning.surrogate import compare, moments
 from topologies.wiring import KINDS, Wirings, drawn
 
 MOST = 8.0  # logits stay within this: p is .9997 there
 OWN, FINAL = "own", "final"
 CREDITS = (OWN, FINAL)
+RENEWED = 0.5  # share of the edges into a receiver whose cut makes another receiver of it
+CHANGED = 2.0  # standard errors of a change of the mean effect from which on what was seen before counts no more
 LINKED = 2.0  # standard errors of the link between own scores and utility from which on own scores count
 
 
@@ -53,14 +60,16 @@ class Effects:
         self.spec, self.settings, self.edges = spec, spec.settings, edges
         self.visual = torch.tensor([str(modality) == "visual" for modality in spec.modalities])
         shapes: dict[str, Sequence[int]] = {"scores": (spec.rounds, len(self.visual))}
-        shapes |= {"link": (3,), "utility": (1,), "samples": (1,)}
+        agents = len(self.visual)
+        shapes |= {"link": (3,), "utility": (1,), "samples": (1,), "senders": (5, agents)}
+        paired = agents if agents <= MOST_AGENTS else 0
+        shapes |= {"pairs": (4, paired, paired), "apart": (2, agents), "questions": (), "heard": (2, agents + 1)}
+        shapes |= {"changed": (), "steps": (1,)}
         for kind, theta in edges.logits.items():
             of_edges = ("squares", *CREDITS, *(f"bound.{credit}" for credit in CREDITS))
-            shapes |= {f"{name}.{kind}": theta.shape for name in of_edges}
+            shapes |= {f"{epoch}{name}.{kind}": theta.shape for name in of_edges for epoch in ("", "old.")}
             shapes |= {f"spread.{credit}.{kind}": (2,) for credit in CREDITS}
             shapes |= {f"harm.{kind}": theta.shape[1:]}
-        if self.settings.early_stop is not None:
-            shapes["steps"] = (1,)  # how many there were, in all stages
         self.state = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
@@ -91,16 +100,35 @@ class Effects:
         # Temporal edges have no first round, and edges to the decision agent have one alone.
         credits = {"spatial": own, "temporal": own[:, 1:], "decision": final}
         edges = drawn_tensors(wirings)
+        # Surprises of each sender's edges to agents, with each credit [k, senders]; and of all kinds of edges together.
+        of_own, of_final = torch.zeros(2, len(utility), len(self.visual), dtype=torch.float64)
+        together, heard = torch.zeros(0), torch.zeros(0)
+        self._renew({kind: taken for kind, (_, taken) in edges.items()})
         for kind, probability in wirings.chances.items():
             of_kind = {OWN: credits[kind], FINAL: final.expand_as(credits[kind])}
-            self._add(kind, *edges[kind], torch.tensor(probability), credits=of_kind)
+            unforeseen = self._add(kind, *edges[kind], torch.tensor(probability), credits=of_kind)
+            if kind == "decision":
+                continue
+            of_own += (unforeseen @ credits[kind][..., None])[..., 0].sum(1)
+            of_final += unforeseen.sum((1, 3)) * final[:, 0]
+            if kind == "spatial":
+                together, heard = unforeseen, edges[kind][1]
+            else:
+                together[:, 1:] += unforeseen
+                heard[:, 1:] |= edges[kind][1]
+        self.state["senders"] += moments(of_own, of_final)
+        if len(self.visual) <= MOST_AGENTS:
+            self.state["pairs"] += torch.stack(pair_sums(together, heard, own))
+        for question in range(int(group.max()) + 1):
+            apart = among_peers(turn_scores.double()[group == question].mean((0, 1)), self.visual)
+            self.state["apart"] += torch.stack([apart, apart**2])
+            self.state["questions"] += 1
         last, of_answer = own[:, -1], final[:, -1].expand_as(own[:, -1])
         self.state["link"] += torch.stack([(last * of_answer).sum(), (last**2).sum(), (of_answer**2).sum()])
         self.state["scores"] += turn_scores.sum(0)
         self.state["utility"] += utility.sum()
         self.state["samples"] += len(utility)
-        if "steps" in self.state:
-            self.state["steps"] += 1
+        self.state["steps"] += 1
         return self._update(stage), terms
 
     def _add(self, kind: str, *draws: Tensor, credits: Mapping[str, Tensor]) -> Tensor:
@@ -114,6 +142,48 @@ class Effects:
             self.state[f"spread.{name}.{kind}"] += torch.tensor(of_credits, dtype=torch.float64)
         self._sum(f"squares.{kind}", (unforeseen**2).sum(0))
         return unforeseen
+
+    def _renew(self, taken: Mapping[str, Tensor]) -> None:
+        """Begins anew with edges into receivers that now hear half or twice as many agents as before: the effect
+        of a message depends on how many others there are. What was seen before counts until it differs (`_changed`).
+
+        Not where cut edges are drawn all the same, by another learner: nothing has changed there.
+        """
+        mask = {kind: self.edges.mask[kind].any(0) for kind in KINDS}
+        if any(bool((drawn.any(0).any(0) & ~mask[kind]).any()) for kind, drawn in taken.items()):
+            return
+        now = torch.cat([(mask["spatial"].long() + mask["temporal"].long()).sum(0), mask["decision"].sum(0)]).double()
+        before, times = self.state["heard"]
+        renewed = (now > 0) & ((now <= before * RENEWED) | (now * RENEWED >= before))
+        fresh = renewed & (before > 0)
+        self.state["heard"] = torch.stack([now.where(renewed, before), times + fresh])
+        if not bool(fresh.any()):
+            return
+        for kind in KINDS:
+            receivers = fresh[-1:] if kind == "decision" else fresh[:-1]
+            for name in ("squares", *CREDITS, *(f"bound.{credit}" for credit in CREDITS)):
+                new, old = self.state[f"{name}.{kind}"], self.state[f"old.{name}.{kind}"]
+                old[..., receivers] = old[..., receivers] * (1 - self.state["changed"]) + new[..., receivers]
+                new[..., receivers] = 0.0
+        self.state["changed"].zero_()
+
+    def _changed(self) -> bool:
+        """True if edges between agents that are left have another mean effect than before receivers lost others."""
+        renewed = {kind: self.edges.mask[kind] & (self.state[f"old.squares.{kind}"] > 0) for kind in KINDS[:2]}
+
+        def over(name: str) -> float:
+            return sum(float((self.state[f"{name}.{kind}"] * edges).sum()) for kind, edges in renewed.items())
+
+        new, old = over("squares"), over("old.squares")
+        squared, count = self.state["spread.own.spatial"].tolist()
+        if not new or not old:
+            return False
+        apart = over("own") / new - over("old.own") / old
+        return bool(apart**2 > CHANGED**2 * (1 / new + 1 / old) * squared / count)
+
+    def _total(self, name: str, kind: str) -> Tensor:
+        """A sum over all samples that count."""
+        return self.state[f"{name}.{kind}"] + self.state[f"old.{name}.{kind}"] * (1 - self.state["changed"])
 
     def _sum(self, name: str, moment: Tensor) -> None:
         total = self.state[name]
@@ -143,12 +213,18 @@ class Effects:
         doubtful = {kind: (self.edges.probability(kind) < 0.5).all(0) for kind in mask}
         worse = torch.stack([(logits[kind].mean(0) * mask[kind]).sum(1) for kind in mask]).sum(0) < 0
         gone = {kind: torch.zeros_like(left) for kind, left in mask.items()}
+        # An edge whose test begins anew has a share of what is left of the error rate: 1/2, 1/6, 1/12, ...
+        times = self.state["heard"][1]
+        shares = rate / ((times + 1) * (times + 2))
         for credit in CREDITS:
             sums = self._sums(credit)
             senders = certain_harm(_senders(sums), of_senders, len(of_senders), rate) & worse
             for kind, count in number.items():
-                edges = certain_harm(sums[kind].over(0), count, int(of_senders.sum()), rate) & doubtful[kind]
-                gone[kind] |= edges | senders[:, None]
+                of_receiver = shares[-1:] if kind == "decision" else shares[:-1]
+                edges = certain_harm(sums[kind].over(0), count, int(of_senders.sum()), of_receiver) & doubtful[kind]
+                # Reading an agent may help where hearing it harms.
+                gone[kind] |= edges | (senders[:, None] & (doubtful[kind] | (kind != "decision")))
+        gone = worst_half(gone, {kind: theta.mean(0) for kind, theta in logits.items()}, mask)
         for kind, cut in gone.items():
             self.state[f"harm.{kind}"] = self.state[f"harm.{kind}"].maximum((cut & mask[kind]).double())
         if not bool(stage.start["decision"].any()):
@@ -169,7 +245,7 @@ class Effects:
         Tests are of all edges, all senders, all edges together, and senders weighted by their own scores, each by both
         credits.
         """
-        better = among_peers(self._mean_scores(), self.visual)
+        better = self.state["apart"][0]
         chances = []
         for credit in CREDITS:
             sums = self._sums(credit)
@@ -180,16 +256,13 @@ class Effects:
             chances += [chance_of(each) for each in (edges, senders, everything, weighted)]
         return min(1.0, len(chances) * min(chances))
 
-    def _mean_scores(self) -> Tensor:
-        """Of each agent's own answers [agents]; 0 before the first sample."""
-        return self.state["scores"].mean(0) / self.state["samples"].clamp(min=1)
-
     def _sums(self, credit: str) -> dict[str, Sums]:
-        return {kind: Sums(self.state[f"{credit}.{kind}"], self.state[f"bound.{credit}.{kind}"]) for kind in KINDS}
+        return {kind: Sums(self._total(credit, kind), self._total(f"bound.{credit}", kind)) for kind in KINDS}
 
     def _update(self, stage: Stage) -> dict[str, Tensor]:
         """Sets the stage's logits by the sums; returns the change, by kind."""
         change, harm = {}, self.certain_harm()
+        self.state["changed"].fill_(self._changed())
         for kind, effect in self.posterior().items():
             theta = (effect.mean / effect.variance.sqrt()).clamp(-MOST, MOST).float()
             change[kind] = (theta - self.edges.logits[kind]) * stage.start[kind]
@@ -198,17 +271,42 @@ class Effects:
         return change
 
     def credit(self) -> str:
-        return OWN if self._linked() else FINAL
+        return self.surrogate().credit
 
     def posterior(self) -> dict[str, Estimate]:
         """Effects by the sums so far, [rounds or 1, sender, receiver] by kind."""
-        credit, raw = self.credit(), {}
+        checked = self.surrogate()
+        raw = self._raw(checked.credit)
+        if checked.senders and checked.low > 0:
+            # In units of effects on own answers.
+            final, apart = self._raw(FINAL), list(checked.senders)
+            for kind in KINDS[:2]:
+                for part, other, power in zip(raw[kind], final[kind], (1, 2), strict=True):
+                    part[:, apart] = other[:, apart] / checked.slope**power
+        if checked.credit == OWN and len(self.visual) <= MOST_AGENTS:
+            total, squares = (
+                torch.stack([self._total(name, kind).sum((0, 2)) for kind in KINDS[:2]]).sum(0)
+                for name in (OWN, "squares")
+            )
+            senders = total / squares.clamp(min=1e-9)
+            spared = without_spoilers(Pairs(*self.state["pairs"]), senders) - senders
+            for kind in KINDS[:2]:
+                raw[kind].mean.add_(spared[:, None])
+        return posterior_by_kind(raw, significant(self.state["apart"], self.state["questions"]))
+
+    def _raw(self, credit: str) -> dict[str, Estimate]:
+        """Effects by one credit, before anything is expected of them."""
+        raw = {}
         for kind in KINDS:
             squared, count = self.state[f"spread.{credit}.{kind}"]
             # As long as all samples of a question score the same, not even the absence of an effect is known.
             spread = (squared / count.clamp(min=1)).where(squared > 0, torch.inf)
-            raw[kind] = raw_effects(self.state[f"{credit}.{kind}"], self.state[f"squares.{kind}"], spread)
-        return posterior_by_kind(raw, self._mean_scores(), self.visual)
+            raw[kind] = raw_effects(self._total(credit, kind), self._total("squares", kind), spread)
+        return raw
+
+    def surrogate(self) -> Surrogate:
+        """Returns the check whether effects on own answers stand for those on the final one, and which count."""
+        return compare(self.state["senders"], self._linked())
 
     def _linked(self) -> bool:
         """True if utility rises with agents' own scores: the slope of one on the other, in its standard errors.

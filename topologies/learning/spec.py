@@ -48,6 +48,12 @@ class LearnerSpec:
         return self.variant.rule not in ("progressive", "by_sign")
 
     @property
+    def early_stop(self) -> float | None:
+        """Largest share misjudged at which a stage ends early; None where it never does."""
+        own = self.settings.early_stop
+        return ((self.variant.early_stop if own is None else own) or None) if self.pruning.interim else None
+
+    @property
     def reads_everyone(self) -> bool:
         """True if the decision agent reads all agents, so that none of its edges can be cut."""
         return (self.settings.decision or self.variant.decision) == "all"
@@ -61,7 +67,7 @@ class LearnerSpec:
             raise UserError(f"rounds must be at least 1, got {self.rounds}")
         check_bounds(self.settings, "learner.")
         check_bounds(self.pruning, "pruning.")
-        if self.settings.early_stop is not None and not self.pruning.interim:
+        if self.settings.early_stop and not self.pruning.interim:
             raise UserError("learner.early_stop needs interim analyses: raise pruning.interim above 0")
         if self.variant.estimator == "network" and self.settings.decision == "learned":
             raise UserError(

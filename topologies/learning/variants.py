@@ -45,7 +45,7 @@ class Variant:
         `network`: the policy gradient of a network's weights (network_learner.py).
     rule: pruning rule (pruning_rules.py).
     staged: stage 1 learns edges inside modalities and stage 2 those between them; else both stages learn all edges.
-    decision: agents that the decision agent reads, where `learner.decision` is not set.
+    decision, early_stop: what `learner.decision` and `learner.early_stop` are where they are not set.
     per_round: every round has its own logits and masks.
     temporal, inter: whether temporal edges, and edges between modalities, exist.
     terms: terms of the objective that count, with utility; rank_from: the first stage in which the rank does.
@@ -62,6 +62,7 @@ class Variant:
     per_round: bool = False
     temporal: bool = True
     inter: bool = True
+    early_stop: float | None = None
     terms: frozenset[str] = frozenset(("rank", "noise", "alignment"))
     rank_from: int = 1
     by_question: bool = False
@@ -104,6 +105,7 @@ EFFECTS = Variant(
     "effects",
     "by_sign",
     decision="learned",
+    early_stop=0.05,
 )
 
 BY_QUESTION = replace(
@@ -112,6 +114,7 @@ BY_QUESTION = replace(
     description="ours: `effects`, and a graph for each question where senders help on some and harm on others",
     estimator="effects_by_question",
     by_question=True,
+    early_stop=None,
 )
 
 # Zhang et al. 2025: policy gradient on all spatial and temporal edges with a low-rank term, and one cut at the end, of

