@@ -25,20 +25,25 @@ from typing import Any
 import numpy as np
 import torch
 
+from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner, PruningSettings
+from topologies.learning.spec import LearnerSpec
 from topologies.learning.variants import VARIANTS, LearnedMethod
 
 METHODS = tuple(LearnedMethod)
+WIDTH = 259  # features of a question, with the embedded encoder
 STEPS = 40  # of a stage: those that are timed lie evenly among them
 
 
 def learner_of(method: LearnedMethod, agents: int, rounds: int) -> Learner:
     modalities = ["text"] * (agents - agents // 2) + ["visual"] * (agents // 2)
-    return Learner(modalities, rounds=rounds, variant=VARIANTS[method], pruning=PruningSettings(steps=STEPS))
+    pruning, width = PruningSettings(steps=STEPS), WIDTH * VARIANTS[method].by_question
+    return make_learner(LearnerSpec(modalities, rounds, 0, VARIANTS[method], pruning=pruning, features=width))
 
 
 def step(learner: Learner, k: int, scores: np.random.Generator) -> None:
-    wirings = learner.sample(k)
+    features = scores.random((1, learner.spec.features)) if learner.spec.features else None
+    wirings = learner.sample(k, features=features)
     turn_scores = scores.random((k, learner.rounds, learner.agents)) < 0.5
     learner.learn(wirings, turn_scores.astype(float), turn_scores[:, -1].mean(1))
 
