@@ -136,15 +136,16 @@ def _tests(outcomes: Sequence[Outcome], margin: float) -> dict[str, Metrics]:
         if row.spent:
             team = f"{row.world.influence}{'' if row.world.adversary is not None else ', clean'}"
             groups.setdefault(f"{row.learner} ({team})", []).append(row.utility - full[row.world])
+    # Differences that do not vary have no t.
+    groups = {name: values for name, values in groups.items() if len(set(values)) > 1}
     tests = []
     for values in groups.values():
         found = ttest_1samp(values, 0)
         margin_p = 2 * ttest_1samp(values, -margin, alternative="greater").pvalue
-        # Differences that do not vary have no t.
-        p_value, p_margin = np.nan_to_num([found.pvalue, min(margin_p, 1.0)], nan=1.0).tolist()
+        p_values = {"p_value": float(found.pvalue), "p_margin": min(1.0, float(margin_p))}
         ci95 = tuple(map(float, found.confidence_interval()))
         difference = {"difference": float(np.mean(values)), "n": len(values)}
-        tests.append({**difference, "ci95": ci95, "p_value": p_value, "p_margin": p_margin})
+        tests.append({**difference, **p_values, "ci95": ci95})
     return dict(zip(groups, adjusted_tests(tests, margin), strict=True))
 
 

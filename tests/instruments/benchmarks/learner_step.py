@@ -49,17 +49,18 @@ def step(learner: Learner, k: int, scores: np.random.Generator) -> None:
 
 
 def times_of(method: LearnedMethod, agents: int, k: int, rounds: int, budget_s: float) -> list[float]:
-    """Seconds of single steps, in both stages where there are two: at most STEPS of each, as many as fit the budget."""
+    """A core's seconds of single steps, in both stages where there are two: at most STEPS of each, as many as fit the
+    budget."""
     learner, scores = learner_of(method, agents, rounds), np.random.default_rng(0)
     seconds: list[float] = []
     for _ in range(learner.stages):
-        end = time.perf_counter() + budget_s / learner.stages
+        end = time.process_time() + budget_s / learner.stages
         step(learner, k, scores)  # not timed: the first one also moves what the stage has new
         for _ in range(STEPS - 1):
-            begun = time.perf_counter()
+            begun = time.process_time()
             step(learner, k, scores)
-            seconds.append(time.perf_counter() - begun)
-            if seconds[-1] + time.perf_counter() > end:
+            seconds.append(time.process_time() - begun)
+            if seconds[-1] + time.process_time() > end:
                 break
         learner.next_stage()
     return seconds
