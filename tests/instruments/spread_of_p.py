@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from experiments.config.study_settings import Influence
-from experiments.studies.planted.cast import OpinionModel
+from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.worlds import learn
 from topologies.learning.learner import Learner
