@@ -173,9 +173,8 @@ def sender_effects(edges: Estimate, apart: Tensor) -> Estimate:
     return shrink(means, regression(means, line, scatter, COMPETENCE), scatter)
 
 
-def posterior(edges: Estimate, apart: Tensor) -> Estimate:
+def posterior(edges: Estimate, senders: Estimate) -> Estimate:
     """Step (4): every edge's effect, from all edges [senders, receivers]; for one never drawn, its sender's."""
-    senders = sender_effects(edges, apart)
     prior = Estimate(senders.mean[:, None], senders.variance[:, None])
     scatter = excess_variance(edges, prior.mean.expand_as(edges.mean), int((~edges.variance.isinf()).any(1).sum()))
     return shrink(edges, prior, scatter)
@@ -192,12 +191,13 @@ def posterior_by_kind(raw: Mapping[str, Estimate], apart: Tensor) -> dict[str, E
     columns = {kind: Estimate(*(part.transpose(0, 1).flatten(1) for part in edges)) for kind, edges in between.items()}
     widths = [edges.mean.shape[1] for edges in columns.values()]
     together = Estimate(*(torch.cat(parts, dim=1) for parts in zip(*columns.values(), strict=True)))
-    split = zip(*(torch.split(part, widths, dim=1) for part in posterior(together, apart)), strict=True)
+    of_senders = sender_effects(together, apart)
+    split = zip(*(torch.split(part, widths, dim=1) for part in posterior(together, of_senders)), strict=True)
     found = {
         kind: Estimate(*(part.unflatten(1, (len(raw[kind].mean), -1)).transpose(0, 1) for part in parts))
         for kind, parts in zip(between, split, strict=True)
     }
-    senders = sender_effects(together, apart).mean
+    senders = of_senders.mean
     read = Estimate(*(part.mean(0).flatten() for part in raw["decision"]))
     line = torch.stack([torch.ones_like(senders), senders], dim=1)
     scatter = excess_variance(read, regression(read, line, torch.zeros(()), READING).mean, fitted_parameters=2)

@@ -169,6 +169,8 @@ class Effects:
 
     def _changed(self) -> bool:
         """True if edges between agents that are left have another mean effect than before receivers lost others."""
+        if not self._renewed():
+            return False
         renewed = {kind: self.edges.mask[kind] & (self.state[f"old.squares.{kind}"] > 0) for kind in KINDS[:2]}
 
         def over(name: str) -> float:
@@ -181,8 +183,13 @@ class Effects:
         apart = over("own") / new - over("old.own") / old
         return bool(apart**2 > CHANGED**2 * (1 / new + 1 / old) * squared / count)
 
+    def _renewed(self) -> bool:
+        return bool(self.state["heard"][1].any())
+
     def _total(self, name: str, kind: str) -> Tensor:
         """A sum over all samples that count."""
+        if not self._renewed():
+            return self.state[f"{name}.{kind}"]
         return self.state[f"{name}.{kind}"] + self.state[f"old.{name}.{kind}"] * (1 - self.state["changed"])
 
     def _sum(self, name: str, moment: Tensor) -> None:

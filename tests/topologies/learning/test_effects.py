@@ -130,17 +130,15 @@ def test_the_posterior_is_closer_to_the_truth_than_the_raw_effects() -> None:
         sender = 0.1 * (scores - 0.5) + 0.02 * torch.randn(9, generator=generator).double()
         truth = sender[:, None] + 0.01 * torch.randn(9, 9, generator=generator).double()
         raw = Estimate(truth + 0.08 * torch.randn(9, 9, generator=generator), torch.full((9, 9), 0.08**2).double())
-        found = posterior(raw, among_peers(scores, torch.arange(9) > 4))
+        found = posterior(raw, sender_effects(raw, among_peers(scores, torch.arange(9) > 4)))
         gains.append(((found.mean - truth) ** 2).mean().item() / ((raw.mean - truth) ** 2).mean().item())
         assert ((found.mean - truth).abs() < 3 * found.variance.sqrt()).double().mean() > 0.85
     assert np.mean(gains) < 0.1
 
 
 def test_without_any_observation_nothing_is_believed_and_all_is_finite() -> None:
-    found = posterior(
-        Estimate(torch.zeros(3, 3).double(), torch.full((3, 3), torch.inf).double()),
-        torch.zeros(3).double(),
-    )
+    unseen = Estimate(torch.zeros(3, 3).double(), torch.full((3, 3), torch.inf).double())
+    found = posterior(unseen, sender_effects(unseen, torch.zeros(3).double()))
     assert found.mean.abs().max() == 0
     assert found.variance.isfinite().all()
 
