@@ -61,7 +61,7 @@ def main(seeds: int) -> None:
             model = replace(OpinionModel(), influence=world)
             special = SCENARIOS[world].chosen(number % 9, model.text + model.visual)
             team = OpinionTeam(model, derive_seed(0, "planted", number), special)
-            full = random_wirings(team, EVALUATED, 0, chance=1.0)
+            full = random_wirings(team, EVALUATED, 0, chances=(1.0, 1.0, 1.0))
             for name, graph in {"full": full, "none": unheard(full)}.items():
                 of_graph = (utility(team, graph, None, EVALUATED), None, float(graph.spatial[:, 0].sum((1, 2)).mean()))
                 rows.setdefault(name, []).append(of_graph)
