@@ -150,14 +150,14 @@ def among_peers(scores: Tensor, visual: Tensor) -> Tensor:
 
 
 def significant(sums: Tensor, questions: Tensor) -> Tensor:
-    """Each agent's mean distance from its peers [agents], as far as it is no chance: x (1 - se^2 / x^2), at least 0.
+    """Each agent's mean distance from its peers [agents], as far as it is no chance: x (1 - (2 se / x)^2), at least 0.
 
-    James and Stein's factor for one value. sums: over questions, of the distance and of its square [2, agents]; the
-    variance is the agents' mean, since one agent that is always wrong has none.
+    From two standard errors on. sums: over questions, of the distance and of its square [2, agents]; the variance is
+    the agents' mean, since one agent that is always wrong has none.
     """
     mean, square = sums / questions.clamp(min=1)
     error = (square - mean**2).mean() / (questions - 1).clamp(min=1e-9)
-    kept: Tensor = mean * (1 - error / (mean**2).clamp(min=1e-12)).clamp(min=0)
+    kept: Tensor = mean * (1 - 4 * error / (mean**2).clamp(min=1e-12)).clamp(min=0)
     return kept
 
 

@@ -153,10 +153,10 @@ class Learner:
     def may_stop(self) -> bool:
         """True if the rest of the stage would hardly change its cut, so that `next_stage` may be called now.
 
-        Only at interim analyses with `early_stop` set; it depends on the state alone.
+        Only at interim analyses with `early_stop` set, each with its share of `error_rate`; by the state alone.
         """
-        most = self.spec.early_stop
-        if most is None or not self.pruning.is_interim(self.step) or self.without_evidence() is not None:
+        most, share = self.spec.early_stop, self.spec.settings.error_rate / (self.stages * max(self.pruning.interim, 1))
+        if most is None or not self.pruning.is_interim(self.step) or (self.evidence() or 0.0) > share:
             return False
         ends = self._estimator.outlook(self.step, self.pruning.steps - self.step)
         generator, wrong, whole = self._generator("settling"), 0.0, 0.0

