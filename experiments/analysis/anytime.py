@@ -1,19 +1,15 @@
-"""Tests that hold whenever one looks: a confidence sequence of paired differences, by betting against each mean.
-
-Waudby-Smith and Ramdas (2024), section 4: the capital of a bet against a mean is a test martingale if that is the mean,
-so it reaches 1 / alpha at any time with a probability of at most alpha (Ville's inequality).
-"""
+"""Tests that hold whenever one looks: a confidence sequence of paired differences, by betting against each mean."""
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from experiments.analysis.statistics import Clusters, PairedTest, cluster_totals
+from topologies.betting import capitals
 from topologies.wiring import Floats
 
 ALPHA = 0.05
 MEANS = np.linspace(-1, 1, 2001)  # against which bets are made: an interval is as exact as their distance
-MOST = 0.9  # of the capital that one cluster can lose, so that no bet ruins
 
 
 def anytime_test(differences: npt.ArrayLike, clusters: Clusters = (), margin: float = 0.0) -> PairedTest:
@@ -45,20 +41,3 @@ def in_order(values: Floats, clusters: Clusters) -> Floats:
     """The mean of each cluster (k,), in the order of their first values (n,)."""
     sums, sizes = cluster_totals(values, pd.factorize(np.asarray(clusters))[0] if len(clusters) else ())
     return sums / sizes
-
-
-def capitals(values: Floats, means: Floats) -> tuple[Floats, Floats]:
-    """The capital of bets that the mean of `values` (k,) is above, and below, `means` (m,), after each value [k, m].
-
-    The share of the capital that is bet is aGRAPA's (appendix B.3): the mean of the values before over their mean
-    square, both as deviations from the mean that is bet against. It is known before a value is seen.
-    """
-    gained = values[:, None] - means
-    count = np.arange(1, len(values) + 1)[:, None]
-    # As if one value had been seen before the first: no deviation, and half the largest variance.
-    mean = np.vstack([0 * means, np.cumsum(gained, axis=0) / (count + 1)])[:-1]
-    square = np.vstack([0 * means + 0.5, (np.cumsum(gained**2, axis=0) + 0.5) / (count + 1)])[:-1]
-    up = np.clip(mean / square, 0, MOST / (1 + means + 1e-12))
-    down = np.clip(-mean / square, 0, MOST / (1 - means + 1e-12))
-    above, below = np.cumprod(1 + up * gained, axis=0), np.cumprod(1 - down * gained, axis=0)
-    return above.astype(np.float64), below.astype(np.float64)

@@ -7,6 +7,8 @@ from experiments.analysis.statistics import least_clusters
 from experiments.analysis.summary import (
     ATTACKERS,
     CLEAN,
+    CONFIRMED,
+    DOUBTS,
     NOT_WORSE,
     PLAN,
     SEQUENTIAL,
@@ -24,6 +26,7 @@ from experiments.attacks.attack_metrics import surrogate_text
 def in_short(metrics: Metrics) -> Iterator[str]:
     """Yields the lines that a terminal shows; the report has all tests and notes."""
     yield from attackers_found(metrics)
+    yield from learned_notes(metrics)
     rows = metrics["methods"].items()
     yield from (f"{name}: {surrogate_text(row['surrogate'])}." for name, row in rows if "surrogate" in row)
     yield from looked_at(metrics)
@@ -99,6 +102,14 @@ def looked_at(metrics: Metrics) -> Iterator[str]:
     )
     if asked < planned:
         yield "Other intervals and tests are for a number of questions that was fixed before, and claim too much here."
+
+
+def learned_notes(metrics: Metrics) -> Iterator[str]:
+    """Yields what the confirmation of each learned graph chose, and the reasons to doubt it."""
+    for method, row in metrics["methods"].items():
+        yield from (f"Warning: {method}: {doubt}." for doubt in row.get(DOUBTS, ()))
+        if CONFIRMED in row and row[CONFIRMED] not in row.get(DOUBTS, ()):
+            yield f"{method}: {row[CONFIRMED]}."
 
 
 def of_one_graph(metrics: Metrics) -> Iterator[str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.analysis import judged
-from experiments.analysis.findings import attackers_found, in_short, looked_at, of_one_graph
+from experiments.analysis.findings import attackers_found, in_short, learned_notes, looked_at, of_one_graph
 from experiments.analysis.gains import control_names
 from experiments.analysis.result_table import Cell, ResultTable, number, tenths, with_interval
 from experiments.analysis.summary import (
@@ -131,6 +131,7 @@ def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     yield from attackers_found(metrics)
+    yield from learned_notes(metrics)
     yield from looked_at(metrics)
     yield from of_one_graph(metrics)
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."

@@ -32,7 +32,7 @@ COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
 CUT = "cut_turns"
 STRICT = "strict_em"
 CERTIFIED = {f"certified_{f}": f for f in (1, 2)}  # certified accuracy, by the number of agents that may say anything
-TRAINING_TOKENS = "training_tokens"
+TRAINING_TOKENS, CONFIRMED, DOUBTS = "training_tokens", "confirmed", "doubts"
 TROUBLES = ("failed_turns", CUT)
 SILENT = "silent_turns"
 CLEAN, ATTACKERS = "clean", "attackers"  # keys of `RunFacts.clean` and `RunFacts.attackers`
@@ -298,9 +298,12 @@ def _training(learned: RunFolder) -> Metrics:
     steps = [step for step in learned.learning() if "tokens" in step.terms]
     if not steps:
         return {}
-    source = steps[-1].source
+    # Its last steps may be its own, to confirm the graph.
+    source = next((step.source for step in steps if step.source), "")
     tokens = int(sum(step.terms["tokens"] for step in steps))
-    return {TRAINING_TOKENS: tokens, **({LEARNED_FROM: source} if source else {})}
+    confirmed = next((step.confirmed for step in steps if step.confirmed), "")
+    found = {LEARNED_FROM: source, CONFIRMED: confirmed, DOUBTS: list(steps[-1].doubts)}
+    return {TRAINING_TOKENS: tokens, **{name: value for name, value in found.items() if value}}
 
 
 def _turns(run: RunFolder, method: str) -> Metrics:

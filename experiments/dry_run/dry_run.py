@@ -101,6 +101,9 @@ class _DryRun:
         for learned, spec in self._plan.learners.items():
             if learned not in self._plan.shared_from:
                 phases += [await self._training(learned, stage) for stage in range(1, spec.stages + 1)]
+        for learned in self._plan.shared_from:
+            if self._learners[learned].confirming:
+                phases.append(await self._training(learned, self._learners[learned].stage))
         for graph in self._learned.values():
             await graph.freeze()
         items = list(self._dataset.evaluate())
@@ -140,10 +143,14 @@ class _DryRun:
         ]
         items = training_items(config, self._dataset, stage)
         # A step has k discussions in each stage, so fewer steps are discussed as those grow.
-        discussed = set(spread(range(steps), max(1, DISCUSSIONS // (self._plan.learners[method].stages * k))))
-        counts = PhaseCounts()
+        discussed = set(spread(range(learner.step, steps), max(1, DISCUSSIONS // (learner.stages * k))))
+        counts, held = PhaseCounts(), 0
         coin = np.random.default_rng(derive_seed(config.seed, "planned scores", method, stage))
-        for step in range(steps):
+        for step in range(learner.step, steps):
+            if learner.finished:
+                break
+            k = learner.wanted(config.training.samples)
+            held += k * per_step
             # The first question of a step stands for all of it.
             question = await self._evidence.question(items[step][0]) if step in discussed or graph.sees else None
             wirings, topologies = await graph.sample(k, features=await graph.features([question]) if question else None)
@@ -155,10 +162,12 @@ class _DryRun:
             utilities = coin.integers(2, size=k).astype(float)
             turns = coin.integers(2, size=(k, config.topology.rounds, len(self._plan.roles.agents))).astype(float)
             for each in learners:
-                each.learn(wirings, turns, utilities)
+                if each is learner or not each.confirming:
+                    each.learn(wirings, turns, utilities)
         for each in learners:
-            each.next_stage()
-        return counts.scaled(f"learning {method}, stage {stage}", steps * per_step * k)
+            if each.stage == stage and not (each.confirming or each.finished):
+                each.next_stage()
+        return counts.scaled(f"learning {method}, stage {stage}", held)
 
     async def _evaluation(self, evaluation: Evaluation, questions: Sequence[Question], total: int) -> PhaseCounts:
         plan, config, method = self._plan, self._config, evaluation.method

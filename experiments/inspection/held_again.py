@@ -123,13 +123,24 @@ class HeldDiscussions:
 
     async def _training(self, name: str) -> dict[tuple[int, int], Recorded]:
         """The topology, item, number and sample of each discussion that a learner has recorded, by stage and line."""
+        made = self._learner(name)
+        if source := self._plan.shared_from.get(name):
+            await self._taught(source, self._learner(source), made[1])
+        return await self._taught(name, made)
+
+    async def _taught(
+        self, name: str, made: tuple[LearnedTopology, Any], other: Any = None
+    ) -> dict[tuple[int, int], Recorded]:
+        """As `_training`, of a learner that is taught by its record, and that has an `other` learn from it."""
         held: dict[tuple[int, int], Recorded] = {}
-        config, (graph, learner) = self._plan.config, self._learner(name)
-        k = config.training.samples
-        for stage in range(1, learner.stages + 1):
+        config, (graph, learner), spec = self._plan.config, made, self._plan.learners[name]
+        for stage in range(learner.stage, learner.stages + 1):
             traces = self._run.learned(name).traces(f"train-{stage}")
             line, steps = 1, training_items(config, self._dataset, stage)
-            for step, items in enumerate(steps):
+            for step, items in enumerate(steps[learner.step :], learner.step):
+                if stage == learner.stages and spec.confirming and learner.may_stop():
+                    learner.next_stage()  # to the confirmation
+                k = learner.wanted(config.training.samples)
                 of_step = list(islice(traces, k * len(items)))
                 if not of_step:
                     break
@@ -142,9 +153,11 @@ class HeldDiscussions:
                 line += len(topologies)
                 if len(of_step) == len(topologies):
                     scores = score_step(self._plan, self._dataset, items, of_step)
-                    learner.learn(wirings, scores.turns, scores.utilities, scores.groups)
-            if learner.stage == stage:
-                learner.next_stage()
+                    for each in (learner, *([other] if other and not other.confirming else [])):
+                        each.learn(wirings, scores.turns, scores.utilities, scores.groups)
+            for each in (learner, *([other] if other else [])):
+                if each.stage == stage and not (each.confirming or each.finished):
+                    each.next_stage()
         return held
 
     def _learner(self, name: str) -> tuple[LearnedTopology, Any]:

@@ -128,6 +128,7 @@ class LearningStep(Record):
     probabilities: matrices [sender, receiver] by kind (`spatial`, `temporal`; `spatial, round 1` and so on where
         each round has weights), with None where there is no edge.
     source: the method with whose discussions it learned, if they were not its own.
+    confirmed: what a confirmation that ended with this step chose, in words; doubts: reasons to doubt the graph.
     """
 
     stage: Count
@@ -138,7 +139,9 @@ class LearningStep(Record):
     edges: Mapping[str, Count]
     probabilities: Mapping[str, Matrix]
     source: str = ""
-    SPARSE: ClassVar[Mapping[str, Any]] = {"source": ""}
+    confirmed: str = ""
+    doubts: tuple[str, ...] = ()
+    SPARSE: ClassVar[Mapping[str, Any]] = {"source": "", "confirmed": "", "doubts": ()}
 
     def check(self) -> None:
         n = len(self.agents)

@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,11 @@ class GraphLearning:
             timings = TimingLog(self.context.recorder.run.learned(method))
             team = self._agents.team.metered(timings.turn)
             await Training(self.context, team, self._attack, self._slots, own, timings.ended, along).run(self._usage)
+            for other in along:
+                # What it has learned from other discussions, it confirms with its own.
+                own, timings = replace(other, source=""), TimingLog(other.recorder.run)
+                team = self._agents.team.metered(timings.turn)
+                await Training(self.context, team, self._attack, self._slots, own, timings.ended).run(self._usage)
         for each in (method, *others):
             await self._conclude(each)
 
@@ -83,10 +89,8 @@ class GraphLearning:
         """Freezes what a method has learned, and writes it down."""
         topology, learner = self.graphs[method], self.learners[method]
         folder = self.context.recorder.run.learned(method).path
-        chance = await learner.without_evidence()
-        if chance is not None:
-            line = f"{method}: no evidence that any edge matters (p = {chance:.2g}), so the last stage cuts none"
-            log.warning(line)
+        for doubt in await learner.doubts():
+            log.warning(line := f"Warning: {method}: {doubt}")
             self.context.progress.print(line)
         # Also in a resumed run that has nothing left to learn: the frozen wiring is in memory only.
         await topology.freeze()

@@ -17,7 +17,7 @@ from experiments.records.recorder import LearningRecorder
 from experiments.records.records import LearningStep, matrix
 from experiments.running.inputs import RunContext
 from topologies.learning.learned_topology import LearnedTopology
-from topologies.learning.spec import StepReport
+from topologies.learning.spec import CONFIRMING, StepReport
 from topologies.wiring import Wirings
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ class StepScores:
 
 
 def score_step(plan: Plan, dataset: Dataset, items: Sequence[Item], traces: Sequence[Trace]) -> StepScores:
-    """Scores the discussions of a step's questions, `training.samples` consecutive ones for each."""
-    k, rounds = plan.config.training.samples, range(1, plan.config.topology.rounds + 1)
+    """Scores the discussions of a step's questions, as many consecutive ones for each."""
+    k, rounds = len(traces) // len(items), range(1, plan.config.topology.rounds + 1)
     silent = {role.name for role in plan.roles.team if not role.answers}
     utilities, turn_scores, tokens = [], [], 0
 
@@ -114,10 +114,11 @@ class RecordedLearner:
                     f"{self.recorder.run.topology}: {reason}; delete this file and resume to learn again from the start"
                 ) from error
 
-    async def position(self) -> tuple[int, int, bool]:
-        """Its stage, the number of steps done in it, and whether learning is over."""
+    async def position(self) -> tuple[int, int, bool, bool]:
+        """Its stage, the number of steps done in it, whether learning is over, and whether it confirms its graph."""
         state = await self.learner.state()
-        return int(state["stage"]), int(state["step"]), bool(state["finished"])
+        confirming = "confirm.phase" in state and int(state["confirm.phase"][0]) == CONFIRMING
+        return int(state["stage"]), int(state["step"]), bool(state["finished"]), confirming
 
     async def begin(self, stage: int) -> None:
         """Records the state before the first step of a stage, unless a killed run has done so."""
@@ -125,8 +126,10 @@ class RecordedLearner:
             await self._record(stage, 0, {}, await self.learner.edges_left())
 
     async def learn(self, stage: int, step: int, wirings: Wirings, scores: StepScores) -> StepReport | None:
-        """Learns from one step's discussions; returns None where a killed run has recorded the step already."""
-        if self.reached >= (stage, step):
+        """Learns from one step's discussions; returns None where a killed run has recorded the step already, and for
+        another learner's discussions where it is to confirm its graph."""
+        explored = self.context.plan.learners[self.method].exploring(stage).steps
+        if self.reached >= (stage, step) or (self.source and step > explored):
             return None
         report: StepReport = await self.learner.learn(wirings, scores.turns, scores.utilities, scores.groups)
         return report
@@ -137,7 +140,8 @@ class RecordedLearner:
             return
         terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
         # Tokens count once, with the learner whose discussions they are.
-        await self._record(stage, step, terms | {"tokens": 0.0 if self.source else float(tokens)}, report.edges)
+        terms |= {"tokens": 0.0 if self.source else float(tokens)}
+        await self._record(stage, step, terms, report.edges, confirmed=report.confirmed, doubts=report.doubts)
 
     async def may_stop(self, stage: int) -> bool:
         """True if the stage may end here, before its last step (`learner.early_stop`)."""
@@ -148,10 +152,13 @@ class RecordedLearner:
 
     async def end(self, stage: int) -> None:
         """Leaves a stage; a learner that is past it stays where it is."""
-        if (await self.position())[0] == stage:
+        at, _, finished, confirming = await self.position()
+        if at == stage and not (finished or confirming):
             await self.learner.next_stage()
 
-    async def _record(self, stage: int, step: int, terms: Mapping[str, float], edges: Mapping[str, int]) -> None:
+    async def _record(
+        self, stage: int, step: int, terms: Mapping[str, float], edges: Mapping[str, int], **words: Any
+    ) -> None:
         context = self.context
         matrices = (await self.learner.probabilities())._asdict()
         spec = context.plan.learners[self.method]
@@ -169,6 +176,7 @@ class RecordedLearner:
             edges=edges,
             probabilities={kind: matrix(p, p > 0) for kind, p in matrices.items()},
             source=self.source,
+            **words,
         )
         # The checkpoint comes after the discussions that the step has learned from. In a thread, for it waits for the
         # disk while other discussions go on.

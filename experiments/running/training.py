@@ -57,7 +57,7 @@ class Training:
         for other in self.others:
             await self._check(other)
         self._check_failures()
-        stage, step, finished = await self.own.position()
+        stage, step, finished, _ = await self.own.position()
         while not finished:
             items = training_items(self.context.config, self.context.dataset, stage)
             bar = self.context.progress.phase(f"learning {method}, stage {stage}", total=steps, done=step)
@@ -68,7 +68,7 @@ class Training:
             self._check_failures()
             for learner in self._all:
                 await learner.end(stage)
-            stage, step, finished = await self.own.position()
+            stage, step, finished, _ = await self.own.position()
 
     @property
     def _all(self) -> tuple[RecordedLearner, ...]:
@@ -79,10 +79,13 @@ class Training:
     async def _check(self, other: RecordedLearner) -> None:
         """Raises UserError where another learner lacks steps that will not be discussed again, or has learned from
         discussions of its own."""
-        _, _, finished = await other.position()
+        *_, finished, _ = await other.position()
+        stage, step = self.own.reached
+        # Of a stage that ends with the confirmation of its graph, it has no more steps from the discussions of others.
+        needed = stage, min(step, self.context.plan.learners[other.method].exploring(stage).steps)
         first = next(iter(other.recorder.run.learning()), None)
         by_itself = first is not None and first.source != other.source
-        if other.reached < self.own.reached or (by_itself and not finished):
+        if other.reached < needed or (by_itself and not finished):
             mine, theirs = (learner.recorder.run.topology for learner in (other, self.own))
             raise UserError(
                 f"{other.method} cannot go on learning from the discussions of {other.source}: its records are not of "
@@ -119,7 +122,9 @@ class Training:
                     line = f"{self.own.method}, stage {stage}: stopped early after {number} of {len(items)} steps"
                     log.info(line)
                     self.context.progress.print(line)
-                    break
+                    await self.own.end(stage)
+                    if not (await self.own.position())[-1]:
+                        break
                 # Limited by concurrency, by the lookahead of the estimator, and by the end of the stage.
                 last = min(number + fill, number + await self.own.learner.lookahead(), len(items) - 1)
                 for later in range(number + len(under_way), last + 1):
@@ -147,6 +152,10 @@ class Training:
                 reports = [await learner.learn(stage, number + 1, step.wirings, scores) for learner in self._all]
                 learned = number + 1, reports, scores.tokens
                 bar.advance()
+                if reports[-1] and reports[-1].confirmed:
+                    log.info(line := f"{self.own.method}: {reports[-1].confirmed}")
+                    self.context.progress.print(line)
+                    break
             if learned:
                 await self._record(stage, *learned)
 
@@ -167,9 +176,9 @@ class Training:
         team: Team,
         group: asyncio.TaskGroup,
     ) -> _Step:
-        """Samples the wirings of a step and starts its discussions, K for each question."""
+        """Samples the wirings of a step and starts its discussions, as many for each question."""
         config = self.context.config
-        k = config.training.samples
+        k = await self.own.learner.wanted(config.training.samples)
         # Questions of all earlier steps: an attack gets the place of a question in the whole of training.
         before = ((stage - 1) * config.pruning.steps + number) * len(items)
         known = [await each.topology.features(questions) for each in self._all]

@@ -104,9 +104,11 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
     agents = Launched(team, judge_of(plan, opened.judge))
     with Recorder(run) as recorder:
         # A resumed trial reports the mean over all its steps, those before the interruption too. Step 0 has no terms.
-        recorded = [step for graph in run.all_learned() for step in graph.learning() if step.terms]
+        recorded = [
+            step for graph in run.all_learned() if graph.path.name not in plan.shared_from for step in graph.learning()
+        ]
         # Of discussions that two methods learned from once.
-        utilities = [step.terms["utility"] for step in recorded if not step.source]
+        utilities = [step.terms["utility"] for step in recorded if step.terms]
         told_by = [f"{method}/utility" for method in plan.learners if method not in plan.shared_from]
         learned, go = asyncio.Event(), asyncio.Event()
         go.set()  # open unless a scheduler decides after each step

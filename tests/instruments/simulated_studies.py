@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.stats import t as student
 
-from experiments.analysis.anytime import capitals
 from experiments.analysis.statistics import bootstrap_interval, crossed_error, paired_test
+from topologies.betting import capitals
 from topologies.wiring import Floats
 
 SIZE = 6  # questions of a cluster

@@ -75,6 +75,12 @@ class EdgeState:
         self.mask[kind] = self.mask[kind] & kept
         self.cut[kind] += (tick + self.probability(kind).double()) * gone
 
+    def leave(self, kind: str, left: Tensor, tick: int) -> None:
+        """Leaves the edges in `left`, bool, also those that were cut, and no others."""
+        self.keep(kind, left, tick)
+        self.mask[kind] = self.mask[kind] | left
+        self.cut[kind] *= ~left
+
     def rank_anew(self, kind: str, last: Tensor) -> None:
         """Ranks cut edges by their present p instead of their time; edges in `last`, bool [unit, unit], below all
         others."""

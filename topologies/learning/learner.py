@@ -13,6 +13,7 @@ at any time.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,18 @@ from torch import Generator, Tensor
 
 from actors.messages import Modality, derive_seed
 from topologies.graphs import acyclic, as_wirings, joined
+from topologies.learning.confirmation import GRAPHS, PRUNED, RANDOM, UNPRUNED, Confirmation
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate, Surrogate
 from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.grades import with_removals
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
+from topologies.learning.objective import terms_of
 from topologies.learning.pruning_rules import RULES
 from topologies.learning.question_model import EffectsByQuestion
 from topologies.learning.sampling import sample_wirings
-from topologies.learning.spec import LearnerSpec, StepReport
+from topologies.learning.spec import CONFIRMED, CONFIRMING, EXPLORING, LearnerSpec, StepReport
 from topologies.learning.stages import Stage, Ties, stages_of
 from topologies.wiring import KINDS, Bools, Edges, Floats, Wirings, check_shapes
 
@@ -64,11 +67,18 @@ class Learner:
         self._estimator = ESTIMATORS[spec.variant.estimator](spec, self._edges)
         self._asked = self._estimator if isinstance(self._estimator, EffectsByQuestion) else None
         self._rule = RULES[spec.variant.rule](spec.pruning, self._edges, self._generator)
+        self._confirmation = Confirmation(spec.confirming, spec.settings.error_rate)
 
     @property
     def finished(self) -> bool:
         """True if all stages are over. A finished learner may go on: the edges left are learned and pruned further."""
-        return self._over or (self.stage == self.stages and self.step >= self.pruning.steps)
+        last = self._confirmation.phase == CONFIRMED if self._confirmation.steps else self.step >= self.pruning.steps
+        return self._over or (self.stage == self.stages and last)
+
+    @property
+    def confirming(self) -> bool:
+        """True if the next steps compare the pruned graph with the simplest ones, on questions of their own."""
+        return self._confirmation.phase == CONFIRMING
 
     def sample(
         self, k: int, draw: int = 0, ahead: int = 0, questions: int = 1, features: Floats | None = None
@@ -88,6 +98,8 @@ class Learner:
             self.next_stage()
         if not 0 <= ahead <= self.lookahead():
             raise ValueError(f"ahead must be from 0 to {self.lookahead()} here, got {ahead}")
+        if self.confirming:
+            return self._compared(k, questions, self.step + ahead, features)
         chances = {kind: self._edges.ties.spread(kind, p) for kind, p in self._estimator.chances(self._stage).items()}
         mask = {kind: self._edges.left(kind) for kind in KINDS}
         speaks, each, masks = self._speaks(ended=False), k, [mask]
@@ -104,9 +116,16 @@ class Learner:
             wirings = with_removals(wirings, k // questions, self.step + ahead, self.spec.variant.unheard == "turn")
         return wirings if features is None else replace(wirings, features=np.repeat(features, k // questions, axis=0))
 
+    def wanted(self, samples: int) -> int:
+        """Number of wirings to draw for a question of the next step, `samples` where edges are explored: of the graphs
+        that a confirmation compares one each, as the same graph answers a question alike."""
+        return min(samples, len(GRAPHS)) if self.confirming else samples
+
     def lookahead(self) -> int:
         """Number of steps beyond the next one that can be sampled already, so that their discussions can start."""
-        return self._estimator.lookahead(self.pruning.steps_to_interim(self.step) - 1)
+        if self.confirming:
+            return self._confirmation.lookahead
+        return self._estimator.lookahead(self._schedule.steps_to_interim(self.step) - 1)
 
     def learn(
         self,
@@ -129,16 +148,24 @@ class Learner:
         if question.shape != (k,):
             raise ValueError(f"groups has shape {question.shape}, expected {(k,)}")
         group = torch.tensor(np.unique(question, return_inverse=True)[1])
-        change, terms = self._estimator.learn(self._stage, wirings, scores, utility, group)
-        self._rule.after_step(self._stage, self.step)
-        if self.pruning.steps_to_interim(self.step) == 1:
-            for kind, harmful in self._estimator.harmful(self._stage).items():
-                self._edges.keep(kind, ~harmful, tick=1)
-            for kind, certain in self._estimator.certain_harm().items():
-                self._edges.rank_anew(kind, certain)
+        if compared := self.confirming:
+            change = {"none": torch.zeros(1)}
+            terms = terms_of(self._stage, self._edges.mask, self._edges.logits, self.spec.settings)
+            questions = int(group.max()) + 1
+            places = np.tile(self._confirmation.places(self.step, k // questions), questions)
+            if self._confirmation.learn(places, utility.double().numpy()):
+                self._confirm()
+        else:
+            change, terms = self._estimator.learn(self._stage, wirings, scores, utility, group)
+            self._rule.after_step(self._stage, self.step)
+            if self._schedule.steps_to_interim(self.step) == 1:
+                for kind, harmful in self._estimator.harmful(self._stage).items():
+                    self._edges.keep(kind, ~harmful, tick=1)
+                for kind, certain in self._estimator.certain_harm().items():
+                    self._edges.rank_anew(kind, certain)
         self.step += 1
-        if self.finished:
-            self._cut()
+        if self.stage == self.stages and self.step >= self._schedule.steps:
+            self._end()
         return StepReport(
             stage=self.stage,
             step=self.step,
@@ -146,8 +173,10 @@ class Learner:
             **{name: term.item() for name, term in terms._asdict().items()},
             objective=utility.mean().item() + terms.weighted(self.spec.settings, self.spec.variant, self.stage).item(),
             gradient_norm=float(torch.stack([g.norm() for g in change.values()]).norm()),
-            pruning_rate=self._rule.rate,
+            pruning_rate=0.0 if compared else self._rule.rate,
             edges=self.edges_left(),
+            confirmed=self._confirmation.words() if self._confirmation.phase == CONFIRMED else "",
+            doubts=self.doubts(),
         )
 
     def may_stop(self) -> bool:
@@ -156,9 +185,11 @@ class Learner:
         Only at interim analyses with `early_stop` set, each with its share of `error_rate`; by the state alone.
         """
         most, share = self.spec.early_stop, self.spec.settings.error_rate / (self.stages * max(self.pruning.interim, 1))
-        if most is None or not self.pruning.is_interim(self.step) or (self.evidence() or 0.0) > share:
+        if most is None or self.confirming or not self._schedule.is_interim(self.step):
             return False
-        ends = self._estimator.outlook(self.step, self.pruning.steps - self.step)
+        if (self.evidence() or 0.0) > share:
+            return False
+        ends = self._estimator.outlook(self.step, self._schedule.steps - self.step)
         generator, wrong, whole = self._generator("settling"), 0.0, 0.0
         for block in self._stage.blocks:
             cut = self._rule.end_cut(self._stage, block)
@@ -172,13 +203,18 @@ class Learner:
         return wrong <= most * whole
 
     def next_stage(self) -> None:
-        """Goes on to stage 2, or finishes after the last stage. A staged one's edges start fully connected."""
+        """Goes on to stage 2, to the confirmation after the last stage, or ends it. A staged one's edges start fully
+        connected."""
+        if self.confirming:
+            self._confirm()
+            return
         if self.may_stop():
             self._rule.cut_rest(self._stage)
-        self._cut()
         if self.stage == self.stages:
-            self._over = True
+            self._end()
+            self._over = not self.confirming
             return
+        self._cut()
         before = self._stage.start
         self.stage, self.step = self.stage + 1, 0
         for kind, start in self._stage.start.items():
@@ -213,8 +249,11 @@ class Learner:
         """Returns the chance of each allowed edge in `sample`, which gives the reading weights while learning.
 
         Float [sender, receiver], or [rounds, sender, receiver] where rounds have masks of their own. With `effects`,
-        whose coins are fair, all edges weigh alike.
+        whose coins are fair, all edges weigh alike. In a confirmation, as after it: the probability of every edge.
         """
+        if self.confirming:
+            every = self._probability()
+            return Edges(*(self._edges.ties.spread(kind, every[kind])[0].double().numpy() for kind in Edges._fields))
         return self._reading(self._estimator.chances(self._stage))
 
     def reading(self, features: Floats | None = None) -> Edges[Floats]:
@@ -249,6 +288,12 @@ class Learner:
         chance = self.evidence()
         return chance if chance is not None and chance > self.spec.settings.error_rate / self.stages else None
 
+    def doubts(self) -> tuple[str, ...]:
+        """Reasons why it is not known whether the graph is better than a simpler one, a line each; empty for none."""
+        chance = self.without_evidence()
+        unknown = () if chance is None else (f"no evidence that any edge matters (p = {chance:.2g}), so none is cut",)
+        return (*unknown, *self._confirmation.doubts())
+
     def certain_harm(self) -> Edges[Bools] | None:
         """Edges that were cut as certain to harm, bool [sender, receiver], with `effects`; None with gradients."""
         cut = self._estimator.certain_harm()
@@ -269,10 +314,14 @@ class Learner:
         added in descending p unless they close a cycle; every temporal one stays. [rounds, sender, receiver] where
         rounds have masks of their own.
         """
-        kept = {kind: left.numpy() for kind, left in self._left().items()}
-        p = self.reading().spatial
+        return self._along(self._left())
+
+    def _along(self, left: Mapping[str, Tensor]) -> Edges[Bools]:
+        """`inference()` of other edges than those left, bool [rounds or 1, sender, receiver] by kind."""
+        kept = {kind: edges.numpy() for kind, edges in left.items()}
+        p = self._edges.ties.spread("spatial", self._edges.probability("spatial")).double().numpy()
         if not self._edges.by_round:
-            return Edges(acyclic(kept["spatial"][0], p), kept["temporal"][0])
+            return Edges(acyclic(kept["spatial"][0], p[0]), kept["temporal"][0])
         spatial = np.stack([acyclic(*each) for each in zip(kept["spatial"], p, strict=True)])
         temporal = np.zeros_like(spatial)
         temporal[1:] = kept["temporal"]
@@ -296,7 +345,7 @@ class Learner:
             **self._edges.tensors(),
             **{name: torch.tensor(value) for name, value in clock.items()},
         }
-        for part in (self._estimator, self._rule):
+        for part in (self._estimator, self._rule, self._confirmation):
             tensors |= {part.prefix + name: tensor.clone() for name, tensor in part.state.items()}
         return {name: tensor.numpy() for name, tensor in tensors.items()}
 
@@ -309,7 +358,7 @@ class Learner:
         self.stage, self.step, self._over = stage, step, bool(state["finished"])
         tensors = {name: torch.tensor(value) for name, value in state.items()}
         self._edges.restore(tensors)
-        for part in (self._estimator, self._rule):
+        for part in (self._estimator, self._rule, self._confirmation):
             part.state = {name: tensors[part.prefix + name] for name in part.state}
 
     @property
@@ -349,9 +398,59 @@ class Learner:
 
     def _left(self, final: bool = True) -> dict[str, Tensor]:
         """Edges left if learning, or just its stage, ended here, bool [rounds or 1, sender, receiver] by kind."""
-        unknown = self.without_evidence() is not None  # estimates are noise then
-        left = self._edges.mask if unknown else self._rule.left(self._stage, final)
-        return {kind: self._edges.left(kind, mask) for kind, mask in left.items()}
+        return {kind: self._edges.left(kind, mask) for kind, mask in self._logits_left(final).items()}
+
+    def _logits_left(self, final: bool = True) -> Mapping[str, Tensor]:
+        """As `_left`, of edges that have logits, bool [rounds or 1, unit, unit]."""
+        # Without evidence estimates are noise, and where the cut was undone they are wrong.
+        unknown = self._confirmation.winner != PRUNED or self.without_evidence() is not None
+        return self._edges.mask if unknown else self._rule.left(self._stage, final)
+
+    @property
+    def _schedule(self) -> PruningSettings:
+        return self.spec.exploring(self.stage)
+
+    def _end(self) -> None:
+        """Cuts at the end of the last stage, and goes on to confirm the cut."""
+        if self._confirmation.phase != EXPLORING:
+            return  # a confirmed graph that goes on learning is not cut again
+        if self._confirmation.steps:
+            self._rule.cut_rest(self._stage)
+            self._confirmation.state["phase"][:] = CONFIRMING
+        self._cut()
+
+    def _confirm(self) -> None:
+        """Ends the confirmation: the winner's edges are left."""
+        self._confirmation.decide()
+        if self._confirmation.winner != PRUNED:
+            draw = np.random.default_rng(derive_seed(self.seed, "chosen graph"))
+            for kind, left in self._simple(self._confirmation.winner, draw).items():
+                self._edges.leave(kind, left, tick=self.step)
+
+    def _simple(self, name: str, draw: np.random.Generator) -> dict[str, Tensor]:
+        """Edges of a graph that the pruned one is compared with, bool [1, unit, unit] by kind."""
+        edges = {}
+        for kind, last in self._stage.start.items():
+            every = (last | self._stages[1].start[kind])[None]
+            edges[kind] = every & (name == UNPRUNED or kind == "decision")
+            if name == RANDOM:
+                drawn = draw.permutation(every.flatten().nonzero().squeeze(1).numpy())
+                edges[kind] = torch.zeros_like(every)
+                edges[kind].view(-1)[drawn[: int(self._logits_left()[kind].sum())]] = True
+        return edges
+
+    def _compared(self, k: int, questions: int, step: int, features: Floats | None) -> Wirings:
+        """Wirings along the compared graphs, the pruned one by features of the questions; random ones all differ."""
+        draw, batch = np.random.default_rng(derive_seed(self.seed, "compared", step)), []
+        places = self._confirmation.places(step, k // questions)
+        for question, place in product(range(questions), places):
+            if GRAPHS[place] == PRUNED:
+                batch.append(self.inference_wirings(None if features is None else features[[question]]))
+            else:
+                edges = self._simple(GRAPHS[place], draw)
+                left = {kind: self._edges.left(kind, each) for kind, each in edges.items()}
+                batch.append(as_wirings(self._along(left), self.rounds, 1, self._readers(None, left).numpy()))
+        return joined(batch)
 
     def _cut(self) -> None:
         if self.without_evidence() is None and not (self._asked and self._asked.by_question()):

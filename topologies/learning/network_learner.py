@@ -35,6 +35,7 @@ class NetworkLearner:
     """
 
     network: Callable[[Tensor, int, Tensor], nn.Module]
+    confirming = False
 
     def __init__(self, modalities: Iterable[Modality | str], **options: Any) -> None:
         """Makes a learner that has learned nothing yet; arguments and errors as for `Learner`."""
@@ -126,6 +127,14 @@ class NetworkLearner:
             pruning_rate=0.0,
             edges=self.edges_left(),
         )
+
+    def wanted(self, samples: int) -> int:
+        """Number of wirings to draw for a question of the next step: all, as no graph is confirmed."""
+        return samples
+
+    def doubts(self) -> tuple[str, ...]:
+        """Empty, as no graph is compared."""
+        return ()
 
     def may_stop(self) -> bool:
         """False: a network's forecast is not known."""

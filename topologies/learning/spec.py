@@ -1,7 +1,7 @@
 """Specifications of learners and reports of their steps, without PyTorch, which takes seconds to import."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from actors.errors import UserError
 from actors.messages import Modality
@@ -10,6 +10,7 @@ from topologies.learning.learner_settings import LearnerSettings, PruningSetting
 from topologies.learning.variants import EFFECTS, Variant
 from topologies.wiring import Edges, Floats, Ints
 
+EXPLORING, CONFIRMING, CONFIRMED = range(3)  # phases of a learner
 DENSE = 1000
 """Agents up to which a matrix of all pairs is made where one is asked for."""
 
@@ -58,6 +59,16 @@ class LearnerSpec:
         """True if the decision agent reads all agents, so that none of its edges can be cut."""
         return (self.settings.decision or self.variant.decision) == "all"
 
+    @property
+    def confirming(self) -> int:
+        """Steps at the end of the last stage that confirm its cut; one at least is left to learn from."""
+        return min(round(self.settings.confirm * self.stages * self.pruning.steps), self.pruning.steps - 1)
+
+    def exploring(self, stage: int) -> PruningSettings:
+        """The schedule of a stage, without steps that confirm."""
+        confirming = self.confirming if stage == self.stages else 0
+        return replace(self.pruning, steps=self.pruning.steps - confirming) if confirming else self.pruning
+
     def check(self) -> None:
         """Raises UserError for settings out of their bounds, or that do not go together."""
         unknown = sorted({str(modality) for modality in self.modalities} - {"text", "visual"})
@@ -69,6 +80,8 @@ class LearnerSpec:
         check_bounds(self.pruning, "pruning.")
         if self.settings.early_stop and not self.pruning.interim:
             raise UserError("learner.early_stop needs interim analyses: raise pruning.interim above 0")
+        if self.confirming and (self.variant.rule == "agents" or self.variant.estimator == "network"):
+            raise UserError(f"learner.confirm: {self.variant.name} cannot undo a cut of edges; leave it out")
         if self.variant.estimator == "network" and self.settings.decision == "learned":
             raise UserError(
                 f"{self.variant.name}'s decision agent reads every agent that takes part: leave out learner.decision"
@@ -93,6 +106,8 @@ class StepReport:
     gradient_norm: over all logits that this stage trains; with `effects` the norm of their change.
     pruning_rate: the p_t last used.
     edges: left after the step, by "sender>receiver kind".
+    confirmed: what a confirmation that ended with this step chose, in words; empty for none.
+    doubts: as of `Learner.doubts`.
     """
 
     stage: int
@@ -105,6 +120,8 @@ class StepReport:
     gradient_norm: float
     pruning_rate: float
     edges: dict[str, int]
+    confirmed: str = ""
+    doubts: tuple[str, ...] = ()
 
 
 def shared_training(learners: Mapping[str, LearnerSpec]) -> dict[str, str]:

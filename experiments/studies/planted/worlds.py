@@ -5,6 +5,7 @@ strengths of conformity and distraction. True effects come from a randomised run
 """
 
 import statistics
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -202,29 +203,35 @@ class _Step(NamedTuple):
 
 
 def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Learner] = ()) -> Iterator[_Step]:
-    """Learns all stages, one question a step, until all stop early; `others` learn from the same discussions."""
+    """Learns all stages, one question a step, until all stop early; `others` learn from the same discussions, and
+    confirm their graphs with their own afterwards."""
     used = 0
     everyone = (learner, *others)
     while not learner.finished:
-        steps = learner.pruning.steps
-        questions = team.questions(steps, "learning", learner.stage)
-        for step in range(steps):
-            wirings = learner.sample(samples, features=questions.features[[step]].numpy())
-            index = torch.full((samples,), step)
+        stage, steps = learner.stage, learner.pruning.steps
+        questions = team.questions(steps, "learning", stage)
+        for step in range(learner.step, steps):
+            k = learner.wanted(samples)
+            wirings = learner.sample(k, features=questions.features[[step]].numpy())
+            index = torch.full((k,), step)
             scores, utilities = team.discuss(questions, index, wirings, learner.chances())
             used += 1
-            for each in everyone:
-                each.learn(wirings, scores.numpy(), utilities.numpy())
-            over = step + 1 == steps or all(each.may_stop() for each in everyone)
             # Before the yield, so that the state after the last question is that of a finished stage.
+            for each in everyone:
+                if each is learner or not each.confirming:
+                    each.learn(wirings, scores.numpy(), utilities.numpy())
+            over = step + 1 == steps or all(each.confirming or each.may_stop() for each in everyone)
             for each in everyone if over else ():
-                each.next_stage()
+                if not (each.confirming or each.finished):
+                    each.next_stage()
             edges = sum(int(taken.sum()) for taken in (wirings.spatial, wirings.temporal, wirings.decision))
-            turns = samples * team.agents * team.model.rounds if wirings.speaks is None else int(wirings.speaks.sum())
+            turns = k * team.agents * team.model.rounds if wirings.speaks is None else int(wirings.speaks.sum())
             different, read = different_turns(wirings)
-            yield _Step(used, (edges + turns) / samples, turns + samples, different, different + read)
-            if over:
+            yield _Step(used, (edges + turns) / k, turns + k, different, different + read)
+            if learner.finished or learner.stage > stage:
                 break
+    for other in others:
+        deque(learn(other, team, samples), maxlen=0)
 
 
 def along(learner: Learner, team: OpinionTeam, evaluated: int) -> tuple[Wirings, Edges[Floats]]:
