@@ -184,7 +184,7 @@ def _notes(counts: RunCounts) -> Iterator[str]:
             "turn were needed and no other method had asked the same."
         )
     for method, source in counts.plan.shared_from.items():
-        yield f"{method} learns from the discussions of {source}, and confirms its graph by its own, if at all."
+        yield f"{method} learns from the discussions of {source} and holds none for its training."
     by_role = " on average, with a measured length for each role" if counts.measured else ""
     yield (
         f"Tokens are estimated from the real prompts of {counts.questions:,} questions in each phase, counted as "
