@@ -30,9 +30,7 @@ from topologies.learning.effects import Estimate, Surrogate
 from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.grades import with_removals
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
-from topologies.learning.objective import terms_of
 from topologies.learning.pruning_rules import RULES
-from topologies.learning.question_model import EffectsByQuestion
 from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import CONFIRMED, CONFIRMING, EXPLORING, LearnerSpec, StepReport
 from topologies.learning.stages import Stage, Ties, stages_of
@@ -65,7 +63,7 @@ class Learner:
         self._stages = stages_of(spec, ties)
         self._edges = EdgeState(self._stages[1].start, ties, spec.rounds if spec.variant.per_round else None)
         self._estimator = ESTIMATORS[spec.variant.estimator](spec, self._edges)
-        self._asked = self._estimator if isinstance(self._estimator, EffectsByQuestion) else None
+        self._asked: Any = self._estimator if spec.variant.by_question else None
         self._rule = RULES[spec.variant.rule](spec.pruning, self._edges, self._generator)
         self._confirmation = Confirmation(spec.confirming, spec.settings.error_rate)
 
@@ -149,14 +147,15 @@ class Learner:
             raise ValueError(f"groups has shape {question.shape}, expected {(k,)}")
         group = torch.tensor(np.unique(question, return_inverse=True)[1])
         if compared := self.confirming:
-            change = {"none": torch.zeros(1)}
-            terms = terms_of(self._stage, self._edges.mask, self._edges.logits, self.spec.settings)
+            change, weighted, terms = {"none": torch.zeros(1)}, 0.0, dict.fromkeys(("rank", "noise", "alignment"), 0.0)
             questions = int(group.max()) + 1
             places = np.tile(self._confirmation.places(self.step, k // questions), questions)
             if self._confirmation.learn(places, utility.double().numpy()):
                 self._confirm()
         else:
-            change, terms = self._estimator.learn(self._stage, wirings, scores, utility, group)
+            change, found = self._estimator.learn(self._stage, wirings, scores, utility, group)
+            terms = {name: term.item() for name, term in found._asdict().items()}
+            weighted = found.weighted(self.spec.settings, self.spec.variant, self.stage).item()
             self._rule.after_step(self._stage, self.step)
             if self._schedule.steps_to_interim(self.step) == 1:
                 for kind, harmful in self._estimator.harmful(self._stage).items():
@@ -170,8 +169,8 @@ class Learner:
             stage=self.stage,
             step=self.step,
             utility=float(utility.mean()),
-            **{name: term.item() for name, term in terms._asdict().items()},
-            objective=utility.mean().item() + terms.weighted(self.spec.settings, self.spec.variant, self.stage).item(),
+            **terms,
+            objective=utility.mean().item() + weighted,
             gradient_norm=float(torch.stack([g.norm() for g in change.values()]).norm()),
             pruning_rate=0.0 if compared else self._rule.rate,
             edges=self.edges_left(),
