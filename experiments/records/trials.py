@@ -11,6 +11,9 @@ from experiments.records.records import Count, FileName, Record, Share
 RESULTS, TRIALS = "trials.jsonl", "trials"
 LEARNED_FROM = "learned_from"  # the method with whose discussions a graph was learned, if they were not its own
 
+# What a learner's metrics say of it beyond numbers, in no table of a sweep.
+_OF_LEARNERS = {"surrogate": dict, "confirmed": str, "doubts": list}
+
 
 @dataclass(frozen=True, slots=True)
 class TrialResult(Record):
@@ -49,7 +52,8 @@ class TrialResult(Record):
                         raise ValueError(f"metrics of {method}: {name}: expected one of the trial's methods")
                     continue
                 numbers = value if isinstance(value, list) else [value]
-                if not all(number is None or isinstance(number, (int, float)) for number in numbers):
+                measured = all(number is None or isinstance(number, (int, float)) for number in numbers)
+                if not measured and not isinstance(value, _OF_LEARNERS.get(name, ())):
                     raise ValueError(f"metrics of {method}: {name}: expected a number, or a list of numbers")
 
 

@@ -24,7 +24,6 @@ from experiments.studies.planted.worlds import Outcome
 from topologies.catalogue import find_methods
 
 FOLDER = "planted"  # in the folder of the sweep: the files of `job=planted`
-MEASURES = ("AUC", "utility")
 
 
 def planted_of(config: Config) -> PlantedConfig | None:
@@ -107,7 +106,7 @@ def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], m
         for axes, curve in zip(panels[:, 0], ("ranked", "reached"), strict=True):
             means = [np.mean([getattr(row, curve).get(at, np.nan) for row in rows]) for at in used]
             axes.plot(spent, means, markersize=3, label=name, **look)
-        for axes, measure in zip(panels[:, 1], MEASURES, strict=True):
+        for axes, measure in zip(panels[:, 1], ("AUC", "utility"), strict=True):
             if (point := live.get(name, {})).get(f"live {measure}") is not None:
                 axes.plot([point["live tokens"]], [point[f"live {measure}"]], markersize=5, **look)
     for axes in panels[0]:
