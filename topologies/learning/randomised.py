@@ -52,6 +52,11 @@ class Effects:
         edge that was certain to harm.
     link: [3]; products of last own credits and the final one, and the squares of both.
     scores: [rounds, agents], of agents' own answers; utility: [1], of final answers; samples: [1], their number.
+    senders: [5, agents], `surrogate.moments`; pairs: [4, agents, agents], `interactions.pair_sums`.
+    apart: [2, agents], own scores minus the modality's and their squares, over `questions` questions; steps: [1].
+    old.<name>.<kind>: sums from before receivers lost half of what they heard; changed: 1 where these count no more.
+    heard: [2, agents + 1], how many agents each receiver (the decision agent last) heard then, and how often it began
+        anew.
     """
 
     prefix = "seen."
