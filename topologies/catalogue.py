@@ -44,6 +44,7 @@ EXPERIMENTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         (("single", "full", "random"), {}),
     ),
     "dytopo": (("single", "full", "random"), {}),
+    **dict.fromkeys(("best_single", "self_consistency"), (("single", "full"), {})),
     **dict.fromkeys(("e_agent", "omnisearch", "vidorag"), (("single",), {})),
     **dict.fromkeys(("echosight", "llava_mr2ag", "rora_vlm", "wiki_llava"), (("sp", "single"), {})),
     **dict.fromkeys(("ccot", "mad"), (("sp", "cot"), _COLD)),

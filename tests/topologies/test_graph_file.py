@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 import networkx as nx
@@ -19,12 +19,6 @@ from topologies.graphs import to_networkx
 from topologies.wiring import Edges, Wiring
 
 AGENTS = ("critic", "reader", "linker", "scene")
-
-
-@dataclass
-class Learned:
-    wiring: Wiring
-    agents: tuple[str, ...] = AGENTS
 
 
 def learned(by_round: bool) -> Wiring:
@@ -43,7 +37,7 @@ def learned(by_round: bool) -> Wiring:
 def test_a_graph_that_a_run_writes_is_read_back(tmp_path: Path, by_round: bool) -> None:
     wiring, folder = learned(by_round), tmp_path / "m3prune"
     folder.mkdir()
-    export_topology(folder, Learned(wiring))  # type: ignore[arg-type]
+    export_topology(folder, "topology", wiring, AGENTS)
     method = graph_method(f"graph:{folder / 'topology.graphml'}")
     assert method.name == "graph_m3prune"
     read = method.check(AGENTS, 3)
