@@ -148,12 +148,12 @@ def write_edge_scores(
 
 
 def surrogate_text(check: Mapping[str, Any]) -> str:
-    """Sums up the sign check of a learner (`topologies.learning.surrogate.Surrogate`, agents by name)."""
+    """Sums up the sign check of a learner (`topologies.learning.spec.Surrogate`, agents by name)."""
     slope, low, high, credit, senders = check.values()
-    shown = "carry over" if low > 0 else "are reversed on the way" if high < 0 else "are not shown to carry over"
+    shown = "reach" if low > 0 else "are reversed in" if high < 0 else "may not reach"
     return (
-        f"effects on agents' own answers {shown} to the final answer (slope {slope:+.2f}, {low:+.2f} to {high:+.2f}); "
-        f"{credit} answers judge the edges{', but not those of ' * bool(senders)}{', '.join(senders)}"
+        f"{credit} answers judge the edges{', but not those of ' * bool(senders)}{', '.join(senders)}; effects on own "
+        f"answers {shown} the final one (slope {slope:+.2f}, {low:+.2f} to {high:+.2f})"
     )
 
 

@@ -33,26 +33,6 @@ class Estimate(NamedTuple):
     variance: Tensor
 
 
-class Surrogate(NamedTuple):
-    """What an effect of 1 on own answers does to the final answer, with a 95% interval, and what counts.
-
-    slope, low, high: pooled over senders; all 0 where own answers show no effect.
-    credit: `own` or `final`, the answers whose effects count. senders: agents for which the final answer counts all the
-    same, because there the two effects have opposite signs.
-    """
-
-    slope: float
-    low: float
-    high: float
-    credit: str
-    senders: tuple[int, ...]
-
-    @property
-    def holds(self) -> bool:
-        """True if effects on own answers are shown to carry over, of no sender with the wrong sign."""
-        return self.low > 0 and not self.senders
-
-
 # Prior of a sender's effect: its level is open, and it rises by .2 with the sender's own score, give or take .1.
 COMPETENCE = Estimate(torch.tensor([0.0, 0.2]).double(), torch.tensor([1e6, 0.1**2]).double())
 # The same of the gain by reading an agent: the agent's effect on others, give or take .05 and half of it.

@@ -11,7 +11,6 @@ from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import (
     Estimate,
     Sums,
-    Surrogate,
     among_peers,
     certain_harm,
     chance_of,
@@ -24,7 +23,7 @@ from topologies.learning.effects import (
 from topologies.learning.interactions import MOST_AGENTS, Pairs, pair_sums, without_spoilers
 from topologies.learning.objective import Terms, credited, terms_of
 from topologies.learning.pruning_rules import worst_half
-from topologies.learning.spec import LearnerSpec
+from topologies.learning.spec import LearnerSpec, Surrogate
 from topologies.learning.stages import Stage
 from topologies.learning.surrogate import compare, moments
 from topologies.wiring import KINDS, Wirings, drawn

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from actors.errors import UserError
 from actors.messages import Modality
@@ -122,6 +123,26 @@ class StepReport:
     edges: dict[str, int]
     confirmed: str = ""
     doubts: tuple[str, ...] = ()
+
+
+class Surrogate(NamedTuple):
+    """What an effect of 1 on own answers does to the final answer, with a 95% interval, and what counts.
+
+    slope, low, high: pooled over senders; all 0 where own answers show no effect.
+    credit: `own` or `final`, the answers whose effects count. senders: agents for which the final answer counts all the
+    same, because there the two effects have opposite signs.
+    """
+
+    slope: float
+    low: float
+    high: float
+    credit: str
+    senders: tuple[int, ...]
+
+    @property
+    def holds(self) -> bool:
+        """True if effects on own answers are shown to carry over, of no sender with the wrong sign."""
+        return self.low > 0 and not self.senders
 
 
 def shared_training(learners: Mapping[str, LearnerSpec]) -> dict[str, str]:

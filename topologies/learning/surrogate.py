@@ -13,7 +13,7 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from topologies.learning.effects import Surrogate
+from topologies.learning.spec import Surrogate
 
 
 def moments(own: Tensor, final: Tensor) -> Tensor:

@@ -99,7 +99,7 @@ def test_a_message_reaches_its_receivers_of_the_round_and_no_other_agent() -> No
     wirings = as_wirings(Edges(spatial, np.zeros((3, 3), bool)), 2, 500)
     asked = honest.questions(500, "who")
     before, _ = honest.discuss(asked, torch.arange(500), wirings)
-    after, _ = attacked.discuss(asked, torch.arange(500), wirings)
+    after, _ = attacked.discuss(attacked.questions(500, "who"), torch.arange(500), wirings)
     assert after[:, :, 0].sum() == 0
     assert after[:, :, 1].sum() == 0  # a pull of 3 against its own of 1
     assert torch.equal(before[:, :, 2], after[:, :, 2])

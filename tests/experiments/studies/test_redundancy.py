@@ -64,6 +64,7 @@ WORDS = (
     "data.limit=20",
     "redundancy.questions=8",
     "pruning.steps=6",
+    "learner.early_stop=0",
     "training.samples=8",
     "wandb.mode=disabled",
 )

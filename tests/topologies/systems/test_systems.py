@@ -33,9 +33,12 @@ pytestmark = pytest.mark.slow
 NAMES = list(BY_NAME)
 FIELDS = frozenset(
     "Intents Sub-question Retrieve Enough Relevant Side Supported Visual Selected Best Triple Entity Keyword Theme "
-    "Query Action Step Type Parents Instruction Summary Description Thought Answer Candidate Confidence Score".split()
+    "Query Action Step Type Parents Instruction Summary Description Thought Answer Candidate Confidence Score Goal "
+    "Need Offer".split()
 )
-GIVEN = re.compile(r"(Candidate \d+|Answer \d+|Triple(?: \d+)?|Found|Sub-question|Node \d+(?: \([^)]*\))?): \S")
+GIVEN = re.compile(
+    r"((Candidate|Answer) \d+|Instruction|Thought|Triple(?: \d+)?|Found|Sub-question|Node \d+(?: \([^)]*\))?): \S"
+)
 TOPOLOGIES = ROOT / "topologies"
 
 
