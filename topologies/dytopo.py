@@ -114,7 +114,7 @@ class DyTopo:
         )
 
     async def _matched(self, said: Sequence[Message]) -> Bools:
-        """Who is heard by whom after these messages, bool [sender, receiver]."""
+        """Matches these messages' needs and offers: the edges of the next round, bool [sender, receiver]."""
         stated = {name: [" ".join(message.values(name)) for message in said] for name in (OFFER, NEED)}
         texts = list(dict.fromkeys(text for each in stated.values() for text in each if text))
         vectors = dict(zip(texts, await self._library.embed(texts), strict=True)) if texts else {}

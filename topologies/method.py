@@ -123,7 +123,7 @@ class LearnedGraph(Topology, Protocol):
 
 @dataclass(frozen=True)
 class Known:
-    """What the records of a run tell a method.
+    """Facts from the records of a run that a method needs.
 
     tokens: of the team before it in `methods`, by question in their order; left_over: of its own discussions
         (`topologies.controls.twin`). Empty unless it `spends`.

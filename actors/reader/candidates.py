@@ -200,7 +200,7 @@ def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]
 
 
 def _things(text: str, form: QuestionForm) -> list[tuple[str, int, int, float]]:
-    """Common nouns of the kind asked for, and noun groups after a word of the question ("what is X holding")."""
+    """Finds nouns of the kind asked for, and noun groups after a word of the question, as in "what is X doing"."""
     members = _KIND_STEMS.get(form.head[-1], frozenset()) if form.head else frozenset()
     spans: list[tuple[str, int, int, float]] = []
     group: list[re.Match[str]] = []

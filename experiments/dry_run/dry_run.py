@@ -151,7 +151,7 @@ class _DryRun:
                 break
             k = learner.wanted(config.training.samples)
             held += k * per_step
-            # The first question of a step stands for all of it.
+            # Counts the first question of a step for each of its questions.
             question = await self._evidence.question(items[step][0]) if step in discussed or graph.sees else None
             wirings, topologies = await graph.sample(k, features=await graph.features([question]) if question else None)
             if question and step in discussed:

@@ -66,7 +66,7 @@ def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) 
 def learner_makers(
     specs: Mapping[str, LearnerSpec], team: Sequence[Role], encoder: Encoder | None
 ) -> dict[str, Callable[[], Any]]:
-    """What makes each learner; graphs by question get the number of features and the embeddings of roles."""
+    """Makes each learner. Graphs by question get the number of features and the embeddings of roles."""
     made: dict[str, Callable[[], Any]] = {}
     for name, spec in specs.items():
         if spec.variant.by_question and encoder:

@@ -92,7 +92,7 @@ def spending(recorded: Sequence[Trace], answered: Sequence[Trace], ended: bool) 
 def known_of(
     method: Method, plan: Plan, dataset: Dataset, run: RunFolder, ended: bool, clean: bool = False
 ) -> Known | None:
-    """What a run's records tell a method, of its attacked or its `clean` evaluation; None for nothing.
+    """Reads what a method needs from a run's records, for its attacked or its `clean` evaluation; None for nothing.
 
     Raises UserError where no agent has a graded answer.
     """

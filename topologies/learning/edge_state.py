@@ -76,7 +76,7 @@ class EdgeState:
         self.cut[kind] += (tick + self.probability(kind).double()) * gone
 
     def leave(self, kind: str, left: Tensor, tick: int) -> None:
-        """Leaves the edges in `left`, bool, also those that were cut, and no others."""
+        """Leaves exactly the edges in `left`, bool; edges that were cut come back."""
         self.keep(kind, left, tick)
         self.mask[kind] = self.mask[kind] | left
         self.cut[kind] *= ~left

@@ -271,7 +271,7 @@ def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tens
 def worst_half(
     harmful: Mapping[str, Tensor], theta: Mapping[str, Tensor], mask: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Those of the harmful edges that go at once: at most half of what a receiver hears, the most harmful first.
+    """Picks the harmful edges to cut at once: at most half of what a receiver hears, the most harmful first.
 
     An edge was judged with the others there. Where messages replace each other each seems to harm, and without the
     others it may help: what is left is judged again. harmful, mask: bool, theta: float, [sender, receiver] by kind; the

@@ -224,7 +224,7 @@ class Effects:
         doubtful = {kind: (self.edges.probability(kind) < 0.5).all(0) for kind in mask}
         worse = torch.stack([(logits[kind].mean(0) * mask[kind]).sum(1) for kind in mask]).sum(0) < 0
         gone = {kind: torch.zeros_like(left) for kind, left in mask.items()}
-        # An edge whose test begins anew has a share of what is left of the error rate: 1/2, 1/6, 1/12, ...
+        # Each new start of an edge's test has a smaller share of the error rate: 1/2, 1/6, 1/12, ...
         times = self.state["heard"][1]
         shares = rate / ((times + 1) * (times + 2))
         for credit in CREDITS:

@@ -126,7 +126,7 @@ class StepReport:
 
 
 class Surrogate(NamedTuple):
-    """What an effect of 1 on own answers does to the final answer, with a 95% interval, and what counts.
+    """Slope of effects on the final answer against effects on own answers, its 95% interval, and the credit to use.
 
     slope, low, high: pooled over senders; all 0 where own answers show no effect.
     credit: `own` or `final`, the answers whose effects count. senders: agents for which the final answer counts all the

@@ -31,7 +31,7 @@ def compare(sums: Tensor, linked: bool) -> Surrogate:
     # Of a product of independent sums: with no effect at all, only the last term is there.
     variance = (a**2 * f2 + f**2 * a2 - a2 * f2).maximum(a2 * f2)
     total, error, scale = float(product.sum()), sqrt(float(variance.sum())), float(square.sum())
-    # Beyond its own noise, else the ratio says nothing.
+    # Within its noise the ratio means nothing.
     known = scale > 2 * sqrt(float((2 * a2**2).sum())) and error > 0
     slope, half = (total / scale, 1.96 * error / scale) if known else (0.0, 0.0)
     bound = float(torch.special.ndtri(torch.tensor(1 - 0.025 / max(len(a), 1), dtype=torch.float64)))

@@ -118,7 +118,7 @@ class Redundancy:
         self.scores: dict[str, dict[str, Scored]] = {}
 
     async def run(self) -> "Redundancy":
-        """Learns, removes each edge and checks what is left on held-out questions; keeps recorded answers."""
+        """Learns, removes each edge, and evaluates remaining graphs on held-out questions. Keeps recorded answers."""
         # Answers of an earlier start of this run; `_phase` skips them.
         for scored in self._context.recorder.run.scores():
             self.scores.setdefault(scored.method, {})[scored.question] = scored
