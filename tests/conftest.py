@@ -1,7 +1,5 @@
 """Fixtures that many tests share: real benchmark files where they are at hand, one Ray cluster, an offline machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -9,8 +9,6 @@ Configurations are compared key by key: keys that only one version has are liste
 Cases that need a benchmark's release run where SAME_NUMBERS_DATA names a folder of releases (`scienceqa`, `mmqa`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The lock of what was tested names every dependency, within the bounds that the project states, and no machine."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

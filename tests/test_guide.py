@@ -1,7 +1,5 @@
 """The worked examples of README's guide: each conforms, and they run together from the command line."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

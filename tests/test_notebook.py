@@ -1,7 +1,5 @@
 """The study of the guide, executed as a notebook executes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import nbformat

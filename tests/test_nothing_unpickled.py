@@ -1,7 +1,5 @@
 """Files may come from anybody: nothing on disk is unpickled, evaluated or loaded with the code that lies beside it."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

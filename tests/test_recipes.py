@@ -1,7 +1,5 @@
 """Every command of docs/recipes.md runs: on few questions, with the embedded reader, on this machine."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

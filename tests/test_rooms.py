@@ -1,7 +1,5 @@
 """The order of folders and files: what may import what, how much one file imports, and what keeps the rest small."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path

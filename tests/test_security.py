@@ -1,7 +1,5 @@
 """SECURITY.md promises nothing without a test: those that it names are there."""
 
-from __future__ import annotations
-
 import re
 
 from tests.support.paths import ROOT

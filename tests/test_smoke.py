@@ -1,7 +1,5 @@
 """Runs the program as its users do: one command each, killed, resumed, interrupted, over endpoints and full disks."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Memory that ran out, by the files in which Linux counts it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from actors.processes import kills

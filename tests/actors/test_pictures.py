@@ -1,7 +1,5 @@
 """Pictures are what a viewer shows: for engines, endpoints, encoders and OCR alike."""
 
-from __future__ import annotations
-
 import base64
 import io
 import os

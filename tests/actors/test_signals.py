@@ -1,7 +1,5 @@
 """SIGTERM and SIGHUP end a process as Ctrl-C does, whatever it is doing and whatever Ray does to their handlers."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The project from Python: tables of run folders, whatever their state, with the columns that the guide lists."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

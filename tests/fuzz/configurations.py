@@ -1,7 +1,5 @@
 """Odd configurations: every key of every experiment with values that nobody should have written."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A small valid instance of every layout of a data set, to be broken."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Reads a data set as a run does, in bounded time and memory, and names the outcome."""
 
-from __future__ import annotations
-
 import resource
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What goes wrong with the files of a data set, by class: each changes one file of a folder."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

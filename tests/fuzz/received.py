@@ -1,7 +1,5 @@
 """Hostile configurations of received folders, and a watch for what a run does with them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """Damages a finished run's folder or its index, and resumes or replays it."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

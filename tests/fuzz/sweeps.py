@@ -3,8 +3,6 @@
 Trials run in this process, one after another, in place of Ray Tune's; all else is as in a sweep.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import io

@@ -1,7 +1,5 @@
 """An odd configuration is refused in one printable line before anything starts, or is one that a run can have."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from dataclasses import fields, is_dataclass

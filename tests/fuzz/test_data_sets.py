@@ -1,7 +1,5 @@
 """A broken data set either loads or gets one printable line that names it, in bounded time and memory."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

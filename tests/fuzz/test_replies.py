@@ -1,8 +1,6 @@
 """Whatever an endpoint replies, the result is a completion or a fault with sane numbers, in bounded time, without the
 key."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """A damaged run folder, or index, ends in the numbers that the run had or in one line that names what is damaged."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """A damaged sweep is resumed, with its tables and its report, or refused in one line; nothing outside is written."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ Each discussion of clean runs is attacked in every way, by one or two agents dra
 calibrated on the questions of the other half.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io

@@ -6,8 +6,6 @@ Half of them are random; the other half vote together for one other answer, as t
 often one agent more than certified does change the winner.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import time

@@ -7,8 +7,6 @@ Discussions are drawn with replacement, whole, so that agents stay dependent as 
 make claims independently at a rate, among them the very tolerance, where the bound has nothing to spare.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any, cast

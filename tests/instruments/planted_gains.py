@@ -5,8 +5,6 @@
 Each row is of so many studies (1,000).
 """
 
-from __future__ import annotations
-
 import sys
 
 from tests.support.planted_gains import World, drawn_scores, gains

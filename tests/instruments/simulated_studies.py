@@ -7,8 +7,6 @@ correlate by the intraclass correlation that the first column names. A learned m
 the latent score, a standard deviation; 0.1 moves a method's mean score by about 0.04.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ M3Prune's Figs. 3 and 19 show such a spread. `python -m tests.instruments.spread
 the rows are alike, a spread is no sign of learning.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -7,8 +7,6 @@ record alone, where a step gives the final answer if it states the text after th
 expected share of a choice among the log's agents, and among its steps.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Encoders by name: the built-in one, a package's own, and what is no encoder."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Late interaction: several vectors for a source, compared by the best match of each of the question's."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path

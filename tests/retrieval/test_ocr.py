@@ -1,7 +1,5 @@
 """Text recognised in pictures by RapidOCR, and how its words become lines."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

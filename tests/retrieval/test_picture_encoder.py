@@ -1,7 +1,5 @@
 """Texts and pictures with an encoder each: a query goes to the one that sees what is searched."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

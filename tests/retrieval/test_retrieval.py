@@ -1,7 +1,5 @@
 """Retrieval on a real LanceDB folder."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import shutil

@@ -1,7 +1,5 @@
 """A real browser without a window, in which reports are checked: the Chromium or Chrome of this machine."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A small run with hand-made discussions, written by the real recorder, on which reports are tested."""
 
-from __future__ import annotations
-
 import random
 import sys
 from dataclasses import replace

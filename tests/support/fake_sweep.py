@@ -1,7 +1,5 @@
 """A sweep's folder with made-up scores, on which figures and comparisons of sweeps are tested."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Texts that mean harm to whoever shows them, and reports made of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

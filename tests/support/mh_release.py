@@ -1,7 +1,5 @@
 """Writes a knowledge graph in the layout of MH-MMKG's release, around the paths of a question list."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Three Ray nodes on this machine, each with a working directory and ports of its own, and what travels between."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

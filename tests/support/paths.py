@@ -1,7 +1,5 @@
 """The folder of the checkout."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,6 @@ A discussion is right or wrong as a whole, with the probability of its question,
 the world has a gain. Questions differ, so that the scores of a method and of its controls are correlated, as in runs.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

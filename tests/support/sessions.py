@@ -1,7 +1,5 @@
 """A run in a session of its own, which a terminal could interrupt as a whole."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Topologies of methods by name, made from what each one needs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The walk of a discussion: who speaks when, who hears whom, and what the trace says of it."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 

@@ -1,7 +1,5 @@
 """Edges in lists: what they say is what matrices of the same edges say, and they need no room for what is not there."""
 
-from __future__ import annotations
-
 import asyncio
 import tracemalloc
 from dataclasses import replace

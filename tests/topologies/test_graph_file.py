@@ -1,7 +1,5 @@
 """Graphs read back from files as methods: what a run writes is what it evaluates; all else is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path

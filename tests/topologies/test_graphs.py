@@ -1,7 +1,5 @@
 """Fixed graphs, wirings made of them, and their export."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

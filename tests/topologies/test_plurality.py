@@ -1,7 +1,5 @@
 """Certificates of plurality votes hold against every substitution of f votes, and fail for f + 1."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import pytest

@@ -1,7 +1,5 @@
 """A real engine on a random model: what the tests marked `vllm` share."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """A question over passages and pictures, and requests about it."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

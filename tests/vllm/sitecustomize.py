@@ -5,8 +5,6 @@ normalising, which is all that processors use. Python imports this file by its n
 folder on PYTHONPATH, and so it reaches the engine's own processes too.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder

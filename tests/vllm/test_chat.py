@@ -1,7 +1,5 @@
 """How a request becomes a chat; needs no engine."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

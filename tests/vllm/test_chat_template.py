@@ -1,7 +1,5 @@
 """What a model's chat template takes is found out from its renderer; needs vLLM, but no engine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The endpoint model on a real vLLM server, directly and through a proxy that spoils what passes through it."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import re

@@ -1,7 +1,5 @@
 """Whole runs through run.py on a real engine: neither more replicas nor a killed engine change a result."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Tokens are counted as the model counts them, without loading it."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What can be checked of a vLLM model before anything is loaded."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

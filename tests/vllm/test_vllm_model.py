@@ -1,7 +1,5 @@
 """A replica on a real vLLM engine."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

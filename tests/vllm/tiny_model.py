@@ -3,8 +3,6 @@
 It says nothing sensible, but everything between a request and its tokens is what a real model goes through.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One agent: what it asks its model, what it makes of the reply, what it remembers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

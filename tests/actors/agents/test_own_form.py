@@ -1,7 +1,5 @@
 """Roles with a form of their own: what they are asked, what their messages hold, and what colleagues hear of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

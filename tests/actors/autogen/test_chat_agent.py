@@ -1,7 +1,5 @@
 """Our roles in AutoGen teams: alone, among colleagues, saved and loaded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Our models as an AutoGen client: what they are asked, what is made of their replies, and an AutoGen agent on one."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

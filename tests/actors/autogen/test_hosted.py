@@ -1,7 +1,5 @@
 """AutoGen agents that hold a role: what they are asked, what becomes of their words, factories that cannot work."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

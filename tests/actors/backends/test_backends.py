@@ -1,7 +1,5 @@
 """The kinds of models: what a configuration's names mean, what is refused, and what completions depend on."""
 
-from __future__ import annotations
-
 import json
 import sys
 from importlib.metadata import EntryPoint

@@ -1,7 +1,5 @@
 """How a request becomes a chat, for engines and endpoints alike."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An endpoint that means harm, on a local server: its key comes back in no form, and its replies cost little."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

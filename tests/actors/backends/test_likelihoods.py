@@ -1,7 +1,5 @@
 """Which tokens make up a reply's text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """What a model behind an endpoint can do is found out when it starts, on a server that can more or less."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """An endpoint that refuses what it is sent: what it does not take is found out, left out, and reported."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """A model behind an endpoint, on a small server that misbehaves on demand."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

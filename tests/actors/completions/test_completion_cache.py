@@ -1,7 +1,5 @@
 """What was answered once is not asked again; what could differ is never confused; and no disk stops a run."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

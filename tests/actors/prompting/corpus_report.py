@@ -3,8 +3,6 @@
 python -m tests.actors.prompting.corpus_report          (`-v wrong`, `-v "asked again"`: shows these replies)
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Every form of a reply that the project asks for, by name: what the corpus of replies is read with."""
 
-from __future__ import annotations
-
 from actors.messages import Field, FieldKind, Value
 
 YES_NO = ("yes", "no")

@@ -1,7 +1,5 @@
 """The reader on a corpus of replies: it reads what a careful person reads, and nothing wrongly."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A form is asked for in lines, as JSON, or by a schema: what each of them says of every kind of field."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

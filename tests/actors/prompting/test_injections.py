@@ -1,7 +1,5 @@
 """Text of others stays inside its block: it opens no section, takes nobody's place, and forges no field of a reply."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The probability of what a model said is that of the tokens that spell it, however these split the reply."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import exp, log
 

@@ -1,7 +1,5 @@
 """The layout of a request: what is shared, in which order things come, and that no content can pass for a heading."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import takewhile
 

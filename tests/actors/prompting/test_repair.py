@@ -1,7 +1,5 @@
 """A repair shows the reply as it was, says what could not be read and why, and asks for that alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

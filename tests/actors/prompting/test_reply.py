@@ -1,7 +1,5 @@
 """Replies as real models write them: what is stated is read, and nothing else is."""
 
-from __future__ import annotations
-
 import json
 import string
 

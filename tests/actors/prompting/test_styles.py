@@ -1,7 +1,5 @@
 """Whatever layout a model gives a reply, the values in it are read back as they were."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any

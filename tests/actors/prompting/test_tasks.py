@@ -1,7 +1,5 @@
 """The reply to a task: what is read of each field, and that nothing is guessed where it cannot be read."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

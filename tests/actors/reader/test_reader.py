@@ -1,7 +1,5 @@
 """The embedded reader answers from its prompt and from nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The embedded reader does as its prompt tells it, and knows of it from its prompt alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from actors.agents.roles import SINGLE

@@ -1,7 +1,5 @@
 """The embedded reader as a judge: it compares words, numbers and parts, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The embedded reader on the generated sample, with the evidence chosen for it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The embedded reader does tasks: it fills the lines of a form from its prompt alone, or visibly does not."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Items over an open socket: results as they come, errors as they were raised, and nothing for who has no key."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The runtime on real Ray: processes that die, clusters that were there before, what is left behind."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """A guarded process that is stopped is killed; one that works, waits or has ended is left alone."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A local Ray is its user's alone, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A runtime in one process: what fails there, what its agents remember, and what goes to another process."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Several agents of one role in a runtime of one process: one object serves them, and keeps their turns apart."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Several nodes: the processes of a run are on all of them, and need no folder that they share."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is said of an error in one line."""
 
-from __future__ import annotations
-
 import pytest
 from ray.exceptions import RayActorError, RayTaskError
 

@@ -1,7 +1,5 @@
 """An object whose process is lost goes on as if it were not. Without Ray: the class of the process is the process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from functools import partial

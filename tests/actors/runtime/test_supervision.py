@@ -1,7 +1,5 @@
 """What is said of a replica that is lost, without Ray: a handle whose pulse comes from another process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A team of agents elsewhere: what its agents forget, and what each has used."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Rows of agents: who is right, who changes an answer, who convinces and misleads, and who takes no turn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

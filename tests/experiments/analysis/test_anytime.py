@@ -1,7 +1,5 @@
 """The anytime-valid test keeps its level however often one looks, and stops early where a difference is large."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import ttest_1samp

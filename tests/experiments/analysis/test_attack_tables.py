@@ -1,7 +1,5 @@
 """The tables of an attack matrix: methods by attacks with the worst case, and attacks by costs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Trials of a sweep are compared on the same questions and seeds, and corrected for how many are compared."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A run's figures are drawn from its records: the right steps and edges, every method's name, and the same bytes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A sweep's figures: what was varied decides what is drawn, and every mean has its interval and its trials."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

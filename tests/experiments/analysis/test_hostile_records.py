@@ -1,7 +1,5 @@
 """Reports and tables of records that mean harm: everything is shown as text, and nothing navigates or runs."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

@@ -1,7 +1,5 @@
 """One table of any runs: the figures of their metrics, the best in bold, and texts that no format takes for marks."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Where a team gains nothing, no gain is found, and a gain is found where there is one and is large enough."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

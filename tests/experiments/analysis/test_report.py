@@ -1,7 +1,5 @@
 """The report is one file that needs nothing else, and no browser can take its messages for markup."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

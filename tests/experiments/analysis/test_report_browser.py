@@ -1,7 +1,5 @@
 """Reports in a real browser: ten thousand turns are searched, filtered and read, and no message runs anything."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

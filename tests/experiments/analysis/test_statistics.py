@@ -1,7 +1,5 @@
 """Intervals, paired tests and corrections, against known values and by simulation."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

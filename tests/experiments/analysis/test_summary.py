@@ -1,7 +1,5 @@
 """metrics.json and its tables have what the records have, whatever the order they came in."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

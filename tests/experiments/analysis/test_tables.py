@@ -1,7 +1,5 @@
 """The papers' tables: cells cut from records by tag, beside reported figures, in three formats that agree."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """The worst case over attacks: its place, its interval, and how often all intervals hold at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

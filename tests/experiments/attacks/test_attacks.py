@@ -1,7 +1,5 @@
 """What each attack sees and changes, and that nothing else is changed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

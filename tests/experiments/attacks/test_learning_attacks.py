@@ -1,7 +1,5 @@
 """Attacks on learning: honest while it is watched, and wrong where it makes others look bad."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

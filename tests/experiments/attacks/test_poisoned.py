@@ -1,7 +1,5 @@
 """Poisoned evidence: sources that have to be found, and pictures that really have the text."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Faults in transit and planted memories: what arrives, when, and what the trace records of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

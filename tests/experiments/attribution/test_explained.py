@@ -1,7 +1,5 @@
 """Interventions serve what they can from the record, and name the turns that made an answer what it is."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

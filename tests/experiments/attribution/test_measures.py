@@ -1,7 +1,5 @@
 """Shapley values against known ones, coverage of sets of suspects, and suspicion."""
 
-from __future__ import annotations
-
 from itertools import permutations, product
 
 import numpy as np

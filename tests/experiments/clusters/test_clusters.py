@@ -4,8 +4,6 @@ KubeRay's own schema is in no package: KUBERAY_CRD=<ray.io_rayjobs.yaml of its H
 against it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

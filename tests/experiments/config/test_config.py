@@ -1,7 +1,5 @@
 """Configuration: what wins over what, and what a typo is told."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Help for one key or experiment, and what a first wrong command is told before anything starts."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest

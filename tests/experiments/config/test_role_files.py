@@ -1,7 +1,5 @@
 """Roles from a file: what they become, and what a wrong file is told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Passwords and keys are refused before anything is written down, and no message shows them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

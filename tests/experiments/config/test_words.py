@@ -1,7 +1,5 @@
 """Words of the command line mean what was written, and names cannot pass for other keys."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Ours conform, and what does not conform is caught, by each check."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Data sets by name: ours, and those of other packages."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CrisisMMD: posts of disasters, to be put into classes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

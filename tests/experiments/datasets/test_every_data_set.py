@@ -1,7 +1,5 @@
 """Claims that hold for every benchmark, on a small valid instance of its layout."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

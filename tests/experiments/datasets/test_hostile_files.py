@@ -1,7 +1,5 @@
 """What a data set from others cannot do: read other files of the machine, fill its memory, or change results unseen."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import zipfile

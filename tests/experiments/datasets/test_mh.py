@@ -1,7 +1,5 @@
 """MH-Benchmark: the real question list, and a knowledge graph in the layout of the release."""
 
-from __future__ import annotations
-
 import io
 import shutil
 from collections import Counter

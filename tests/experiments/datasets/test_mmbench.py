@@ -1,7 +1,5 @@
 """MMBench: a picture, a question and its choices, asked once for every rotation of them."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

@@ -1,7 +1,5 @@
 """MultimodalQA: the official files parse, and each way in which a file can be bad has its own line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

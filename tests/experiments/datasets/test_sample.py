@@ -1,7 +1,5 @@
 """The generated data set is laid out as MultimodalQA, can be solved from its sources, and from nothing less."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """ScienceQA: the official layout, whole or in part; what is retrieved never tells the label."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections import Counter

@@ -1,7 +1,5 @@
 """TAT-QA: paragraphs and table rows of financial reports."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """ViDoSeek: pages of visual documents, and questions whose answer stands on them."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

@@ -1,7 +1,5 @@
 """WebQA: snippets and captioned pictures, and answers scored by their keywords."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

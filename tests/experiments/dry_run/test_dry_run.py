@@ -1,7 +1,5 @@
 """A dry run counts turns exactly, and tokens as the prompts that the run would send have them."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A dry run counts the calls of its run, nearly counts its tokens, and takes hours from an earlier run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

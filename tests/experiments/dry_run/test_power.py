@@ -1,7 +1,5 @@
 """The smallest difference that a plan can show, against statsmodels and against simulated studies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

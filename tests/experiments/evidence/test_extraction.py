@@ -1,7 +1,5 @@
 """Triples and captions by a model: asked once for each source and kept, the same whatever ends first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

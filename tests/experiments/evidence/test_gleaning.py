@@ -1,7 +1,5 @@
 """Long sources in parts and second looks at a source: what is asked, what is joined, and when it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A knowledge graph states what its corpus states, is searched within a question's pool, and is built once."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Web search through Serper's protocol, spoken by a small server that misbehaves on demand, and its recording."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """A finished run with made-up discussions, of which one has recorded times and one a failed turn."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exports as the libraries of their formats read them, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """Spans of a run, as a collector receives them and as a file holds them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import threading

@@ -1,7 +1,5 @@
 """Rebuilt prompts are what an endpoint received, byte for byte, with pictures and repairs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """A turn's prompt, reply and sources in a browser, as the viewer serves them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from urllib.parse import quote

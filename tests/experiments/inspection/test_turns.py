@@ -1,7 +1,5 @@
 """Every turn's prompt is built again byte for byte: the completion cache finds its reply under the prompt's digest."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

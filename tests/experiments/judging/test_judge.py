@@ -1,7 +1,5 @@
 """A judge grades every evaluated answer once, and what it could not grade is counted and never correct."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

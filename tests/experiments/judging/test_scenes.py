@@ -1,7 +1,5 @@
 """Descriptions of a graph's pictures are compared with people's: the share that shows the same (MH-MMKG, Table 4)."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scores and what is said of their means: hand-computed cases, and properties that hold for any input."""
 
-from __future__ import annotations
-
 import itertools
 import string
 

@@ -1,7 +1,5 @@
 """A plan that is written before a run, and what a run says that differs from it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Methods that other packages bring: named by where they lie or by an entry point, and run like ours."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The plan of a configuration: roles, models and learners, and the ablations of M3Prune's Table 3."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A setting without effect in a run is refused at its start; fields declare when they count."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A finished file is compressed once, whatever moment its writer is killed at, and its lines stay readable."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A run whose output nobody reads any more goes on to its end."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Progress is a line now and then in a file, and bars on a terminal."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

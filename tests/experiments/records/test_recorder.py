@@ -1,7 +1,5 @@
 """Records are written a line at a time, and a run killed at any moment ends with the same records as another."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Times of turns: a line for each discussion, the last one counts, and nothing else depends on them."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """W&B gets the same figures, offline, inside the run folder; and what fails there is said and ends nothing."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """What a run spends is written down as it goes, whatever ends it, and adds up over resumptions."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

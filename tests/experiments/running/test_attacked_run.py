@@ -1,7 +1,5 @@
 """Attacked runs, in this process: the same at any concurrency, after a kill, and replayed; metrics from records."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Bad input through the command line: one clear line on standard error, exit code 2, no traceback."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

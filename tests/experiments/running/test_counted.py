@@ -1,7 +1,5 @@
 """Progress counts turns as they end, long before a discussion or a step of learning is finished."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

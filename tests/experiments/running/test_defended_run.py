@@ -1,7 +1,5 @@
 """A defence that learns from earlier discussions: the same at any concurrency, after a kill, replayed and inspected."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

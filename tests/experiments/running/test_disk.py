@@ -1,7 +1,5 @@
 """A disk that is full, closed or gone during a run: one line, and the resumed run ends as if nothing had been."""
 
-from __future__ import annotations
-
 import errno
 import resource
 import shutil

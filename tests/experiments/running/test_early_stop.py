@@ -1,7 +1,5 @@
 """Early stopping: a stage ends at an interim analysis, and a run that is killed there holds no more discussions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A failure never ends in a verdict: runs whose turns keep failing stop, and what failed is counted and asked again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

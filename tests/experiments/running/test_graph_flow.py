@@ -1,7 +1,5 @@
 """A wiring as an AutoGen team: it says, turn by turn and in another process, what the simulator's agents say."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Waiting for a model that loads for minutes."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import re

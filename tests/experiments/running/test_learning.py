@@ -1,7 +1,5 @@
 """Which scores a learner gets of a discussion."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

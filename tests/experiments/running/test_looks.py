@@ -1,7 +1,5 @@
 """A run that stops when it is known which method is better: the same after a kill, and no question half asked."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from itertools import pairwise

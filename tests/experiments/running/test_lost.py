@@ -1,7 +1,5 @@
 """A process that is lost for good ends a run with one line, wherever in its tasks that is noticed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

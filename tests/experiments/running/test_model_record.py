@@ -1,7 +1,5 @@
 """What a run says of its model, what it refuses, and what a resumed one holds it to."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One agent in place of a team: self-consistency at a team's tokens, and the best of the team by training."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

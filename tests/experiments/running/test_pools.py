@@ -1,7 +1,5 @@
 """The models of a run together: how many replicas each gets, and what is refused before any is loaded."""
 
-from __future__ import annotations
-
 import pytest
 
 from actors.backends.backends import find_backend

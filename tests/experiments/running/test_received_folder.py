@@ -1,7 +1,5 @@
 """A run folder that somebody else made, through the command line: one line, exit code 2, and nothing else happens."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """A run that is refused leaves no folder behind; one that has recorded something, or is resumed, keeps it."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A replay says what was recorded, to those who ask what was asked then, and tells everyone else what differs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Whole runs through the command line, on real Ray: the same numbers at any concurrency and after a kill."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A run whose learner sees the question: dry run, learning, evaluation, exports, and the discussions held again."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

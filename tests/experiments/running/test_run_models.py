@@ -1,7 +1,5 @@
 """Whole runs through the command line with judge, replay, cache, endpoint and AutoGen agents, on real Ray."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

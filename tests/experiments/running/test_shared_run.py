@@ -1,7 +1,5 @@
 """Two graphs that are learned from one graph's discussions, in this process: cheaper, resumable, and told honestly."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping

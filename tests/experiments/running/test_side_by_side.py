@@ -1,7 +1,5 @@
 """Phases side by side: graphs are learned at once, the rest is evaluated meanwhile, and the records are the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Slots: so many discussions at once over all phases, and learners first."""
 
-from __future__ import annotations
-
 import asyncio
 from random import Random
 

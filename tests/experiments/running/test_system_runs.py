@@ -1,7 +1,5 @@
 """Systems as runs: launched with their own agents, planned without a model, replayed, attacked."""
 
-from __future__ import annotations
-
 import json
 from itertools import permutations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Twins and placebos of a run: the same at any concurrency, after a kill, and replayed; gains from the records."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How a model behaves as one agent is measured on answers that differ by the condition alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The game of attacks and defences: its solution, the attacker's search, and a run from the command line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The testbed with known truth: its discussions follow the wiring, its truth is true, and learners are told apart."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

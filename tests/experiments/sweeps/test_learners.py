@@ -1,7 +1,5 @@
 """Planted worlds of a sweep: explored with its learners, compared with the full graph, and drawn with its trials."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

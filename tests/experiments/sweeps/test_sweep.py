@@ -1,7 +1,5 @@
 """Whole sweeps through the command line, on real Ray: shared agents change no trial, and no kill loses one."""
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Which trials a sweep has, and what it writes of them: nothing here starts a process."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

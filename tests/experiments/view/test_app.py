@@ -1,7 +1,5 @@
 """The viewer's server shows runs, and nothing else of this machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

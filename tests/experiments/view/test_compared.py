@@ -1,7 +1,5 @@
 """Two runs are compared on the questions that both asked."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The list tells running, finished, failed and stopped runs apart, and what each has done and used so far."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The viewer in a real browser: it follows a run that goes on, by keyboard, on narrow and wide screens, at any size."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

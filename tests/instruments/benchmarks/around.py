@@ -1,7 +1,5 @@
 """What a disturbed run has around it: nothing, or a clock of its own."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 import subprocess

@@ -6,8 +6,6 @@ Both in one process, with the embedded reader. `ratio` is the core's time per fa
 discussions are held twice, with and without the attack.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -15,8 +15,6 @@ all is on disk, and read by a process that has nothing in memory.
 The last line is one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -5,8 +5,6 @@
 Each run starts with empty caches. Medians; the last line is one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

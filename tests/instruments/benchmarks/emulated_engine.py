@@ -1,7 +1,5 @@
 """An inference engine's timing without its computing: continuous batching, a token budget a step, a prefix cache."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import deque

@@ -1,7 +1,5 @@
 """An endpoint of OpenAI's protocol that answers alike for ever, behind a proxy that fails for some requests."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

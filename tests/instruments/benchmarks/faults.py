@@ -16,8 +16,6 @@ read-only (the kernel refuses that while files are open). Evidence is searched i
 is a lost driver.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

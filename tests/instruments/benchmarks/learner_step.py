@@ -12,8 +12,6 @@ The last line is one JSON object: `ms` is M3Prune's step, by the number of agent
 memory that the process had by the end of each size, the smaller ones before it included.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

@@ -13,8 +13,6 @@ traces are read meanwhile, from the first line to the last one that is whole. St
 The last line is one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

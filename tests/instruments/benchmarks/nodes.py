@@ -9,8 +9,6 @@ object stores. A connection that is closed before it is looked at, which is done
 discussions' share is without what came before the first turn. The last line is one JSON object. Needs `ss` (iproute2).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -5,8 +5,6 @@ LangGraph and AgentScope are measured where they are installed (`pip install lan
 of its own if you like: their dependencies may move those of the project.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import operator

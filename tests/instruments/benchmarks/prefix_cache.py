@@ -18,8 +18,6 @@ neither the length nor the form of real ones. `key=value` are settings of `exper
 The last line is one JSON object. Needs vLLM (see tests/vllm/requirements.txt).
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

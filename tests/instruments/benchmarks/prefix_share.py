@@ -19,8 +19,6 @@ By phase, "learning <method>" or "evaluating <method>":
 Without a tokenizer, four characters are a token; pictures count as Qwen2.5-VL's. The last line is one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -4,8 +4,6 @@ Network namespaces hold all of it: a bridge in one, to which a pair of virtual i
 end with the processes that hold them open, and nothing outside of them is touched.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

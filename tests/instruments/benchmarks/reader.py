@@ -6,8 +6,6 @@ Each question has eight passages of some sixty words, a table of eight rows and 
 hears six colleagues. The last line is one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -1,7 +1,5 @@
 """What a run has recorded, as bytes to compare and records to count."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -9,8 +9,6 @@ discussion, both take turns one after another. The workload is JSON: `senders` (
 the last one decides), `task`, what everybody `says`, and `discussions` at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import importlib

@@ -6,8 +6,6 @@ Indexes that many invented sources. Prints seconds to hash, build and find an in
 memory, and milliseconds per search in a pool of 25 documents and over the whole corpus, alone and from eight threads.
 """
 
-from __future__ import annotations
-
 import random
 import resource
 import sys

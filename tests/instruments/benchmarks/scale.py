@@ -11,8 +11,6 @@ prunes; its bytes are the most that a process of its own needed beyond what it h
 The last line is one JSON object: by the number of agents, what a turn (an agent, for learning) took.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -6,8 +6,6 @@ What is compared takes turns within a round; each run ends once its first discus
 script that starts Ray and nine actors that do nothing. Medians; the last line is one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

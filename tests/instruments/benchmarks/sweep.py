@@ -5,8 +5,6 @@
 Both start with empty caches. The last line is one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """The prefix cache that is counted with behaves as an engine's, and a run's prompts are counted by phase."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

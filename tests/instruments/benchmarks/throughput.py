@@ -14,8 +14,6 @@ an interpreter that has what it asks for (`repositories`).
 The last line is one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -16,8 +16,6 @@ The discussions of `throughput`, 19 turns each.
 The last line is one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """Prints the table of steps as Markdown: `python -m tests.instruments.fidelity`."""
 
-from __future__ import annotations
-
 from tests.instruments.fidelity.table import compared, markdown
 
 print(markdown(compared()), end="")

@@ -6,8 +6,6 @@ where that runs, from running it with scripted replies beside ours; nothing of t
 step of a system changes its row, and the test that the row names.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

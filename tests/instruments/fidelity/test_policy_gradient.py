@@ -5,8 +5,6 @@ the four wirings that it drew (bits, row by row; AgentPrune's of two rounds, spa
 pass with the column to the decision), their utilities, the logits after it, and of AgentPrune the edges left before.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

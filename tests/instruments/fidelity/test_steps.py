@@ -1,7 +1,5 @@
 """The table of steps says what there is: systems, files and tests that exist, and a reason for every difference."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A placebo hears another question's messages, by sender and round; graph, turns and own memory are the method's."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A twin spends its method's tokens, whatever the order in which replies come, and goes on after a kill as before."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Mapping, Sequence

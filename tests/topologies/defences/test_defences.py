@@ -1,7 +1,5 @@
 """Fixed graphs and defences: every method answers, the same at any concurrency, and does what it says it does."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Defences that act while a team talks: whom they suspect, whom others hear, and the bound on false alarms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The learner with a simulator of another kind: its documented loop, and whatever else may be asked of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Graphs by question: an agent that helps on some questions and harms on others is heard where it helps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

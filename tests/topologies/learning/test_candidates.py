@@ -1,7 +1,5 @@
 """Learning among candidate edges, and with one logit for all edges between the same two roles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import networkx as nx

@@ -1,7 +1,5 @@
 """Confirmation of a cut: a worse one is undone, a better one stays, and a killed confirmation goes on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Early stopping: when the rest of a stage would hardly change its cut, and never for noise alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Effects of edges: unbiased estimates of a randomised experiment, shrunk to their sender, and learned from quickly."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The learner: unbiased estimators, two stages, progressive pruning, and a state that continues identically."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations, product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sampling, the policy gradient, pruning and the objective's terms, against enumeration and finite differences."""
 
-from __future__ import annotations
-
 from itertools import permutations, product
 from math import log
 

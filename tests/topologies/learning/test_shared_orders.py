@@ -1,7 +1,5 @@
 """Samples of a question that speak in one order: each is drawn as alone, and equal turns recur."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Learning from wirings that another learner drew: unbiased whatever their probabilities, and only for who may."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

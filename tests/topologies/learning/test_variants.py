@@ -1,7 +1,5 @@
 """Variants of the learner: what each learns, what it cuts and when, and that a restored one goes on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,8 +1,6 @@
 """The baselines that the papers compare with: what defines each of them, on scripted agents and a real index, and all
 of them on the embedded reader."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

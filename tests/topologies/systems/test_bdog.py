@@ -1,7 +1,5 @@
 """Blueprint graphs, real ones among them, and the debate on them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Gaussian-mixture cut-offs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """The forms that systems ask replies in are those on which the reader is tested."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from importlib import import_module

@@ -1,7 +1,5 @@
 """HM-RAG: each agent reads its own base, and the agreement of their answers decides who decides (Eqs. 13, 14)."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Collection

@@ -1,7 +1,5 @@
 """MH-MMKG: the search for paths by itself, and the agents that judge where it goes on and when it is enough."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

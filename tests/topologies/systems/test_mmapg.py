@@ -1,7 +1,5 @@
 """Planning graphs, and the retrieval and reasoning that they ask for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """OmniSearch, ViDoRAG and E-Agent: every step's output decides what happens next; on scripted agents, a real index."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

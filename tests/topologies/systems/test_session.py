@@ -1,7 +1,5 @@
 """A discussion that goes step by step: its numbers, its lookups, and what its trace says."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import ClassVar, Literal

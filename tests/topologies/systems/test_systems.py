@@ -1,7 +1,5 @@
 """Rules that every method keeps, for any replies and failures of its agents."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache
