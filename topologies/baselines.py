@@ -7,10 +7,10 @@ from functools import partial
 import networkx as nx
 import numpy as np
 
-from actors.messages import Question, Trace, Turn, derive_seed
+from actors.messages import Question, Trace, derive_seed
 from topologies import graphs
 from topologies.method import Method, MethodContext
-from topologies.topology import SINGLE_AGENT, Ask, Wired, discussion_id
+from topologies.topology import SINGLE_AGENT, Ask, Discussion, Wired
 from topologies.wiring import Bools, Edges, Ints, Wiring, in_rounds
 
 
@@ -24,20 +24,8 @@ class Single:
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         # Removed from the question, so that the trace lists no evidence either.
         shown = replace(question, evidence=()) if self._closed_book else question
-        # Neither method nor sample is part of the seed: methods that send the same prompt share one completion.
-        turn_seed = derive_seed(seed, question.id, 1, self.agent)
-        message = await ask(Turn(discussion_id(self.method, question, sample), shown, self.agent, 1, turn_seed))
-        return Trace(
-            question=question.id,
-            method=self.method,
-            sample=sample,
-            agents=(self.agent,),
-            turns=(message,),
-            answer=message.answer,
-            status=message.status,
-            seed=seed,
-            evidence=tuple(source.id for source in shown.evidence),
-        )
+        held = Discussion(self.method, shown, seed, sample)
+        return held.trace((self.agent,), [await ask(held.turn(self.agent, 1))])
 
 
 def constant_wiring(edges: Edges[Ints], agents: int, rounds: int, decision: Bools | None = None) -> Wiring:

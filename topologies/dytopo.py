@@ -27,14 +27,12 @@ from actors.messages import (
     Status,
     Task,
     Trace,
-    Turn,
     Value,
-    derive_seed,
 )
 from topologies.method import Method, MethodContext
 from topologies.systems.helpers import ANSWER
 from topologies.systems.session import input_lines
-from topologies.topology import DECISION_AGENT, Ask, discussion_id
+from topologies.topology import DECISION_AGENT, Ask, Discussion
 from topologies.wiring import Bools, Floats
 
 MANAGER = Role(
@@ -73,45 +71,28 @@ class DyTopo:
         self._library, self._tau = context.library, context.systems.match
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        discussion, agents = discussion_id(self.method, question, sample), self.agents
-
-        def turn(agent: str, number: int, heard: Sequence[Message], recall: int, task: Task | None) -> Turn:
-            shares = tuple(Heard(message, 1 / len(heard)) for message in heard)
-            turn_seed = derive_seed(seed, question.id, number, agent)
-            return Turn(discussion, question, agent, number, turn_seed, shares, recall, task=task)
-
+        agents, held = self.agents, Discussion(self.method, question, seed, sample)
         last: list[Message] = []
         spoken: list[Message] = []
         edges: list[tuple[int, int, int]] = []
         hears = np.zeros((len(agents), len(agents)), dtype=bool)
         for number in range(1, self.rounds + 1):
-            goal = await ask(turn(MANAGER.name, number, _read(last), number - 1, LEAD))
+            goal = await ask(held.turn(MANAGER.name, number, _heard(last), number - 1, LEAD))
             spoken.append(goal)
             if number > 1 and goal.values(FieldKind.ENOUGH) == ("yes",):
                 break
             edges += [(number, int(j), int(i)) for j, i in np.argwhere(hears)]
             task = replace(SPEAK, inputs=input_lines(FieldKind.INSTRUCTION, goal.values(GOAL)))
-            said = [[last[j] for j in np.flatnonzero(column)] for column in hears.T]
-            asked = (ask(turn(*each, number - 1, task)) for each in zip(agents, repeat(number), said, strict=False))
+            said = [_heard([last[j] for j in np.flatnonzero(column)]) for column in hears.T]
+            each = zip(agents, repeat(number), said, strict=False)
+            asked = (ask(held.turn(*of_one, number - 1, task)) for of_one in each)
             last = list(await asyncio.gather(*asked))
             spoken += last
             if number < self.rounds:
                 hears = await self._matched(last)
-        decision = await ask(turn(DECISION_AGENT, self.rounds + 1, _read(last), 0, None))
-        return Trace(
-            question=question.id,
-            method=self.method,
-            sample=sample,
-            agents=agents,
-            turns=(*spoken, decision),
-            answer=decision.answer,
-            status=decision.status,
-            seed=seed,
-            evidence=tuple(source.id for source in question.evidence),
-            temporal=tuple(edges),
-            allowed_temporal=tuple(edges),
-            decision=agents,
-        )
+        decision = await ask(held.turn(DECISION_AGENT, self.rounds + 1, _heard(last)))
+        taken = tuple(edges)
+        return held.trace(agents, (*spoken, decision), temporal=taken, allowed_temporal=taken, decision=agents)
 
     async def _matched(self, said: Sequence[Message]) -> Bools:
         """Matches these messages' needs and offers: the edges of the next round, bool [sender, receiver]."""
@@ -136,8 +117,9 @@ def _rows(texts: Sequence[str], vectors: Mapping[str, Floats]) -> Floats:
     return np.stack([vectors.get(text, zeros) for text in texts])
 
 
-def _read(messages: Sequence[Message]) -> list[Message]:
-    return [message for message in messages if message.status is Status.OK]
+def _heard(messages: Sequence[Message]) -> list[Heard]:
+    read = [message for message in messages if message.status is Status.OK]
+    return [Heard(message, 1 / len(read)) for message in read]
 
 
 METHODS = (Method("dytopo", "each round's needs and offers, matched, decide who hears whom", DyTopo, roles=(MANAGER,)),)

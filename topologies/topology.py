@@ -1,14 +1,14 @@
 """Contract of a topology, discussions along a wiring (section 3 and Eqs. 1, 5, 6, 9, 10), and their replay."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from actors.errors import AgentLost, MemoryLost
-from actors.messages import Heard, Message, Question, Status, Trace, Turn, Usage, derive_seed
+from actors.messages import Heard, Message, Question, Status, Task, Trace, Turn, Usage, derive_seed
 from topologies.wiring import Bools, Floats, Ints, Wiring, into, needed_turns, weighed_senders
 
 Ask = Callable[[Turn], Awaitable[Message]]
@@ -40,6 +40,32 @@ class InBlocks(Protocol):
         """Returns the topology of the next block; suspicion: of each discussion of this one, in order."""
 
 
+@dataclass(frozen=True)
+class Discussion:
+    """Makes the turns and the trace of one discussion; `question` is as its agents see it."""
+
+    method: str
+    question: Question
+    seed: int
+    sample: int
+
+    def turn(
+        self, agent: str, number: int, heard: Iterable[Heard] = (), recall: int = 0, task: Task | None = None
+    ) -> Turn:
+        """Returns an agent's turn of round `number`, from 1."""
+        # Neither method nor sample is part of the seed: equal turns of several discussions are answered once.
+        seed = derive_seed(self.seed, self.question.id, number, agent)
+        name = discussion_id(self.method, self.question, self.sample)
+        return Turn(name, self.question, agent, number, seed, tuple(heard), recall, task=task)
+
+    def trace(self, agents: Iterable[str], turns: Sequence[Message], **rest: Any) -> Trace:
+        """Returns the record; answer and status are those of the last turn, unless `rest` has others."""
+        ended = {"answer": turns[-1].answer, "status": turns[-1].status, "seed": self.seed}
+        read = tuple(source.id for source in self.question.evidence)
+        of = {"question": self.question.id, "method": self.method, "sample": self.sample, "evidence": read}
+        return Trace(agents=tuple(agents), turns=tuple(turns), **{**of, **ended, **rest})
+
+
 class Wired:
     """Topology along a wiring, one for all questions or `wire(question)`: an agent speaks after all its senders.
 
@@ -57,10 +83,9 @@ class Wired:
         self.judged: tuple[Suspicion, Suspicion] = (), ()  # suspicion and weights of a defence that chose the wiring
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        method, agents = self.method, self.agents
+        agents, held = self.agents, Discussion(self.method, question, seed, sample)
         wiring = self._wire if isinstance(self._wire, Wiring) else self._wire(question)
         rounds, n = wiring.rounds, wiring.agents
-        discussion = discussion_id(method, question, sample)
         needed = wiring.taking_part if self._every_turn else needed_turns(wiring)
         # Edges into turns that are not taken are dropped; senders of needed turns are needed themselves.
         taken_spatial, spatial = _heard(needed, wiring.spatial, wiring.spatial_p)
@@ -81,11 +106,6 @@ class Wired:
             for sender in senders:
                 listeners[sender].append((t, i))
 
-        # A turn's seed leaves method and sample out, so that equal turns of several discussions are answered once.
-        def turn(agent: str, number: int, heard: list[Heard], recall: int) -> Turn:
-            turn_seed = derive_seed(seed, question.id, number, agent)
-            return Turn(discussion, question, agent, number, turn_seed, tuple(heard), recall)
-
         async def speak(t: int, i: int) -> None:
             heard = [
                 Heard(spoken[t, j], w) for j, w in spatial.get((t, i), {}).items() if spoken[t, j].status is Status.OK
@@ -93,7 +113,7 @@ class Wired:
             for j, w in temporal.get((t, i), {}).items():
                 if spoken[t - 1, j].status is Status.OK:
                     heard.append(Heard(spoken[t - 1, j], w, True))
-            spoken[t, i] = await ask(turn(agents[i], t + 1, heard, recall=int(taken[t, i])))
+            spoken[t, i] = await ask(held.turn(agents[i], t + 1, heard, recall=int(taken[t, i])))
             for listener in listeners[t, i]:
                 # Nothing is awaited between the count and its check, so exactly one sender starts the listener.
                 waiting[listener] -= 1
@@ -108,17 +128,10 @@ class Wired:
         last = [spoken[rounds - 1, i] for i in range(n) if wiring.decision[i]]
         # Shares of all agents read: a failed turn does not raise the weight of the others, as inside a round.
         heard = [Heard(message, 1 / len(last)) for message in last if message.status is Status.OK]
-        decision = await ask(turn(DECISION_AGENT, rounds + 1, heard, recall=0))
-        return Trace(
-            question=question.id,
-            method=method,
-            sample=sample,
-            agents=tuple(agents),
-            turns=(*(spoken[speaker] for speaker in speakers), decision),
-            answer=decision.answer,
-            status=decision.status,
-            seed=seed,
-            evidence=tuple(source.id for source in question.evidence),
+        decision = await ask(held.turn(DECISION_AGENT, rounds + 1, heard))
+        return held.trace(
+            agents,
+            (*(spoken[speaker] for speaker in speakers), decision),
             spatial=_from_one(taken_spatial),
             temporal=_from_one(taken_temporal),
             allowed_spatial=_from_one(wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial),

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from actors.errors import UserError
-from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
+from actors.messages import Message, Question, Status, Trace
 from topologies.defences.majority import vote
-from topologies.topology import SINGLE_AGENT, Ask, discussion_id
+from topologies.topology import SINGLE_AGENT, Ask, Discussion
 
 Read = Callable[[Question], Awaitable[Question]]
 
@@ -40,12 +40,10 @@ class Twin:
         if question.id not in self._order:
             raise UserError(f"{self.method}: its method has no recorded discussion of question {question.id}")
         shown, place = await self._read(question) if self._read else question, self._order[question.id]
-        discussion = discussion_id(self.method, question, sample)
+        held = Discussion(self.method, shown, seed, sample)
 
         async def take(number: int) -> Message:
-            # The seed of `single` at 1; as there, without the method.
-            turn_seed = derive_seed(seed, question.id, number, SINGLE_AGENT)
-            return await ask(Turn(discussion, shown, SINGLE_AGENT, number, turn_seed))
+            return await ask(held.turn(SINGLE_AGENT, number))  # at 1 that of `single`
 
         async def more(number: int) -> None:
             async with asyncio.TaskGroup() as group:
@@ -64,18 +62,9 @@ class Twin:
             await more(max(0, round((left + target) / mean) - len(turns)))
         if not self._left[place].done():  # a repeated discussion ends the same
             self._left[place].set_result(left_over(target, turns))
-        return Trace(
-            question=question.id,
-            method=self.method,
-            sample=sample,
-            agents=(SINGLE_AGENT,),
-            turns=tuple(turns),
-            answer=vote(question, turns),
-            status=next((turn.status for turn in turns if turn.status is Status.OK), turns[0].status),
-            seed=seed,
-            evidence=tuple(source.id for source in shown.evidence),
-            decision=(SINGLE_AGENT,),
-        )
+        status = next((turn.status for turn in turns if turn.status is Status.OK), turns[0].status)
+        only = (SINGLE_AGENT,)
+        return held.trace(only, turns, answer=vote(question, turns), status=status, decision=only)
 
 
 def tokens_of(turns: Sequence[Message]) -> int:

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
+from actors.messages import Message, Question, Status, Trace
 from topologies.answers import ballot
 from topologies.method import Method
 from topologies.plurality import Vote, certified, plurality
-from topologies.topology import Ask, discussion_id
+from topologies.topology import Ask, Discussion
 
 
 class Majority:
@@ -22,26 +22,21 @@ class Majority:
         self.agents = tuple(agents)
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        discussion = discussion_id(self.method, question, sample)
+        held = Discussion(self.method, question, seed, sample)
 
         async def independent_answer(agent: str) -> Message:
-            return await ask(Turn(discussion, question, agent, 1, derive_seed(seed, question.id, 1, agent)))
+            return await ask(held.turn(agent, 1))
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(independent_answer(agent)) for agent in self.agents]
         turns = tuple(task.result() for task in tasks)
         # One usable answer makes a discussion; where all failed, it has the first failure's status.
         usable = any(turn.status is Status.OK for turn in turns)
-        return Trace(
-            question=question.id,
-            method=self.method,
-            sample=sample,
-            agents=self.agents,
-            turns=turns,
+        return held.trace(
+            self.agents,
+            turns,
             answer=vote(question, turns),
             status=Status.OK if usable else turns[0].status,
-            seed=seed,
-            evidence=tuple(source.id for source in question.evidence),
             decision=self.agents,
             certified=certified(votes_of(question, turns)),
         )
