@@ -16,6 +16,8 @@ os.environ["WANDB_SILENT"] = "true"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["MPLBACKEND"] = "Agg"
+# Two tests at once on two cores: threads of their own would wait for each other, most of all on a busy machine.
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # A shell has what it starts in the background ignore Ctrl-C, and what tests start and interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -29,6 +31,10 @@ hypothesis_settings.register_profile(
     "long", deadline=None, max_examples=1_000_000, suppress_health_check=list(HealthCheck)
 )
 hypothesis_settings.load_profile("busy machine")
+
+
+# Minutes each, alone; files are handed out whole.
+LONG = {"test_smoke.py", "test_sweep.py", "test_cluster.py", "test_planted.py", "test_run.py", "test_data_sets.py"}
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +57,10 @@ def ray_cluster() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as `full` what `python -m pytest` leaves out: tests that start Ray or are slow, but for the smoke tests."""
+    """Puts long files first, so that no core waits for the last one, and marks as `full` what `python -m pytest` leaves
+    out: tests that start Ray or are slow, but for the smoke tests.
+    """
+    items.sort(key=lambda item: item.path.name not in LONG)
     for item in items:
         marked = {mark.name for mark in item.iter_markers()}
         if marked & {"ray", "slow"} and not marked & {"smoke", "vllm"}:
