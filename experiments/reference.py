@@ -16,7 +16,7 @@ from actors.errors import UserError
 from actors.lookup import installed, near_miss
 from actors.settings import BOUNDS, WHEN
 from experiments.attacks.catalogue import ATTACKS
-from experiments.config.config import Config, among, flat, of_any_role
+from experiments.config.config import Config, among, flat, of_any_role, written
 from experiments.config.loading import experiments, load_overrides
 from experiments.config.setting_groups import RoleSettings
 from experiments.config.study_settings import OF_JOBS
@@ -72,7 +72,7 @@ def reference(topic: str) -> str:
         _, overrides = load_overrides([f"experiment={topic}"])
         for key, value in flat(asdict(overrides.alone)) if overrides else ():
             if overrides and among(key, overrides.preset):
-                rows[f"{key}={_shown(value)}"] = list(_keys(key).values())[-1]
+                rows[f"{key}={written(value)}"] = list(_keys(key).values())[-1]
     rows |= _keys(topic)
     if not rows:
         keys = list(paths())
@@ -125,7 +125,7 @@ def _of_fields(group: Any, prefix: str = "") -> Iterator[Row]:
             text = f"{text.rstrip('.')}; one of {', '.join(choices)}"
         if bounds := f.metadata.get(BOUNDS):
             text = f"{text} [{bounds}]"
-        yield key, f"{key}={_shown(value)}", _with_condition(text, condition)
+        yield key, f"{key}={written(value)}", _with_condition(text, condition)
 
 
 def _with_condition(text: str, condition: str) -> str:
@@ -151,15 +151,6 @@ def _documents(group: type) -> dict[str, str]:
         elif last and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             descriptions[last] = " ".join(str(node.value.value).split())
     return descriptions
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "null"
-    # As one would write it on the command line; bool comes before anything that treats it as a number.
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "[" + ",".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
 
 
 def _laid_out(rows: Mapping[str, str]) -> Iterator[str]:

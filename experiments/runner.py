@@ -75,18 +75,12 @@ def run(plan: Plan, folder: RunFolder) -> bool:
     """
     try:
         return plan.job.run(plan, folder)
-    except LOST as error:
-        raise UserError(f"{error}{_how_to_resume(plan, folder)}") from error
     # Task groups wrap what a task raised; the user's own mistake in it is all that has to be reported.
-    except BaseExceptionGroup as group:
+    except (*LOST, BaseExceptionGroup) as error:
+        group = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
         if user_error := first_of(UserError, group):
             raise user_error from user_error.__cause__
-        for lost in LOST:
-            if gone := first_of(lost, group):
-                raise UserError(f"{gone}{_how_to_resume(plan, folder)}") from group
+        for gone in filter(None, (first_of(lost, group) for lost in LOST)):
+            kept = f"; records stay: go on with: {resumption(plan.config, folder.path)}"
+            raise UserError(f"{gone}{kept if is_recorded(folder.path) else ''}") from error
         raise
-
-
-def _how_to_resume(plan: Plan, folder: RunFolder) -> str:
-    recorded = is_recorded(folder.path)
-    return f"; records stay: go on with: {resumption(plan.config, folder.path)}" if recorded else ""

@@ -143,6 +143,13 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:
             yield f"{prefix}{key}", value
 
 
+def written(value: Any) -> str:
+    """A value as the command line has it."""
+    if isinstance(value, list):
+        return f"[{','.join(map(str, value))}]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def of_any_role(key: str) -> str:
     """The dotted key with `<role>` in the place of a role's name."""
     return re.sub(r"\Aroles\.[^.]+(?=\.|\Z)", "roles.<role>", key)

@@ -9,8 +9,6 @@ training split are the corpus.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter
-
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
@@ -65,9 +63,6 @@ class CrisisMmdPost:
     tweet_text: Text
     image: Text
     label: Label
-
-
-POST = TypeAdapter(CrisisMmdPost)
 
 
 class CrisisMmd(Benchmark):
@@ -139,7 +134,7 @@ class CrisisMmd(Benchmark):
                 return post
 
             # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
-            self._read[split] = list(each(read_table(self.path(split), POST, quoted=False), checked))
+            self._read[split] = list(each(read_table(self.path(split), CrisisMmdPost, quoted=False), checked))
         return self._read[split]
 
 

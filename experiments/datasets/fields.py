@@ -10,7 +10,7 @@ import re
 import reprlib
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AliasPath, FailFast, Field, PlainValidator, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AliasPath, BeforeValidator, FailFast, Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
@@ -65,6 +65,17 @@ def inside(outer: str, name: str) -> FieldInfo:
     return field
 
 
+def member(name: str) -> BeforeValidator:
+    """Takes the member `name` of an object in its place."""
+
+    def taken(value: Any) -> Any:
+        if not isinstance(value, dict) or name not in value:
+            raise PydanticCustomError("member", f"an object with {name!r}")
+        return value[name]
+
+    return BeforeValidator(taken)
+
+
 def answer_text(value: Any) -> str:
     """A gold answer as text: 300 and not 300.0. Raises PydanticCustomError unless it is text or a finite number."""
     if isinstance(value, str) and value.strip():
@@ -74,7 +85,12 @@ def answer_text(value: Any) -> str:
     raise PydanticCustomError("answer", "text that is not empty, or a number")
 
 
-Answer = Annotated[str, PlainValidator(answer_text)]
+Answer = Annotated[str, BeforeValidator(answer_text)]
+
+
+def adapter(layout: type[T] | TypeAdapter[T]) -> TypeAdapter[T]:
+    """Returns pydantic's validator of a layout: a dataclass, or that of another type itself."""
+    return layout if isinstance(layout, TypeAdapter) else TypeAdapter(layout)
 
 
 def parsed(schema: TypeAdapter[T], text: bytes | str, where: str) -> T:

@@ -24,7 +24,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source, Triple
@@ -97,9 +97,6 @@ class MhEdge:
     tail: Label
 
 
-QUESTION, NODE, EDGE = TypeAdapter(MhQuestion), TypeAdapter(MhNode), TypeAdapter(MhEdge)
-
-
 class Mh(Benchmark):
     """Questions of the release's single split, in the order of the list; training questions are not evaluated ones.
 
@@ -131,7 +128,7 @@ class Mh(Benchmark):
         """Every edge once. Raises UserError for a sheet that is missing or of another form."""
         triples = {}
         for monster in self._folders:
-            for _, row in read_sheet(self.folder.find(*sheet_of(monster, EDGES)), EDGE, by_name=False):
+            for _, row in read_sheet(self.folder.find(*sheet_of(monster, EDGES)), MhEdge, by_name=False):
                 head, tail = (entity_name(end, monster, self._monsters) for end in (row.head, row.tail))
                 relation = f"{row.relation} (if {row.condition})" if row.condition else row.relation
                 # Several monsters' sheets may state one edge, which counts once by its text.
@@ -179,7 +176,7 @@ class Mh(Benchmark):
         """Questions by id: the `File`, with a number where several questions are about one."""
         counted: Counter[str] = Counter()
         questions: dict[str, MhQuestion] = {}
-        for where, question in read_sheet(self.path(QUESTIONS), QUESTION, by_name=True):
+        for where, question in read_sheet(self.path(QUESTIONS), MhQuestion, by_name=True):
             if not paths_of(question.route, question.monster, ()):
                 raise UserError(f"{where}: Search Route: expected a path such as A>B, found {question.route!r}")
             counted[question.file] += 1
@@ -204,7 +201,7 @@ class Mh(Benchmark):
         """Information and frames of every entity, as one document; of several rows the first with content counts."""
         entities: dict[str, tuple[Source, ...]] = {}
         for monster in self._folders:
-            for where, row in read_sheet(self.folder.find(*sheet_of(monster, NODES)), NODE, by_name=False):
+            for where, row in read_sheet(self.folder.find(*sheet_of(monster, NODES)), MhNode, by_name=False):
                 name = entity_name(row.name, monster, self._monsters)
                 # Another monster's sheet may only mention it, with empty columns.
                 if not entities.get(name):

@@ -9,27 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from pydantic import TypeAdapter
-
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark, Parts
-from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text, inside
+from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text, inside, member
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DatasetKind
 from experiments.datasets.reading import each, once, placed, read_lines, row_cells
 
 MANY = 5  # supporting documents; questions with more have one tag
-
-
-@dataclass(frozen=True, slots=True)
-class MmqaAnswer:
-    answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class MmqaSupport:
-    doc_id: Id
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +31,8 @@ class MmqaQuestion:
     image_doc_ids: Annotated[Many[Id], inside("metadata", "image_doc_ids")]
     table_id: Annotated[Label | None, inside("metadata", "table_id")]
     question: NonBlank
-    answers: Many[MmqaAnswer]
-    supporting_context: Many[MmqaSupport]
+    answers: Many[Annotated[Answer, member("answer")]]
+    supporting_context: Many[Annotated[Id, member("doc_id")]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +55,17 @@ class MmqaPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class MmqaCell:
-    text: Text
-
-
-@dataclass(frozen=True, slots=True)
-class MmqaColumn:
-    column_name: Text
-
-
-@dataclass(frozen=True, slots=True)
 class MmqaTable:
     """A line of MMQA_tables.jsonl."""
 
     id: Id
     title: Text
-    rows: Annotated[Many[Many[MmqaCell]], inside("table", "table_rows")]
+    rows: Annotated[Many[Many[Annotated[Text, member("text")]]], inside("table", "table_rows")]
     name: Annotated[Text, inside("table", "table_name")]
-    header: Annotated[Many[MmqaColumn], inside("table", "header")]
+    header: Annotated[Many[Annotated[Text, member("column_name")]], inside("table", "header")]
 
 
-QUESTION = TypeAdapter(MmqaQuestion)
-DOCUMENTS: dict[str, TypeAdapter[Any]] = {
-    "texts": TypeAdapter(MmqaPassage),
-    "tables": TypeAdapter(MmqaTable),
-    "images": TypeAdapter(MmqaPicture),
-}
+DOCUMENTS: dict[str, type[Any]] = {"texts": MmqaPassage, "tables": MmqaTable, "images": MmqaPicture}
 
 
 class Mmqa(Benchmark):
@@ -108,7 +81,7 @@ class Mmqa(Benchmark):
     }
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        lines = read_lines(self.path(name), QUESTION)
+        lines = read_lines(self.path(name), MmqaQuestion)
         if self.settings.selection == "paper":
             # A question's type names every modality that it needs.
             lines = (line for line in lines if "TableQ" not in line[1].type)
@@ -116,9 +89,9 @@ class Mmqa(Benchmark):
 
     def sources(self) -> Iterator[Source]:
         seen: set[str] = set()
-        for part, schema in DOCUMENTS.items():
+        for part, layout in DOCUMENTS.items():
             path, before = self.path(part), len(seen)
-            for where, record in read_lines(path, schema):
+            for where, record in read_lines(path, layout):
                 with placed(where):
                     once(record.id, seen)
                     made = self._sources_of(record)
@@ -146,10 +119,10 @@ def item_of(record: MmqaQuestion) -> Item:
         raise UserError(f"question {record.qid} has no sources: it needs text_doc_ids, image_doc_ids or table_id")
     if not record.answers:
         raise UserError(f"question {record.qid} has no answers: it needs at least one")
-    supporting = tuple(dict.fromkeys(context.doc_id for context in record.supporting_context))
+    supporting = tuple(dict.fromkeys(record.supporting_context))
     return Item(
         question=Question(record.qid, record.question),
-        gold=tuple(answer.answer for answer in record.answers),
+        gold=record.answers,
         pool=tuple(dict.fromkeys(pool)),
         supporting=supporting,
         tags={
@@ -166,9 +139,8 @@ def item_of(record: MmqaQuestion) -> Item:
 
 def table_rows(record: MmqaTable) -> list[Source]:
     """One source for each row that is not empty, "Header = value; Header = value"."""
-    headers = [column.column_name for column in record.header]
     title = " - ".join(filter(None, (record.title, record.name)))
-    rows = (row_cells(headers, (cell.text for cell in row)) for row in record.rows)
+    rows = (row_cells(record.header, row) for row in record.rows)
     return [
         # Ids count empty rows too, so that they stay the row's place in the table.
         Source(f"{record.id}:{number}", record.id, Kind.TABLE, title, "; ".join(cells))

@@ -16,7 +16,7 @@ import ijson
 from pydantic import TypeAdapter
 
 from actors.errors import UserError
-from experiments.datasets.fields import ID, MB, RECORD, ROW, parsed, validated
+from experiments.datasets.fields import ID, MB, RECORD, ROW, adapter, parsed, validated
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -92,9 +92,9 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", content)
 
 
-def read_lines(path: Path, schema: TypeAdapter[T]) -> Iterator[tuple[str, T]]:
+def read_lines(path: Path, layout: type[T] | TypeAdapter[T]) -> Iterator[tuple[str, T]]:
     """Yields the records of a .jsonl or .jsonl.gz file with their places; blank lines are left out."""
-    number = size = 0
+    number, size, schema = 0, 0, adapter(layout)
     with reading(path), unpacked(path) if path.suffix == ".gz" else path.open("rb") as file:
         while line := file.readline(RECORD + 1):
             number += 1
@@ -121,17 +121,19 @@ def too_large(path: Path, limit: str) -> UserError:
     return UserError(f"{path} has more than {limit}: no official release has so much; download it again")
 
 
-def read_json(path: Path, schema: TypeAdapter[T]) -> T:
+def read_json(path: Path, layout: type[T] | TypeAdapter[T]) -> T:
     """A small JSON file as one record."""
-    return parsed(schema, read_bytes(path), str(path))
+    return parsed(adapter(layout), read_bytes(path), str(path))
 
 
-def read_members(path: Path, schema: TypeAdapter[T], noun: str, inside: str = "") -> Iterator[tuple[str, str, T]]:
+def read_members(
+    path: Path, layout: type[T] | TypeAdapter[T], noun: str, inside: str = ""
+) -> Iterator[tuple[str, str, T]]:
     """Yields place, name and value of every member of a file's JSON object, or of the object `inside`.
 
     `noun` is a member in errors. Raises UserError also for none, and for a name that is there twice.
     """
-    seen: set[str] = set()
+    seen, schema = set[str](), adapter(layout)
     for name, value in _streamed(path, noun, inside, names=True):
         where = f"{path}, {noun} {name[:ID]}"
         if not name or not name.isprintable() or len(name) > ID:
@@ -141,11 +143,12 @@ def read_members(path: Path, schema: TypeAdapter[T], noun: str, inside: str = ""
         yield where, name, validated(schema, value, where)
 
 
-def read_elements(path: Path, schema: TypeAdapter[T], noun: str, inside: str = "") -> Iterator[tuple[str, T]]:
+def read_elements(path: Path, layout: type[T] | TypeAdapter[T], noun: str, inside: str = "") -> Iterator[tuple[str, T]]:
     """Yields place (from 0) and value of every element of a file's JSON list, or of the list `inside`.
 
     `noun` is an element in errors. Raises UserError also for a list without elements.
     """
+    schema = adapter(layout)
     for number, (_, value) in enumerate(_streamed(path, noun, inside, names=False)):
         where = f"{path}, {noun} {number}"
         yield where, validated(schema, value, where)
@@ -212,14 +215,14 @@ def _shallow(events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         yield event, value
 
 
-def read_table(path: Path, schema: TypeAdapter[T], *, quoted: bool) -> Iterator[tuple[str, T]]:
+def read_table(path: Path, layout: type[T] | TypeAdapter[T], *, quoted: bool) -> Iterator[tuple[str, T]]:
     """Yields the rows of a tab-separated file as records by the names in its first row, with their places.
 
     quoted: quotation marks enclose a field, which may then go over several lines.
     Raises UserError also for a file without rows or without a column that the layout requires, and for a row of too few
     values.
     """
-    rows = _rows(path, quoted)
+    rows, schema = _rows(path, quoted), adapter(layout)
     where, header = next(rows, ("", []))
     heading = where
     if missing := [name for name in schema.json_schema()["required"] if name not in header]:

@@ -67,8 +67,7 @@ class ScienceQaProblem:
     split: Literal["train", "val", "test"]
 
 
-PROBLEM, SPLITS = TypeAdapter(ScienceQaProblem), TypeAdapter(dict[str, Many[Id]])
-CAPTION = TypeAdapter(Text)
+SPLITS, CAPTION = TypeAdapter(dict[str, Many[Id]]), TypeAdapter(Text)
 OCR = TypeAdapter(Annotated[str, StringConstraints(max_length=OCR_TEXT), AfterValidator(_ocr_text)])
 
 
@@ -156,7 +155,7 @@ class ScienceQa(Benchmark):
     @cached_property
     def _problems(self) -> dict[str, ScienceQaProblem]:
         path, problems = self.path("problems"), {}
-        for where, pid, problem in read_members(path, PROBLEM, "problem"):
+        for where, pid, problem in read_members(path, ScienceQaProblem, "problem"):
             if not 0 <= problem.answer < len(problem.choices):
                 raise UserError(
                     f"{where}: answer {problem.answer} of {len(problem.choices)} choices: expected the place of one, "

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from actors.errors import UserError
-from experiments.datasets.fields import MB, validated
+from experiments.datasets.fields import MB, adapter, validated
 
 T = TypeVar("T")
 
@@ -19,13 +19,14 @@ ROWS = 100_000  # rows (238 questions of MH)
 COLUMNS = 256  # columns (10 of MH's question list)
 
 
-def read_sheet(path: Path, schema: TypeAdapter[T], *, by_name: bool) -> Iterator[tuple[str, T]]:
+def read_sheet(path: Path, layout: type[T] | TypeAdapter[T], *, by_name: bool) -> Iterator[tuple[str, T]]:
     """Yields the rows of the first sheet below its header as records, with their places; empty rows are left out.
 
     by_name: columns are found by the header's names; otherwise the first columns are the fields, whatever their names.
     Raises UserError for a file that is no .xlsx, a sheet that is too large, a missing column and a cell that is not of
     the layout.
     """
+    schema = adapter(layout)
     names = list(schema.json_schema()["properties"])
     header, *rows = _cells(path) or [()]
     if not by_name and len(header) < len(names):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, ClassVar
 
-from pydantic import PlainValidator, StrictInt, TypeAdapter
+from pydantic import PlainValidator, StrictInt
 from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
@@ -66,9 +66,6 @@ class TatQaReport:
     questions: Many[TatQaQuestion]
 
 
-REPORT = TypeAdapter(TatQaReport)
-
-
 class TatQa(Benchmark):
     """Trains on tatqa_dataset_train.json and evaluates on the dev file or, where only that is there, a part of it.
 
@@ -93,14 +90,14 @@ class TatQa(Benchmark):
             self.note(f"tatqa: {file} is a part of the dev file")
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        reports = each(read_elements(self.path(name), REPORT, "report"), report_items)
+        reports = each(read_elements(self.path(name), TatQaReport, "report"), report_items)
         return self.limited(chain.from_iterable(reports), lambda item: item.question.id, count)
 
     def sources(self) -> Iterator[Source]:
         """Paragraphs and table rows of the dev file and, where there is one, of the training file."""
         seen: set[str] = set()
         for name in ("dev", "train") if self.has("train") else ("dev",):
-            for where, report in read_elements(self.path(name), REPORT, "report"):
+            for where, report in read_elements(self.path(name), TatQaReport, "report"):
                 for source in sources_of(report):
                     with placed(where):
                         once(source.id, seen)

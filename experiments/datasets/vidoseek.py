@@ -54,7 +54,6 @@ class ViDoSeekExample:
     query_type: Annotated[Label, inside("meta_info", "query_type")]
 
 
-EXAMPLE = TypeAdapter(ViDoSeekExample)
 # A vision-language model's OCR has its own layout.
 OCR_RESULT: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
@@ -76,7 +75,7 @@ class ViDoSeek(SingleSplit):
 
     @cached_property
     def groups(self) -> dict[str, tuple[Item, ...]]:
-        examples = read_elements(self.path("questions"), EXAMPLE, "example", inside="examples")
+        examples = read_elements(self.path("questions"), ViDoSeekExample, "example", inside="examples")
         groups: dict[str, tuple[Item, ...]] = {}
         seen: set[str] = set()
         for item in each(examples, self._item):

@@ -67,7 +67,6 @@ class WebQaQuestion:
         return sources_of(self.txt_posFacts + self.txt_negFacts, self.img_posFacts + self.img_negFacts)
 
 
-QUESTION = TypeAdapter(WebQaQuestion)
 STARTS = TypeAdapter(Many[Place])
 
 
@@ -127,7 +126,7 @@ class WebQa(Benchmark):
 
     @cached_property
     def _questions(self) -> dict[str, WebQaQuestion]:
-        members = read_members(self.path(QUESTIONS), QUESTION, "question")
+        members = read_members(self.path(QUESTIONS), WebQaQuestion, "question")
         return {guid: record for _, guid, record in members}
 
     def _encoded(self, id: str, starts: Sequence[int]) -> str:

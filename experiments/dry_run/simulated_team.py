@@ -4,6 +4,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import cycle, islice
 
 from actors.agents.role_agent import AgentMemory
@@ -31,39 +32,22 @@ KEY_DIGITS = 8
 MOST_WORDS = 4096
 
 
-class SimulatedReplies:
-    """Reply texts by role, with a place for a key, and their tokens.
+def simulated_reply(count: Callable[[str], int], most: int, wanted: float | None) -> tuple[str, int]:
+    """Returns a reply with a place for a key, of `wanted` tokens or (None) as `REPLY`, and its tokens, up to `most`."""
+    words = REPLY.removeprefix("{key} ").split()
 
-    count: counts the tokens of a text.
-    most: the longest allowed reply in tokens.
-    lengths: tokens by role, and under "" of any other role; empty for the length of `REPLY`.
-    """
+    def first(number: int) -> str:
+        return " ".join(["{key}", *islice(cycle(words), number)])
 
-    def __init__(self, count: Callable[[str], int], most: int, lengths: Mapping[str, float]) -> None:
-        self._count, self._most, self._lengths = count, most, lengths
-        self._by_role: dict[str, tuple[str, int]] = {}
-
-    def of(self, role: str) -> tuple[str, int]:
-        """The text of a role's replies, and the tokens that a model writes for one."""
-        if role not in self._by_role:
-            wanted = self._lengths.get(role, self._lengths.get(""))
-            text = REPLY if wanted is None else self._with_tokens(min(round(wanted), self._most))
-            self._by_role[role] = text, self._tokens(text)
-        return self._by_role[role]
-
-    def _with_tokens(self, wanted: int) -> str:
-        words = REPLY.removeprefix("{key} ").split()
-
-        def first(number: int) -> str:
-            return " ".join(["{key}", *islice(cycle(words), number)])
-
-        # With any tokenizer more words are more tokens.
-        return first(bisect_left(range(MOST_WORDS), wanted, key=lambda number: self._tokens(first(number))))
-
-    def _tokens(self, text: str) -> int:
+    def tokens(text: str) -> int:
         reasoning = text.format(key="0" * KEY_DIGITS)
-        whole = f"Reasoning: {reasoning}\nAnswer: {ANSWER}\nConfidence: {CONFIDENCE}"
-        return min(self._most, self._count(whole))
+        return min(most, count(f"Reasoning: {reasoning}\nAnswer: {ANSWER}\nConfidence: {CONFIDENCE}"))
+
+    text = REPLY
+    if wanted is not None:
+        # With any tokenizer more words are more tokens.
+        text = first(bisect_left(range(MOST_WORDS), min(round(wanted), most), key=lambda n: tokens(first(n))))
+    return text, tokens(text)
 
 
 @dataclass(frozen=True)
@@ -95,8 +79,8 @@ class SimulatedTeam:
         self._roles = {role.name: role for role in roles}
         self._memories = {name: AgentMemory() for name in self._roles}
         self._settings, self._counter, self._others, self._reuse = settings, counter, others, reuse
-        self._replies = SimulatedReplies(counter.text, settings.max_tokens, lengths)
-        self.reply_tokens = self._replies.of("")[1]
+        self._reply, self._lengths = cache(partial(simulated_reply, counter.text, settings.max_tokens)), lengths
+        self.reply_tokens = self._reply(lengths.get(""))[1]
 
     async def run_discussion(
         self, topology: Topology, question: Question, seed: int, sample: int, counts: PhaseCounts, cache: SimulatedCache
@@ -146,7 +130,7 @@ class SimulatedTeam:
         # Everything that a completion depends on here, as in the completion cache's key.
         key = "\x1f".join((*([model] if self._others else []), request.prefix, request.own, str(request.seed)))
         digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
-        text, tokens = self._replies.of(role.name)
+        text, tokens = self._reply(self._lengths.get(role.name, self._lengths.get("")))
         shared = counter.shared(request)
         prompt = shared + counter.own(request)
         for one in (counts, *([counts.by_model.setdefault(model, PhaseCounts())] if self._others else [])):

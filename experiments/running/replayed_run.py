@@ -8,10 +8,9 @@ import os
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from actors.errors import UserError
-from experiments.config.config import HOW_IT_RUNS, Config, among, flat
+from experiments.config.config import HOW_IT_RUNS, Config, among, flat, written
 from experiments.config.references import check_outside
 from experiments.config.saved import read as read_config
 from experiments.config.setting_groups import RoleSettings
@@ -66,7 +65,7 @@ def check_same(config: Config, recorded: Config) -> None:
     roles = dict.fromkeys((*config.roles, *recorded.roles), RoleSettings())
     present, past = (dict(flat(asdict(replace(one, roles=roles | one.roles)))) for one in (config, recorded))
     differing = [
-        f"{key}={_shown(past.get(key))} (not {_shown(present.get(key))})"
+        f"{key}={written(past.get(key))} (not {written(present.get(key))})"
         for key in sorted({*present, *past})
         if present.get(key) != past.get(key) and not among(key, FREE)
     ]
@@ -82,12 +81,8 @@ def check_same(config: Config, recorded: Config) -> None:
     limit, most = config.data.limit, recorded.data.limit
     if most is not None and (limit is None or limit > most):
         raise UserError(
-            f"data.limit={_shown(limit)}: only {most} questions were recorded; ask for at most as many, or ask a model"
+            f"data.limit={written(limit)}: only {most} questions were recorded; ask for at most as many, or ask a model"
         )
-
-
-def _shown(value: Any) -> str:
-    return "null" if value is None else str(value).replace(" ", "")
 
 
 def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:

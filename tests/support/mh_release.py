@@ -6,7 +6,7 @@ from pathlib import Path
 import openpyxl
 from PIL import Image
 
-from experiments.datasets.mh import QUESTION
+from experiments.datasets.mh import MhQuestion
 from experiments.datasets.sheets import read_sheet
 
 NODE_HEADER = ("Entity", "Image", "Video", "Action Description", "Additional Information")
@@ -46,7 +46,7 @@ def write_graph_of(questions: Path, root: Path) -> None:
 
     A monster's entities are those that paths name in its part; each monster has an attack that no path leads to.
     """
-    records = [record for _, record in read_sheet(questions, QUESTION, by_name=True)]
+    records = [record for _, record in read_sheet(questions, MhQuestion, by_name=True)]
     monsters = list(dict.fromkeys(record.monster for record in records))
     nodes: dict[str, dict[str, None]] = {monster: {monster: None, "Unseen Attack": None} for monster in monsters}
     edges: dict[str, dict[tuple[str, str], None]] = {m: {(m, "Unseen Attack"): None} for m in monsters}

@@ -19,7 +19,7 @@ from experiments.datasets.fields import RECORD
 from experiments.datasets.folder import Folder
 from experiments.datasets.item import Dataset
 from experiments.datasets.kind import DataRequest, DataSettings
-from experiments.datasets.mh import NODE, QUESTION
+from experiments.datasets.mh import MhNode, MhQuestion
 from experiments.datasets.reading import unpacked
 from experiments.datasets.sheets import read_sheet
 from tests.fuzz.layouts import LAYOUTS, picture
@@ -199,7 +199,7 @@ def test_a_cell_far_off_is_refused(row: str, cell: str, tmp_path: Path) -> None:
     path = release("mh", tmp_path) / "mmkg" / "Roarer" / "Node.xlsx"
     size(path, lambda strategy: (row, cell))
     with pytest.raises(UserError, match=r"Node.xlsx, row [\d,]+: more than 256 columns or 100,000 rows"):
-        list(read_sheet(path, NODE, by_name=False))
+        list(read_sheet(path, MhNode, by_name=False))
 
 
 def test_a_long_text_that_many_cells_share_is_not_copied_for_each(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_long_text_that_many_cells_share_is_not_copied_for_each(tmp_path: Path
         for name, content in parts.items():
             packed.writestr(name, content)
     with pytest.raises(UserError, match=r"Node.xlsx, row 5: the cells hold more than 16,777,216 characters"):
-        list(read_sheet(path, QUESTION, by_name=True))
+        list(read_sheet(path, MhQuestion, by_name=True))
 
 
 def test_a_small_file_of_endless_pixels_is_not_decoded(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_picture_of_a_format_that_starts_programs_is_not_opened(tmp_path: Path
         ),
         ("mmqa", "MMQA_dev.jsonl", '["t1", "t2"]', '["t1", 7]', "metadata.text_doc_ids.1: expected text, found 7"),
         ("mmqa", "MMQA_dev.jsonl", '"red"', '"\\ud800"', "line 1: broken JSON"),
-        ("mmqa", "MMQA_dev.jsonl", '"red"', '" "', "answers.0.answer: expected text that is not empty, or a number"),
+        ("mmqa", "MMQA_dev.jsonl", '"red"', '" "', "answers.0: expected text that is not empty, or a number"),
         ("mmqa", "MMQA_dev.jsonl", '"red"', "[" * 100_000, "line 1: broken JSON (recursion limit"),
         ("mmqa", "MMQA_dev.jsonl", '"red"', "9" * 10_000, "line 1: broken JSON (number out of range"),
         ("mmqa", "MMQA_dev.jsonl", '"dev1"', '"a\\nb"', "qid: expected one line of text without control characters"),

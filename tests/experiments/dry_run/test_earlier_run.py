@@ -9,7 +9,7 @@ from experiments.config.loading import load
 from experiments.config.references import overrides_again
 from experiments.dry_run.counts import EarlierRun, counts_table
 from experiments.dry_run.dry_run import count_run
-from experiments.dry_run.simulated_team import SimulatedReplies
+from experiments.dry_run.simulated_team import simulated_reply
 from experiments.jobs import plan_of
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
@@ -65,9 +65,7 @@ def test_replies_have_the_measured_length_and_never_more_than_is_allowed() -> No
     def words(text: str) -> int:
         return len(text.split())
 
-    measured = SimulatedReplies(words, 200, {"": 60.0, "decision": 90.0, "chatty": 5000.0, "terse": 1.0})
-    assert [measured.of(role)[1] for role in ("anybody", "decision", "chatty")] == [60, 90, 200]
+    assert [simulated_reply(words, 200, wanted)[1] for wanted in (60.0, 90.0, 5000.0)] == [60, 90, 200]
     # Reasoning, answer and confidence are there in any case.
-    assert measured.of("terse")[1] == words("Reasoning: k Answer: the northern bridge Confidence: 0.85")
-    assert measured.of("decision")[0].startswith("{key} ")
-    assert SimulatedReplies(words, 200, {}).of("anybody") == SimulatedReplies(words, 200, {}).of("decision")
+    assert simulated_reply(words, 200, 1.0)[1] == words("Reasoning: k Answer: the northern bridge Confidence: 0.85")
+    assert simulated_reply(words, 200, 90.0)[0].startswith("{key} ")
