@@ -33,7 +33,7 @@ OWN, FINAL = "own", "final"
 CREDITS = (OWN, FINAL)
 RENEWED = 0.5  # share of the edges into a receiver whose cut makes another receiver of it
 CHANGED = 2.0  # standard errors of a change of the mean effect from which on what was seen before counts no more
-LINKED = 2.0  # standard errors of the link between own scores and utility from which on own scores count
+LINKED, WEAK = 2.0, 0.2  # own scores count until the link to utility lacks so many standard errors and is surely weak
 
 
 class Effects:
@@ -320,7 +320,8 @@ class Effects:
         return compare(self.state["senders"], self._linked())
 
     def _linked(self) -> bool:
-        """True if utility rises with agents' own scores: the slope of one on the other, in its standard errors.
+        """True unless it is known that utility hardly rises with agents' own scores: its slope is not above 0 by two
+        standard errors, and by as many below `WEAK`. Before that, effects on utility are noise.
 
         Receivers of one discussion share its utility, so that all of them count as one.
         """
@@ -328,8 +329,8 @@ class Effects:
         if own <= 0:
             return False
         slope = product / own
-        residual = max(final - slope * product, 0.0) / max(float(self.state["samples"]), 1.0)
-        return slope > LINKED * sqrt(residual / own)
+        error = LINKED * sqrt(max(final - slope * product, 0.0) / max(float(self.state["samples"]), 1.0) / own)
+        return slope > error or slope + error > WEAK
 
 
 def _senders(sums: Mapping[str, Sums]) -> Sums:

@@ -45,6 +45,20 @@ def test_noise_that_both_scores_share_is_no_sign_and_without_effects_nothing_is_
     assert all(one.senders == () for one in found)
 
 
+@pytest.mark.parametrize(("weight", "after"), [(0.5, "own"), (0.0, "final")])
+def test_own_answers_count_from_the_first_question_on_until_they_are_known_to_say_nothing(
+    weight: float, after: str
+) -> None:
+    learner, draw, credits = Learner(["text"] * 3, pruning=PruningSettings(interim=0)), np.random.default_rng(0), []
+    for _ in range(40):
+        own = (draw.random((10, 2, 3)) < 0.5).astype(float)
+        learner.learn(learner.sample(10), own, weight * own[:, -1].mean(1) + draw.random(10) * (1 - weight))
+        checked = learner.surrogate()
+        assert checked is not None
+        credits.append(checked.credit)
+    assert (credits[0], credits[-1]) == ("own", after)
+
+
 @pytest.mark.parametrize("together", [-1.0, 0.0])
 def test_of_two_that_harm_together_and_help_alone_the_better_is_spared(together: float) -> None:
     draw = torch.Generator().manual_seed(1)
