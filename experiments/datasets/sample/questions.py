@@ -1,10 +1,10 @@
 """The sixteen question types of MultimodalQA, put together from one hop each.
 
-A clue describes entities by row, passage or picture; a finding is a question about an entity so described.
+A clue describes entities by row, passage or picture; a draft is a question about an entity so described.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from experiments.datasets.sample.scene import NUMBERS, SHAPES, article, plural
@@ -13,7 +13,6 @@ from experiments.datasets.sample.world import ColumnTemplates, Relation, Shelf, 
 # The share of paraphrases that may have no word of the fact: comparing words alone must not find every source.
 OTHER_WORDING = 0.25
 
-Answer = str | float
 Support = tuple[tuple[str, str], ...]
 
 
@@ -50,14 +49,27 @@ class Clue:
         return only
 
 
+def titles(clue: Clue) -> tuple[str, ...]:
+    return tuple(entity.title for entity in clue.fits)
+
+
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A question about a described entity, with its answer; `between` are names that it passes on the way."""
+class Draft:
+    """A question before it gets its distractors; what `sight` looks for must not be on pictures from elsewhere.
+
+    start: where the first description of a question of several hops starts from.
+    between: the names that each hop before the last leads to, a tuple for each.
+    """
 
     text: str
-    answer: str
+    answers: tuple[str | float, ...]
     support: Support
-    between: tuple[str, ...] = ()
+    start: str = ""
+    between: tuple[tuple[str, ...], ...] = ()
+    sight: Sight | None = None
+
+
+About = Callable[[WorldEntity, str], Draft]  # a question about the entity that a text describes
 
 
 class Asker:
@@ -131,11 +143,11 @@ class Asker:
 
     # What one asks of the entity that `x` describes.
 
-    def of_row(self, entity: WorldEntity, x: str) -> Finding:
+    def of_row(self, entity: WorldEntity, x: str) -> Draft:
         column = self.rng.choice((self.domain.number, self.domain.group, self.domain.mark))
-        return Finding(self.ask(column, x), entity.cells[column.name], self.table)
+        return Draft(self.ask(column, x), (entity.cells[column.name],), self.table)
 
-    def of_passage(self, entity: WorldEntity, x: str) -> Finding:
+    def of_passage(self, entity: WorldEntity, x: str) -> Draft:
         """A fact, yes or no, or a fact of the person whom the passage names."""
         relation, turn = self.any_relation(), self.rng.random()
         passage, value = entity.passage, entity.passage.facts[relation.name]
@@ -143,15 +155,16 @@ class Asker:
         if turn < 0.12:
             others = [fact for e in self.shelf.entities if (fact := e.passage.facts[relation.name]) != value]
             checked = self.rng.choice((value, self.rng.choice(others)))  # even odds
-            return Finding(relation.check.format(x=x, v=checked), "yes" if checked == value else "no", own)
+            return Draft(relation.check.format(x=x, v=checked), ("yes" if checked == value else "no",), own)
         # Only people among the values have a `role` and a passage.
         if turn < 0.6 and relation.role:
             person, further = self.shelf.people[value], self.rng.choice(templates().person)
             text = self.ask(further, relation.role.format(x=x))
-            return Finding(text, person.facts[further.name], (*own, (person.id, "text")), (value,))
-        return Finding(self.ask(relation, x), value, own)
+            support = (*own, (person.id, "text"))
+            return Draft(text, (person.facts[further.name],), support, between=((value,),))
+        return Draft(self.ask(relation, x), (value,), own)
 
-    def of_picture(self, entity: WorldEntity, x: str) -> Finding:
+    def of_picture(self, entity: WorldEntity, x: str) -> Draft:
         """Colour, number, kind, words, or yes or no; `turn` sets how often each is drawn."""
         picture, scene, turn = self.domain.picture, entity.scene, self.rng.random()
         group = self.rng.choice(scene.groups)
@@ -180,23 +193,7 @@ class Asker:
             questions = (f"What colour {verb} the {thing} on {{p}}?", f"In which colour does {{p}} show the {thing}?")
             answer = group.colour
         text = self.rng.choice(questions).format(p=f"the {picture} of {x}")
-        return Finding(text, answer, ((entity.image_id, "image"),))
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A question before it gets its distractors; what `sight` looks for must not be on pictures from elsewhere.
-
-    start: where the first description of a question of several hops starts from.
-    between: the names that each hop before the last leads to, a tuple for each.
-    """
-
-    text: str
-    answers: tuple[Answer, ...]
-    support: Support
-    start: str = ""
-    between: tuple[tuple[str, ...], ...] = ()
-    sight: Sight | None = None
+        return Draft(text, (answer,), ((entity.image_id, "image"),))
 
 
 def about_table(asker: Asker) -> Draft | None:
@@ -206,9 +203,9 @@ def about_table(asker: Asker) -> Draft | None:
         return _named(asker, asker.of_row)
     if turn < 0.6:
         clue = asker.by_row()
-        finding = asker.of_row(clue.entity, clue.text)
+        draft = asker.of_row(clue.entity, clue.text)
         # A clue by the column that the question is about would hold the answer.
-        return None if finding.answer == clue.start else Draft(finding.text, (finding.answer,), asker.table)
+        return None if draft.answers == (clue.start,) else draft
     if turn < 0.75:
         return _compared(asker, _by_name(asker), _by_name(asker))
     if turn < 0.9:
@@ -216,7 +213,7 @@ def about_table(asker: Asker) -> Draft | None:
         text = asker.rng.choice(
             (f"{_place(asker)}, which {plural} are {clue.text}?", f"Name the {plural} {asker.among} {clue.text}.")
         )
-        return Draft(text, _titles(clue), clue.support)
+        return Draft(text, titles(clue), clue.support)
     if not asker.domain.total:
         return None
     clue = asker.by_group()
@@ -235,7 +232,7 @@ def about_pictures(asker: Asker) -> Draft | None:
         (f"which {noun} {has} {thing} on {its} {picture}", f"on the {picture} of which {noun} can one see {thing}")
     )
     text = f"{_place(asker)}, {which}?"
-    return Draft(text, _titles(clue), clue.support, sight=clue.sight)
+    return Draft(text, titles(clue), clue.support, sight=clue.sight)
 
 
 def _intersected(asker: Asker, left: Clue | None, right: Clue | None) -> Draft | None:
@@ -250,31 +247,25 @@ def _intersected(asker: Asker, left: Clue | None, right: Clue | None) -> Draft |
     also = asker.rng.choice(("the", "also"))
     text = f"which {asker.domain.noun} {first} is {also} one {last}?"
     support = tuple(dict.fromkeys((*left.support, *right.support)))
-    between = (_titles(left), _titles(right))
+    between = (titles(left), titles(right))
     return Draft(f"{_place(asker)}, {text}", (both[0].title,), support, "", between, left.sight or right.sight)
-
-
-def _titles(clue: Clue) -> tuple[str, ...]:
-    return tuple(entity.title for entity in clue.fits)
 
 
 def _place(asker: Asker) -> str:
     return asker.among[0].upper() + asker.among[1:]
 
 
-def _named(asker: Asker, about: Callable[[WorldEntity, str], Finding]) -> Draft:
+def _named(asker: Asker, about: About) -> Draft:
     entity = asker.any_entity()
-    finding = about(entity, asker.named(entity))
-    return Draft(finding.text, (finding.answer,), finding.support)
+    return replace(about(entity, asker.named(entity)), between=())
 
 
-def _composed(clue: Clue | None, about: Callable[[WorldEntity, str], Finding]) -> Draft | None:
+def _composed(clue: Clue | None, about: About) -> Draft | None:
     if clue is None:
         return None
-    finding = about(clue.entity, clue.text)
-    support = tuple(dict.fromkeys((*clue.support, *finding.support)))
-    between = (_titles(clue), *((name,) for name in finding.between))
-    return Draft(finding.text, (finding.answer,), support, clue.start, between, clue.sight)
+    asked = about(clue.entity, clue.text)
+    support = tuple(dict.fromkeys((*clue.support, *asked.support)))
+    return replace(asked, support=support, start=clue.start, between=(titles(clue), *asked.between), sight=clue.sight)
 
 
 def _by_name(asker: Asker) -> Clue:
