@@ -6,6 +6,7 @@ nearest to themes.
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,7 @@ from retrieval.built_folder import all_rows, built, opened, reading
 from retrieval.embed import VECTOR, well_formed
 from retrieval.graph_tables import BY_RULES, ENTITIES, LAYOUT, TRIPLES, Extraction, build, entity_key
 from retrieval.store import EVERYTHING, SearchSpace, Store
-from retrieval.table_search import Query, Ranked, Row, TableSearch, fused, quoted
+from retrieval.table_search import Ranked, Row, TableSearch, fused, quoted
 
 Level = Literal["entity", "theme"]
 
@@ -103,7 +104,7 @@ class KnowledgeGraph:
             within = f"id IN ({quoted(visible)})"
         rankings: list[list[Ranked]] = []
         for word in words:
-            asked = {VECTOR: self._query(word)}
+            asked = {VECTOR: partial(self._store.encoder.encode_query, word)}
             near = TableSearch(self._entities, ["id"], word, asked, within, None, exact=bool(within))
             same = _all_of(f"id = {quoted([entity_key(word)])}", within)
             named = self._entities.search().where(same).select(["id"]).limit(1).to_list()
@@ -124,12 +125,9 @@ class KnowledgeGraph:
         return fused([by_entity, by_vector, by_text])
 
     def _edges(self, words: str, where: str) -> tuple[list[Ranked], list[Ranked]]:
-        asked = {VECTOR: self._query(words)}
+        asked = {VECTOR: partial(self._store.encoder.encode_query, words)}
         near = TableSearch(self._triples, COLUMNS, words, asked, where, None, exact=bool(where))
         return near.by_text(CONSIDERED), near.by_vector(CONSIDERED)
-
-    def _query(self, words: str) -> Query:
-        return lambda: self._store.encoder.encode_query(words)
 
     def _rows(self, where: str) -> list[Row]:
         with reading(self._folder):

@@ -94,19 +94,17 @@ class Mmqa(Benchmark):
             for where, record in read_lines(path, layout):
                 with placed(where):
                     once(record.id, seen)
-                    made = self._sources_of(record)
+                    if isinstance(record, MmqaTable):
+                        made = table_rows(record)
+                    elif isinstance(record, MmqaPassage):
+                        made = [Source(record.id, record.id, Kind.TEXT, record.title, record.text)]
+                    else:
+                        with placed(f"picture {record.id}"):
+                            image = self.picture("final_dataset_images", record.path)
+                        made = [Source(record.id, record.id, Kind.IMAGE, record.title, record.description, image)]
                 yield from made
             if len(seen) == before:
                 raise UserError(f"{path} is empty: download it again")
-
-    def _sources_of(self, record: MmqaPassage | MmqaTable | MmqaPicture) -> list[Source]:
-        if isinstance(record, MmqaTable):
-            return table_rows(record)
-        if isinstance(record, MmqaPassage):
-            return [Source(record.id, record.id, Kind.TEXT, record.title, record.text)]
-        with placed(f"picture {record.id}"):
-            image = self.picture("final_dataset_images", record.path)
-        return [Source(record.id, record.id, Kind.IMAGE, record.title, record.description, image)]
 
 
 def item_of(record: MmqaQuestion) -> Item:

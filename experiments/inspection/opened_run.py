@@ -6,7 +6,7 @@ and nobody is contacted. What the run's cache no longer has is made again in a t
 
 import shutil
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
@@ -50,7 +50,9 @@ class OpenedRun:
             raise UserError(f"{run.path} replays {config.replay.run}, which has the prompts and replies: open that run")
         at_home(config := loading.named_again((named or ()) if asks else (), config.job, config), run.path)
         again = config if named is None else loading.named_again(named, config.job)
-        check_named_again(config, again, _used(config.model.kind, asks))
+        # The name of an endpoint's model is no folder.
+        unused = () if asks else (*ADDRESSES, *(("name",) if config.model.kind == "openai" else ()))
+        check_named_again(config, again, lambda key: not (key.startswith(UNUSED) or key.rpartition(".")[2] in unused))
         self.plan: Plan = make_plan(config, JOBS[config.job])
         self._folder = Path(mkdtemp())
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -75,10 +77,3 @@ class OpenedRun:
 
     def _extracted(self, step: Step) -> Any:
         return read_extracted(extracted_file(self.evidence.store.folder.parent, step, identity(self.plan.config, step)))
-
-
-def _used(model: str, asks: bool) -> Callable[[str], bool]:
-    """True for the keys of settings that this module uses, for a kind of model, or its user who asks it."""
-    # The name of an endpoint's model is no folder.
-    unused = () if asks else (*ADDRESSES, *(("name",) if model == "openai" else ()))
-    return lambda key: not (key.startswith(UNUSED) or key.rpartition(".")[2] in unused)

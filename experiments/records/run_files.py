@@ -44,28 +44,23 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
 
 def check_plain(folder: Path) -> None:
     """Raises UserError for a run folder with links, pipes or devices, which could lead writes anywhere."""
-    # A stack of folders and their depths: recursion would end in a RecursionError.
-    left = [(str(folder), 0)]
-    while left:
-        inside, depth = left.pop()
-        if depth > DEPTH:
+    for inside, folders, files in os.walk(folder):
+        folders.sort()  # the error must not depend on the file system
+        depth = Path(inside).relative_to(folder).parts
+        if len(depth) > DEPTH:
             raise UserError(
-                f"{folder} has more than {DEPTH} nested folders, which no run makes; delete "
-                f"{Path(inside).relative_to(folder).parts[0]} in it, or name an intact run folder"
+                f"{folder} has more than {DEPTH} nested folders, which no run makes; delete {depth[0]} in it, or name "
+                "an intact run folder"
             )
-        with os.scandir(inside) as entries:
-            # Sorted: the error must not depend on the file system.
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                mode, path = entry.stat(follow_symlinks=False).st_mode, Path(entry.path)
-                if stat.S_ISDIR(mode):
-                    left.append((entry.path, depth + 1))
-                elif stat.S_ISLNK(mode) and not WANDB.match(path.relative_to(folder).as_posix()):
-                    raise UserError(
-                        f"{path} is a link to {os.readlink(path)}: a run folder has plain files only; put the file "
-                        "itself there, or delete the link"
-                    )
-                elif not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
-                    raise UserError(f"{path} is no plain file: a run folder has plain files only; delete it")
+        for path in (Path(inside, name) for name in sorted((*folders, *files))):
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode) and not WANDB.match(path.relative_to(folder).as_posix()):
+                raise UserError(
+                    f"{path} is a link to {os.readlink(path)}: a run folder has plain files only; put the file itself "
+                    "there, or delete the link"
+                )
+            if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
+                raise UserError(f"{path} is no plain file: a run folder has plain files only; delete it")
 
 
 def is_recorded(folder: Path) -> bool:

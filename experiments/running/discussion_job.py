@@ -24,8 +24,8 @@ class DiscussionJob(Job):
     searches = False
 
     async def discuss(self, discussions: Discussions) -> None:
-        """Does the work, once agents and learners are up. Raises UserError for anything that the user can put right."""
-        raise NotImplementedError
+        """Learns and evaluates, once all are up; another job may do else. Raises UserError as `Job.run`."""
+        await discussions.run()
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         """Sums up the records; `answering` is the model's name. Returns False where too much has failed for that."""

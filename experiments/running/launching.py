@@ -58,10 +58,10 @@ def launch_agents(plan: Plan, runtime: Runtime, cache: Path, recorded: MeteredTe
 
     `say` gets a line for each model whose settings depend on the machine. Raises UserError for too few GPUs.
     """
-    reuse = launch_pools(plan, runtime, cache, say, agents=recorded is None)
     # The judge of a replay is a live one.
-    judge = judge_of(plan, runtime.model(reuse[JUDGE], JUDGE)) if JUDGE in reuse else None
-    return Launched(recorded or _launch_team(plan, runtime, reuse).team(), judge)
+    shared = launch_shared(plan, runtime, cache, say, agents=recorded is None)
+    judge = judge_of(plan, runtime.model(shared.judge[1], JUDGE) if shared.judge else None)
+    return Launched(recorded or shared.agents.team(), judge)
 
 
 def judge_of(plan: Plan, model: Model | None) -> Judge | None:
@@ -70,11 +70,13 @@ def judge_of(plan: Plan, model: Model | None) -> Judge | None:
     return Judge(model, model_name(judge.settings), plan.config.agents.replies) if judge and model else None
 
 
-def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say) -> Shared:
-    """Launches the agents and the judge's pool of a sweep; each of its processes makes its own judge."""
-    reuse = launch_pools(plan, runtime, cache, say)
+def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> Shared:
+    """Launches the judge's pool and (with `agents`) the agents; each process makes its own judge."""
+    reuse = launch_pools(plan, runtime, cache, say, agents)
     judge = (runtime.pool(JUDGE), reuse[JUDGE]) if JUDGE in reuse else None
-    return Shared(_launch_team(plan, runtime, reuse), judge)
+    others = {role: (backend.key, reuse[backend.key]) for role, backend in plan.models.of_roles.items() if agents}
+    launched = plan.roles.launched if agents else ()
+    return Shared(runtime.launch_agents(launched, plan.config.agents, reuse.get(MAIN), others=others), judge)
 
 
 def check_completions(config: Config, cache: Path) -> None:
@@ -113,12 +115,6 @@ def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bo
         reuse = Reuse(str(cache / COMPLETIONS), backend.identity(), own.disk_gb, own.memory_mb) if own.reuse else None
         kept[key] = reuse
     return kept
-
-
-def _launch_team(plan: Plan, runtime: Runtime, reuse: Mapping[str, Reuse | None]) -> Agents:
-    """Launches all agents that take part, over the pools of the models that they ask."""
-    others = {role: (backend.key, reuse[backend.key]) for role, backend in plan.models.of_roles.items()}
-    return runtime.launch_agents(plan.roles.launched, plan.config.agents, reuse[MAIN], others=others)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
-from experiments.running.discussions import Discussions
 
 
 class Prune(DiscussionJob):
@@ -21,9 +20,6 @@ class Prune(DiscussionJob):
     name = "prune"
     searches = True
     is_counted = True
-
-    async def discuss(self, discussions: Discussions) -> None:
-        await discussions.run()
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         config = plan.config
