@@ -81,27 +81,26 @@ def _build(target: Path, build: Callable[[Path], Marks]) -> None:
 def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
     """Opens tables of a finished folder. `rows` maps a table's name to the mark with its number of rows. Raises
     StoreError where the folder is damaged."""
-    try:
+    tables = []
+    with reading(target, ValueError, KeyError, TypeError):
         marks = json.loads((target / MARKER).read_text())
         connection = connect(target)
-        tables = []
         for name, mark in rows.items():
             table = connection.open_table(name)
             if table.count_rows() != marks[mark]:
                 raise ValueError(f"{table.count_rows()} of {marks[mark]} rows")
             tables.append(table)
-        return tuple(tables)
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(target, error) from error
+    return tuple(tables)
 
 
 @contextmanager
-def reading(target: Path) -> Iterator[None]:
-    """Turns LanceDB's errors while reading a finished folder into a StoreError."""
+def reading(target: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """Turns LanceDB's errors while reading a finished folder, and those of other `kinds`, into a StoreError."""
     try:
         yield
-    except (OSError, RuntimeError) as error:
-        raise _damaged(target, error) from error
+    except (OSError, RuntimeError, *kinds) as error:
+        remedy = "delete that folder, it is rebuilt by the next run"
+        raise _cannot(f"the search index {target} is damaged", error, remedy) from error
 
 
 def all_rows(table: Table, columns: Sequence[str], where: str = "") -> list[dict[str, Any]]:
@@ -109,10 +108,6 @@ def all_rows(table: Table, columns: Sequence[str], where: str = "") -> list[dict
     search = table.search()
     rows: list[dict[str, Any]] = (search.where(where) if where else search).select(list(columns)).limit(None).to_list()
     return rows
-
-
-def _damaged(target: Path, error: Exception) -> StoreError:
-    return _cannot(f"the search index {target} is damaged", error, "delete that folder, it is rebuilt by the next run")
 
 
 def _cannot(problem: str, error: Exception, remedy: str) -> StoreError:

@@ -70,21 +70,16 @@ def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | No
     ):
         tables.append(connection.create_table(name, schema=schema))
         # One stream into create_table would deadlock: LanceDB also reads the sources.
-        for batch in _from_corpus(batches()):
-            tables[-1].add(batch)
+        try:
+            for batch in batches():
+                tables[-1].add(batch)
+        except ValueError as error:  # of the corpus or the encoder, and not the disk's
+            raise Unbuilt(error) from None
     triples, entities = tables
     rows = {TRIPLES: triples.count_rows(), ENTITIES: entities.count_rows()}
     add_indexes(triples, ("doc", "head_key", "tail_key"), {VECTOR: store.encoder})
     add_indexes(entities, ("id",), {VECTOR: store.encoder})
     return {**rows, "encoder": store.encoder.name, "layout": LAYOUT}
-
-
-def _from_corpus(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Marks errors of the corpus or the encoder, which are not the disk's."""
-    try:
-        yield from batches
-    except ValueError as error:
-        raise Unbuilt(error) from None
 
 
 class _GraphBatches:
