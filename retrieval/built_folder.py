@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MARKER = "complete.json"
 WRITE_REMEDY = "free some disk space, or choose a folder that can be written"
 
+BROKEN = (OSError, RuntimeError)  # what LanceDB raises for files that are not whole
+
 Marks = Mapping[str, str | int]
 
 
@@ -82,7 +84,7 @@ def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
     """Opens tables of a finished folder. `rows` maps a table's name to the mark with its number of rows. Raises
     StoreError where the folder is damaged."""
     tables = []
-    with reading(target, ValueError, KeyError, TypeError):
+    with reading(target, (*BROKEN, ValueError, KeyError, TypeError)):
         marks = json.loads((target / MARKER).read_text())
         connection = connect(target)
         for name, mark in rows.items():
@@ -94,11 +96,11 @@ def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
 
 
 @contextmanager
-def reading(target: Path, *kinds: type[Exception]) -> Iterator[None]:
-    """Turns LanceDB's errors while reading a finished folder, and those of other `kinds`, into a StoreError."""
+def reading(target: Path, kinds: tuple[type[Exception], ...] = BROKEN) -> Iterator[None]:
+    """Turns errors of some kinds, LanceDB's, while reading a finished folder into a StoreError."""
     try:
         yield
-    except (OSError, RuntimeError, *kinds) as error:
+    except kinds as error:
         remedy = "delete that folder, it is rebuilt by the next run"
         raise _cannot(f"the search index {target} is damaged", error, remedy) from error
 
