@@ -191,7 +191,7 @@ def _ended(words: Sequence[str]) -> dict[str, str]:
 
 
 def _wait(process: subprocess.Popen[str]) -> int:
-    """Prints what a process writes until it has ended, and passes Ctrl-C on; returns its exit code."""
+    """Prints the output of a process until it has ended, and passes Ctrl-C on; returns its exit code."""
     while True:
         try:
             for line in process.stdout or ():

@@ -1,4 +1,4 @@
-"""Graphs from files as methods: `methods=[graph:my.graphml]` evaluates what a run has learned, or a graph of one's own.
+"""Graphs from files as methods: `methods=[graph:my.graphml]` evaluates a learned graph, or the user's.
 
 Nodes are the agents of the team. An edge has a `kind` (`spatial` or `temporal`), and may have a `probability`, from
 which its reading weight follows, and the `round` that it leads into, where rounds differ. A node may have `read`, false

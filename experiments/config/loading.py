@@ -171,7 +171,7 @@ def _tree(key: str, text: str) -> Tree:
 
 
 def _with_roles(tree: Mapping[str, Any]) -> Tree:
-    """The tree with the roles of its file of roles, where it names one, below its own settings of roles."""
+    """Puts the roles of a file that the tree names below the tree's own settings of roles."""
     check_literal(tree)
     layer = nested(tree.items())
     roles = layer.get("roles")

@@ -86,7 +86,7 @@ class RoleSettings:
     `answer`, `confidence`), `many` and `required`. A role whose form has no answer gives none."""
 
     def check_values(self, key: str) -> None:
-        """Raises UserError for a form whose fields cannot be told apart."""
+        """Raises UserError for a form with two fields of one name."""
         for number, part in enumerate(self.form):
             part.check_values(f"{key}.form[{number}]")
         # As labels are read: by their letters.
@@ -204,7 +204,7 @@ class TopologySettings:
     without: list[str] = setting(factory=list, since="0.4.0")
     """Roles that are left out of the team, such as [text_critic]."""
     instances: int = setting(1, at_least=1, at_most=10_000)
-    """Number of agents for each role without a number of its own. Several agents of `text_critic` are named
+    """Number of agents for each role whose number is not set. Several agents of `text_critic` are named
     `text_critic_1`, `text_critic_2`, ... and share one process."""
     rounds: int = setting(2, at_least=1, at_most=100)
     """Rounds of a discussion (T in the paper)."""

@@ -1,4 +1,4 @@
-"""A team that replies at once with text of a known length, and counts the requests that a model would receive."""
+"""A team that replies at once, with text of a known length, and counts requests to a model."""
 
 import hashlib
 from bisect import bisect_left
@@ -33,7 +33,7 @@ MOST_WORDS = 4096
 
 
 def simulated_reply(count: Callable[[str], int], most: int, wanted: float | None) -> tuple[str, int]:
-    """Returns a reply with a place for a key, of `wanted` tokens or (None) as `REPLY`, and its tokens, up to `most`."""
+    """Returns a reply with a place for a key, and its tokens: `wanted` ones (None: as `REPLY`), up to `most`."""
     words = REPLY.removeprefix("{key} ").split()
 
     def first(number: int) -> str:

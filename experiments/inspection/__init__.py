@@ -1,1 +1,1 @@
-"""Looks into a run folder: what an agent was shown in a turn, and what its model replied. Starts no process."""
+"""Looks into a run folder: the prompt, sources and reply of a turn. Starts no process."""

@@ -1,4 +1,4 @@
-"""Finds the places in a raw reply of what was read from it. What could stand in several places is left out."""
+"""Finds the places in a raw reply of the values read from it. A value with several places is left out."""
 
 import re
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Opens what a run's discussions were made of: its plan, its questions with their evidence, and its library.
+"""Opens the parts of a run's discussions: its plan, its questions with their evidence, and its library.
 
 A run folder may come from anyone, so only what the user has named is opened outside of it. Nothing is written in it,
-and nobody is contacted. What the run's cache no longer has is made again in a temporary folder.
+and no service is contacted. Indexes that the run's cache lacks are made again in a temporary folder.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""Rebuilds a turn: the exact prompt, the raw reply with what was read from it, its sources, searches and times.
+"""Rebuilds a turn: the exact prompt, the raw reply and the values read from it, its sources, searches and times.
 
 No prompt is stored. It is built again from the recorded discussion and the run's configuration, by the same agent.
 """

@@ -13,7 +13,7 @@ from topologies.systems.bdog_scene_graphs import read_blueprints
 
 
 def check_plan(plan: Plan) -> None:
-    """Raises UserError for settings, models, a web, files or an attack that would end a run at its start or later."""
+    """Raises UserError for settings, models, files or an attack that would end a run at its start or later."""
     config, team = plan.config, plan.roles.team
     if config.runtime == "inline" and config.ray.address is not None:
         raise UserError(f"runtime=inline uses no Ray, and ray.address={config.ray.address} names one: drop either")
@@ -57,7 +57,7 @@ def check_plan(plan: Plan) -> None:
     training += [plan.watched_questions] if plan.watched_questions else []
     if settings.kind != NONE and settings.when == "train" and not training:
         raise UserError(
-            "attack.when=train: none of the methods learns a graph or watches agents, so nobody is attacked"
+            "attack.when=train: none of the methods learns a graph or watches agents, so no agent is attacked"
         )
     evaluated = [config.data.limit] if settings.when != "train" else []
     phases = [*evaluated, *(training if settings.when != "evaluate" else ())]

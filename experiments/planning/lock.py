@@ -17,7 +17,7 @@ FREE = ("experiment", "output", "resume", "dry_run", "compare.plan", "compare.va
 
 
 def plan_lock(config: Config, dataset: Dataset) -> dict[str, Any]:
-    """Returns what a plan states: every setting that an answer depends on, the margin, and a hash of the questions."""
+    """Returns the statements of a plan: settings that an answer depends on, the margin, a hash of the questions."""
     hasher = hashlib.sha256()
     for item in (*dataset.evaluate(), *dataset.train()):
         hasher.update(json.dumps([item.question.id, item.question.text, item.gold]).encode())

@@ -1,4 +1,4 @@
-"""The models of a run: the one that its agents ask, those of roles that have another, and the judge's."""
+"""The models of a run: its agents' own, other ones of single roles, and the judge's."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

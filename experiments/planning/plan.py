@@ -71,7 +71,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run is made of.
+    """The parts of a run.
 
     config: its settings. job: its kind. methods: what it evaluates, in order.
     roles: of the team and all others. models: of agents and the judge.

@@ -1,4 +1,4 @@
-"""The roles of a run: those of the team that discusses, and all others that methods ask."""
+"""The roles of a run: the team that discusses, and all others that methods ask."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -92,7 +92,7 @@ def spending(recorded: Sequence[Trace], answered: Sequence[Trace], ended: bool) 
 def known_of(
     method: Method, plan: Plan, dataset: Dataset, run: RunFolder, ended: bool, clean: bool = False
 ) -> Known | None:
-    """Reads what a method needs from a run's records, for its attacked or its `clean` evaluation; None for nothing.
+    """Reads the facts that a method needs from a run's records, for its attacked or its `clean` evaluation; or None.
 
     Raises UserError where no agent has a graded answer.
     """
@@ -130,7 +130,7 @@ def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[li
 
 
 def reading(read: Mapping[str, Sequence[str]], store: Store) -> Read:
-    """Gives a question the sources, by their ids, that a method read for it, without those from the web."""
+    """Gives a question the sources that a method read for it, by id, except from the web."""
 
     async def again(question: Question) -> Question:
         ids, found = read[question.id], {source.id: source for source in question.evidence}

@@ -1,1 +1,1 @@
-"""Writes and reads what a run records: traces, scores, checkpoints, usage, progress and W&B."""
+"""Writes and reads the records of a run: traces, scores, checkpoints, usage, progress and W&B."""

@@ -36,7 +36,7 @@ from experiments.records.run_files import check_plain, write_atomically
 
 SCORES = "scores.jsonl"
 TIMINGS = "timings"  # the folder of `timings.py`'s files
-JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"  # what a judge found (`judging/`)
+JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"  # of a judge (`judging/`)
 LOST = "restore it from a copy, or start a new run, which finds its model's replies in the completion cache"
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class RunFolder:
         return handler
 
     def learned(self, method: str) -> "RunFolder":
-        """The folder of a learned method's graph: its training discussions and steps, state, and what was learned."""
+        """The folder of a learned method's graph: its training discussions and steps, its state and its edges."""
         return RunFolder(self.path / "learned" / method)
 
     def all_learned(self) -> "list[RunFolder]":
@@ -287,7 +287,7 @@ class Recorder(_Writer):
 
 
 class LearningRecorder(_Writer):
-    """Writes what a learner learned, in its own folder (`RunFolder.learned`); `checkpoint` is where it goes on.
+    """Writes the records of a learner, in its own folder (`RunFolder.learned`); `checkpoint` is where it goes on.
 
     Opening it cuts off whatever a killed run left incomplete. Raises UserError when another process is writing the
     folder, or its checkpoint or records are damaged.

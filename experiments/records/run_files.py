@@ -75,7 +75,7 @@ def is_recorded(folder: Path) -> bool:
 
 
 def discard(folder: Path, made: list[Path]) -> None:
-    """Removes the folder of a refused run if nothing is recorded in it, and then those of `made` that are empty."""
+    """Removes the folder of a refused run unless it has records, and then empty folders among `made`."""
     # A folder that cannot be removed stays: the reason of the refusal is the error to show.
     with suppress(OSError):
         if not is_recorded(folder):

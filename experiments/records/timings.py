@@ -84,7 +84,7 @@ class TimingLog:
 
 
 def times_of_turns(folder: RunFolder, phase: str) -> Times:
-    """Reads the times of a phase's discussions by question and sample, in the folder of the run or learned graph."""
+    """Reads the times of a phase's discussions by question and sample, of a run or a learned graph."""
     found = jsonl.records(_file(folder, phase), DiscussionTimes.decode, "delete the file")
     return {(times.question, times.sample): times for times in found}
 

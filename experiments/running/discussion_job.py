@@ -19,7 +19,7 @@ from experiments.running.left_to_extract import check_extraction
 
 
 class DiscussionJob(Job):
-    """A job whose agents discuss; a subclass says what about, and what becomes of it."""
+    """A job whose agents discuss; a subclass has the subject and the conclusion."""
 
     searches = False
 
@@ -46,7 +46,7 @@ class DiscussionJob(Job):
                 Progress() as progress,
                 runtime_start.runtime_started(config, progress) as runtime,
             ):
-                # All processes start side by side, and while an index is opened or built here; those that take longest
+                # All processes start side by side, and while an index is opened or built here; the slowest
                 # come first: all learners in one actor, most of which is PyTorch.
                 sees = any(spec.variant.by_question for spec in plan.learners.values())
                 early = inputs.open_evidence(plan, dataset, cache) if sees else None

@@ -51,7 +51,7 @@ class Discussions:
         self._statements = await extract_graph(searched, self.agents.team, self.usage)
 
     async def run(self) -> None:
-        """Learns, evaluates and judges; what a killed run has recorded is not done again."""
+        """Learns, evaluates and judges; discussions that a killed run has recorded are not held again."""
         await self.prepare()
         context, methods, compare = self.context, self.context.plan.methods, self.context.config.compare
         # Before learning and evaluation, because methods are made from what was watched and learned.

@@ -1,4 +1,4 @@
-"""Opens a run's cache, data set and index, checks that memory and disk suffice, and has a run's parts together."""
+"""Opens a run's cache, data set and index, and checks that memory and disk suffice."""
 
 import json
 import shutil
@@ -68,7 +68,7 @@ def open_cache(config: Config) -> Path:
 def open_dataset(plan: Plan, cache: Path) -> Dataset:
     """Opens a data set, with training questions to learn from or to watch. Raises UserError for a broken release."""
     config = plan.config
-    # Two stages, each on questions of its own. The larger number and not the sum: the same questions may be watched
+    # Two stages, which share no question. The larger number and not the sum: the same questions may be watched
     # and learned from.
     train = max(2 * config.pruning.steps * config.training.questions_per_step, plan.watched_questions)
     uses = plan.job.holds_out or plan.watched_questions or any(method.needs_graph for method in plan.methods)
@@ -85,7 +85,7 @@ def open_dataset(plan: Plan, cache: Path) -> Dataset:
 
 
 def notes_of(dataset: Dataset) -> tuple[str, ...]:
-    """Returns notes for the user on a copy of a data set, such as missing parts, as far as it was read."""
+    """Returns notes on a copy of a data set, such as missing parts, as far as it was read."""
     return tuple(getattr(dataset, "notes", ()))
 
 
@@ -144,7 +144,7 @@ def watched_items(dataset: Dataset, number: int) -> list[Item]:
 
 
 def check_questions(plan: Plan, dataset: Dataset) -> None:
-    """Raises UserError where a data set has too few training questions for all stages of learning, or to be watched."""
+    """Raises UserError for too few training questions, for all stages of learning or to be watched."""
     watched_items(dataset, plan.watched_questions)
     for stage in range(1, max((learner.stages for learner in plan.learners.values()), default=0) + 1):
         training_items(plan.config, dataset, stage)
@@ -164,7 +164,7 @@ def training_items(config: Config, dataset: Dataset, stage: int) -> list[list[It
 
 
 def check_room(folders: Sequence[Path], actors: int) -> None:
-    """Raises UserError when memory, or the disk of a folder that is written to, would run out before the run does."""
+    """Raises UserError when memory, or the disk of one of these folders, would run out before the run ends."""
     free_mb = psutil.virtual_memory().available // 2**20
     if free_mb < actors * ACTOR_MB:
         raise UserError(

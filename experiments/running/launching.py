@@ -1,4 +1,4 @@
-"""Launches a run's agents and judge over pools of replicas, one for each model, which are checked together first."""
+"""Launches a run's agents and judge over pools of replicas, one for each model, checked together first."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

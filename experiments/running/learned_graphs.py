@@ -86,7 +86,7 @@ class GraphLearning:
         return learner
 
     async def _conclude(self, method: str) -> None:
-        """Freezes what a method has learned, and writes it down."""
+        """Freezes a method's learned graph, and writes it down."""
         topology, learner = self.graphs[method], self.learners[method]
         folder = self.context.recorder.run.learned(method).path
         for doubt in await learner.doubts():

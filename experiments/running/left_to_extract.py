@@ -1,4 +1,4 @@
-"""What a run has to extract with its model: the steps, the questions that are left, and what they depend on."""
+"""Extraction with a run's model: its steps, the questions that are left, and the settings that decide them."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Checks the abilities of a run's models before any question is asked, and records them in the run folder."""
+"""Checks the abilities of a run's models before any question is asked, and records them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Opens a recorded run for `model=replay`: its turns, its data set, and what it learned.
+"""Opens a recorded run for `model=replay`: its turns, data set and learned graphs.
 
 The metric and the judge may differ from the recorded run's, questions and methods may be fewer. Learned graphs are
 copied, or learned again from the recorded discussions, which works as long as these get the same scores.
@@ -86,7 +86,7 @@ def check_same(config: Config, recorded: Config) -> None:
 
 
 def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
-    """Copies what a run learned to its replay, before a recorder is opened, which then finds learning done.
+    """Copies learned graphs to a replay, before a recorder is opened, which then finds learning done.
 
     Scores of another metric would teach another wiring, and its discussions were never recorded. Raises UserError where
     a checkpoint is damaged, or there is no room.
@@ -100,7 +100,7 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
         vouched = Checkpoint.read(graph.topology).sizes
         try:
             for name in (LEARNING, *(f"traces/{path.name}" for path in graph.training_traces())):
-                # What follows would be cut off, and may be gigabytes of nothing.
+                # The rest would be cut off, and may be gigabytes of nothing.
                 with (copy.path / name).open("wb") as written:
                     written.writelines(jsonl.pieces(graph.path / name, vouched.get(name, 0)))
             # The checkpoint comes last, and whole: it vouches for the rest, so an interrupted copy starts again.

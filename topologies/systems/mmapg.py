@@ -196,7 +196,7 @@ class Mmapg(System):
         return await session.ask(REASONER.name, inputs=lines, heard=findings)
 
     async def _in_sequence(self, session: Session) -> Message:
-        """One path: each retrieval is for what the last reasoning still misses."""
+        """One path: each retrieval is for the facts that the last reasoning lacks."""
         path: list[Message] = []
         instruction = session.question.text
         # A retrieval and a reasoning are two nodes, so half as many rounds keep within the limit.

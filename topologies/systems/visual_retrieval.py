@@ -1,4 +1,4 @@
-"""Wiki-LLaVA, RoRA-VLM and EchoSight: one agent answers from what the question's picture finds (M3Prune, section 8).
+"""Wiki-LLaVA, RoRA-VLM and EchoSight: one agent answers from the finds of the question's picture (M3Prune, section 8).
 
 Wiki-LLaVA: hierarchical retrieval (Caffagni et al. 2024).
 1. The picture names documents, by its likeness to their passages.
