@@ -1,7 +1,7 @@
 """Differences between the trials of a sweep: means with intervals, and paired tests corrected for their number."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +11,10 @@ import numpy as np
 
 from actors.errors import UserError
 from actors.messages import derive_seed
+from experiments.analysis.result_table import shown
 from experiments.analysis.scores import as_matrix, by_method, clusters_of, seconds_per_question
 from experiments.analysis.statistics import column_means, crossed_interval, crossed_test
-from experiments.analysis.summary import SIGNIFICANT, adjusted_tests, verdict, verdict_text
+from experiments.analysis.summary import Metrics, adjusted_tests
 from experiments.config.setting_groups import CompareSettings
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
@@ -67,32 +68,7 @@ class Arm:
     @property
     def name(self) -> str:
         """The method, and the setting in words."""
-
-        def text(value: Any) -> str:
-            if value is None:
-                return "default"
-            return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-        return ", ".join([self.method, *(f"{key}={text(value)}" for key, value in sorted(self.values.items()))])
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """An arm minus the reference, on the questions and seeds that both have.
-
-    test: over questions and seeds (`crossed_test`), with `p_holm` and `p_margin_holm`: adjusted for all comparisons
-        made together, and the `margin`.
-    """
-
-    arm: Arm
-    reference: Arm
-    test: Mapping[str, Any]
-    seeds: int
-
-    @property
-    def verdict(self) -> str:
-        """Better, not worse, worse or not known."""
-        return verdict(self.test)
+        return ", ".join([self.method, *(f"{key}={shown(value)}" for key, value in sorted(self.values.items()))])
 
 
 def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
@@ -184,26 +160,24 @@ def methods_in(arms: Sequence[Arm]) -> list[str]:
 
 def compare_pairs(
     pairs: Sequence[tuple[Arm, Arm]], seed: int = 0, margin: float = CompareSettings.margin
-) -> list[Comparison]:
-    """Compares each pair's first arm with its second, with Holm's correction over all pairs.
+) -> dict[str, Metrics]:
+    """Tests each pair's first arm minus its second by `crossed_test`; a test has its number of `seeds`.
 
     A pair that shares no question at the same seed is left out. Trials of one seed (an attacker at several positions)
     are averaged first, question by question.
     """
-    comparisons: list[Comparison] = []
+    tests: dict[str, Metrics] = {}
     for arm, reference in pairs:
         shared = sorted(set(arm.seeds) & set(reference.seeds))
         # [seeds, questions], NaN where either arm lacks the question at the seed.
         matrix = np.array([arm.of_seed(one) - reference.of_seed(one) for one in shared])
         asked = np.isfinite(matrix)
-        if not asked.any():
-            continue
-        draws = derive_seed(seed, "compare", arm.name, reference.name)
-        test = crossed_test(matrix, draws, arm.clusters, margin)
-        # A seed that both arms have may still share no question.
-        comparisons.append(Comparison(arm, reference, {**test}, seeds=int(asked.any(axis=1).sum())))
-    adjusted = adjusted_tests([each.test for each in comparisons], margin)
-    return [replace(each, test=test) for each, test in zip(comparisons, adjusted, strict=True)]
+        if asked.any():
+            draws = derive_seed(seed, "compare", arm.name, reference.name)
+            test = crossed_test(matrix, draws, arm.clusters, margin)
+            # A seed that both arms have may still share no question.
+            tests[f"{arm.name} vs {reference.name}"] = {**test, "seeds": int(asked.any(axis=1).sum())}
+    return dict(zip(tests, adjusted_tests([*tests.values()], margin), strict=True))
 
 
 def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -> list[tuple[Arm, Arm]]:
@@ -238,28 +212,6 @@ def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -
             rivals = [other for other in own if KIND not in arm.values or is_clean(other, arm)]
             pairs += [(arm, rival) for rival in rivals[:1] if rival is not arm]
     return pairs
-
-
-def in_words(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
-    """Yields a line for each comparison, and a line on the correction.
-
-    A difference is claimed only where both the adjusted p-value and the interval show it.
-    """
-    for comparison in comparisons:
-        test = comparison.test
-        low, high = test["ci95"]
-        yield (
-            f"{metric} of {comparison.arm.name} minus {comparison.reference.name}: {test['difference']:+.3f} "
-            f"(95% interval {low:+.3f} to {high:+.3f}, p = {test['p_value']:.2g}, {test['p_holm']:.2g} adjusted; "
-            f"{test['n']:,} questions, {comparison.seeds} seeds): {verdict_text(test)}."
-        )
-    if comparisons:
-        many = f"the {len(comparisons)} comparisons" if len(comparisons) > 1 else "this one comparison"
-        yield (
-            f"P-values are adjusted for {many} by Holm's method; verdicts use the adjusted ones, at {SIGNIFICANT}. "
-            "Tests of several seeds are over clusters of questions and over seeds (Student's t): they speak of "
-            "methods, and not only of the graphs that these seeds learned."
-        )
 
 
 def by_seed(utilities: Floats, seeds: Sequence[int]) -> Floats:

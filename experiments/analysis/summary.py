@@ -138,7 +138,7 @@ def _failures(
     return found
 
 
-def broken(metrics: Metrics) -> list[str]:
+def broken(metrics: Mapping[str, Any]) -> list[str]:
     """Returns the methods about which nothing is concluded, since too many of their questions failed."""
     return [name for name, counted in metrics.get("failures", {}).items() if not counted.get("concluded", True)]
 
@@ -225,20 +225,26 @@ def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
     A difference is claimed only where both the adjusted p-value and the interval show it.
     """
     for pair, test in paired.items():
-        better, rival = pair.split(" vs ")
+        better, _, rival = pair.partition(" vs ")
         low, high = test["ci95"]
         found = verdict(test)
         claim = "not known which is better" if found == UNKNOWN else f"{better} is {verdict_text(test)}"
         adjusted = f", {test['p_holm']:.2g} adjusted" if len(paired) > 1 else ""
+        seeds = f", {test['seeds']} seeds" if "seeds" in test else ""
         yield (
             f"{metric} of {better} minus {rival}: {test['difference']:+.3f} (95% interval {low:+.3f} to {high:+.3f}, "
             f"p = {test['p_value']:.2g}{adjusted}; better on {test['wins']:,} and worse on {test['losses']:,} "
-            f"of {test['n']:,} questions): {claim}."
+            f"of {test['n']:,} questions{seeds}): {claim}."
         )
     if len(paired) > 1:
         yield (
             f"P-values are adjusted for the {len(paired)} comparisons by Holm's method; verdicts use the adjusted "
             f"ones, at {SIGNIFICANT}."
+        )
+    if any(test.get("seeds", 1) > 1 for test in paired.values()):
+        yield (
+            "Tests of several seeds are over clusters of questions and over seeds (Student's t): they speak of "
+            "methods, not only of the graphs that these seeds learned."
         )
 
 

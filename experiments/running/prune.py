@@ -3,7 +3,7 @@
 from experiments.analysis.gains import gains_table
 from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import GAINS
-from experiments.analysis.tables.formats import print_paths, write_tables
+from experiments.analysis.tables.formats import write_tables
 from experiments.analysis.tables.measured import Evaluated
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
@@ -29,6 +29,5 @@ class Prune(DiscussionJob):
         if GAINS in metrics:
             print()
             gains_table(metrics).print()
-        table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
-        print_paths(folder.path, table_files)
+        write_tables(folder.path, config.experiment, [Evaluated(folder, {}, metrics)], config.seed)
         return not lacking

@@ -10,21 +10,22 @@ from experiments.analysis.compare import (
     POSITION,
     arms_of,
     compare_pairs,
-    in_words,
     merge,
     natural_pairs,
     read_trials,
 )
 from experiments.analysis.figures import draw, style
 from experiments.analysis.run_table import shared_notes
+from experiments.analysis.summary import verdict, verdicts
 from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
 from experiments.analysis.sweep_table import attack_tables, sweep_rows, sweep_table, write
-from experiments.analysis.tables.formats import print_paths, write_tables
+from experiments.analysis.tables.formats import write_tables
 from experiments.analysis.tables.measured import Evaluated
 from experiments.config.config import Config
 from experiments.planning.models import models_named
 from experiments.planning.plan import Plan
-from experiments.records.trials import read_results
+from experiments.records.recorder import RunFolder
+from experiments.records.trials import TRIALS, read_results
 from experiments.running.conclude import timed
 from experiments.running.inputs import open_cache, open_dataset
 from experiments.sweeps.trials import rivals
@@ -58,22 +59,21 @@ def conclude_sweep(
     arms = merge(arms_of(read_once, results), over=[POSITION])
     pairs = natural_pairs(arms, rivals(config, [result.values for result in finished]))
     comparisons = compare_pairs(pairs, config.seed, config.compare.margin)
-    compared = list(in_words(comparisons, metric))
     pooled = any(POSITION in row.values for row in rows)
     shown = sweep_rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
-    laid_out = write_tables(folder, config.experiment, Evaluated.of_sweep(folder, results), config.seed)
-    notes = [*compared, *shared_notes(result.metrics for result in finished)]
+    evaluated = [Evaluated(RunFolder(folder / TRIALS / one.name), one.values, one.metrics) for one in finished]
+    laid_out = write_tables(folder, config.experiment, evaluated, config.seed)
+    notes = [*verdicts(comparisons, metric), *shared_notes(result.metrics for result in finished)]
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
     attacks = [*tables, *attack_tables(arms, finished, metric, config.seed)]
     settings = sweep_table(shown, metric, models_named(config), notes)
     write_sweep_report(folder, sweep_sections(folder, results, metric, drawn, settings, laid_out, attacks))
     print()
-    shown_by = Counter(each.verdict for each in comparisons)
-    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in sorted(shown_by.items()))
-    brief = [f"Of {len(comparisons)} paired tests, adjusted: {verdicts}; the report has each."] if comparisons else []
+    shown_by = Counter(map(verdict, comparisons.values()))
+    counts = ", ".join(f"{number} {found}" for found, number in sorted(shown_by.items()))
+    brief = [f"Of {len(comparisons)} paired tests, adjusted: {counts}; the report has each."] if comparisons else []
     replace(settings, brief=[*brief, *settings.brief]).print()
     for table in attacks:
         print()
         table.print()
-    print_paths(folder, laid_out)

@@ -14,9 +14,8 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from actors.errors import visible
-from experiments.analysis.compare import in_words
 from experiments.analysis.judged import EMBEDDED_JUDGE_NOTE
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, model_notes, rounded
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, model_notes, rounded, verdicts
 from experiments.analysis.tables.measured import FEWEST, Evaluated, MeasuredBlock, MeasuredCell, measure
 from experiments.analysis.tables.paper_table import (
     COSTS,
@@ -28,6 +27,7 @@ from experiments.analysis.tables.paper_table import (
     reported,
     tables_of,
 )
+from experiments.judging.rubric import GRADED
 from experiments.records.run_files import write_atomically
 
 # Names for readers; a data set that is not here appears under its own key.
@@ -149,11 +149,9 @@ def _sizes(table: PaperTable, measured: Sequence[MeasuredBlock]) -> Iterator[str
     for i, column in enumerate(table.columns):
         # The largest over rows and blocks: one that lacks some questions does not shrink the evaluation set.
         here = max((cells[i].questions for block in measured for _, cells in block.rows), default=0)
-        if column.size is None or not here:
-            continue
-        if here == column.size:
+        if here and here == column.size:
             same.append(f"{column.name} {here:,}")
-        else:
+        elif here and column.size is not None:
             different.append(f"{column.name} {here:,} (paper {column.size:,})")
     if different:
         yield f"Not the paper's evaluation sets; questions evaluated: {', '.join(different)}."
@@ -188,7 +186,8 @@ def _notes(
     if absent := [row.label for row in table.rows if row.key not in ran]:
         yield f"Not run: {', '.join(absent)}."
     if any(column.measure == JUDGED for column in table.columns):
-        judges = sorted({(run.judge, run.right) for run in runs if run.judge})
+        judged = [run.metrics["judged"] for run in runs if "judged" in run.metrics]
+        judges = sorted({(of["judge"], of.get("right", GRADED.right)) for of in judged})
         for judge, right in judges:
             yield f"A judged answer is one that {judge} {right}."
         if not judges:
@@ -200,7 +199,7 @@ def _notes(
     for block in measured:
         for data, compared in block.compared.items():
             name = DATA.get(data, data)
-            yield from (f"{block.label}, {name}: {line}" for line in in_words(compared, "utility"))
+            yield from (f"{block.label}, {name}: {line}" for line in verdicts(compared, "utility"))
     yield from table.notes
     reasons: dict[str, list[str]] = {}
     for figure in figures:
@@ -220,7 +219,7 @@ CSV_HEADER = (
 
 
 def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed: int) -> list[Layout]:
-    """Writes `tables/<name>.md`, `.tex` and `.csv` for each table of an experiment whose data the runs evaluated.
+    """Writes and names `tables/<name>.md`, `.tex` and `.csv` for each table of an experiment that the runs fill.
 
     folder: of the run or the sweep. seed: of the draws of intervals and tests.
     """
@@ -236,17 +235,13 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed:
             write_atomically(path.with_suffix(".md"), markdown(layout).encode())
             write_atomically(path.with_suffix(".tex"), latex(layout).encode())
             write_atomically(path.with_suffix(".csv"), table_csv(table, measured, figures).encode())
+            print(f"In the form of the paper: {visible(str(path))}.md, .tex and .csv")
             written.append(layout)
     return written
 
 
-def print_paths(folder: Path, written: Sequence[Layout]) -> None:
-    for layout in written:
-        print(f"In the form of the paper: {visible(str(folder / TABLES / layout.name))}.md, .tex and .csv")
-
-
 def markdown(layout: Layout) -> str:
-    """The caption, one table with a heading row before each block, and the notes."""
+    """Fills the template: the caption, one table with a heading row before each block, and the notes."""
     return TEMPLATES.get_template("table.md").render(layout=layout)
 
 

@@ -2,62 +2,44 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import Arm, Comparison, compare_pairs
+from experiments.analysis.compare import Arm, compare_pairs
 from experiments.analysis.result_table import plain
 from experiments.analysis.scores import as_matrix, by_method, clusters_of
 from experiments.analysis.statistics import ScoreGroup, mean_interval
-from experiments.analysis.summary import broken
+from experiments.analysis.summary import Metrics, broken
 from experiments.analysis.tables.paper_table import COSTS, GENERATED, JUDGED, PaperColumn, PaperRow, PaperTable
-from experiments.config.config import Config
+from experiments.config.config import Config, flat
 from experiments.config.saved import read
 from experiments.judging.judgements import judged, similarities
-from experiments.judging.rubric import GRADED
 from experiments.metrics.answer_metrics import PATH_METRICS, strict_exact_match
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
-from experiments.records.trials import TRIALS, TrialResult
 
 FEWEST = 5  # questions; a mean of fewer is not shown
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A finished run with its measurements.
-
-    values: what a sweep varied. judge: its name, "" without judgements. right: the judge's verdict on a right answer,
-    in words. broken: methods about which nothing is concluded.
-    """
+    """A finished run: its folder, what a sweep varied, and its metrics.json."""
 
     folder: RunFolder
     values: Mapping[str, Any]
-    model: str
-    data: str
-    judge: str = ""
-    right: str = GRADED.right
-    broken: Collection[str] = ()
+    metrics: Mapping[str, Any]
 
-    @staticmethod
-    def of(folder: RunFolder, values: Mapping[str, Any], metrics: Mapping[str, Any]) -> "Evaluated":
-        verdicts = metrics.get("judged", {})
-        judge, right = verdicts.get("judge", ""), verdicts.get("right", GRADED.right)
-        return Evaluated(folder, values, metrics["model"], metrics["dataset"], judge, right, broken(dict(metrics)))
+    @property
+    def model(self) -> str:
+        return str(self.metrics["model"])
 
-    @staticmethod
-    def of_sweep(folder: Path, results: Sequence[TrialResult]) -> "list[Evaluated]":
-        """The finished trials of a sweep; one that was stopped early has no evaluation."""
-        return [
-            Evaluated.of(RunFolder(folder / TRIALS / result.name), result.values, result.metrics)
-            for result in results
-            if not result.stopped
-        ]
+    @property
+    def data(self) -> str:
+        return str(self.metrics["dataset"])
 
     @cached_property
     def config(self) -> Config:
@@ -75,7 +57,7 @@ class Evaluated:
                 for id, scored in answers.items()
             }
             for method, answers in by_method(self.folder).items()
-            if method not in self.broken
+            if method not in broken(self.metrics)
         }
 
     @cached_property
@@ -97,17 +79,9 @@ class Evaluated:
 
     def had(self, values: Mapping[str, Any]) -> bool:
         """True if the run had a setting, among its varied values or else in its configuration."""
-        if all(key in self.values for key in values):
-            return all(self.values[key] == value for key, value in values.items())
-
-        def setting(key: str) -> Any:
-            config: Any = self.config
-            for part in key.split("."):
-                # None where the configuration lacks the key.
-                config = getattr(config, part, None)
-            return config
-
-        return all(setting(key) == value for key, value in values.items())
+        varied = all(key in self.values for key in values)
+        own = self.values if varied else dict(flat(asdict(self.config)))
+        return all(own.get(key) == value for key, value in values.items())
 
     def is_of(self, data: Collection[str]) -> bool:
         """True if the run evaluated one of these data sets, or the generated one in place of it."""
@@ -155,7 +129,7 @@ class MeasuredBlock:
 
     label: str
     rows: tuple[tuple[PaperRow, tuple[MeasuredCell, ...]], ...]
-    compared: Mapping[str, tuple[Comparison, ...]]
+    compared: Mapping[str, Mapping[str, Metrics]]
 
 
 def measure(
@@ -235,7 +209,7 @@ def _cell(column: PaperColumn, groups: Mapping[str, ScoreGroup | None], seed: in
 
 def _compared(
     table: PaperTable, rows: Sequence[PaperRow], runs: Mapping[str, Sequence[Evaluated]], seed: int
-) -> Iterator[tuple[str, tuple[Comparison, ...]]]:
+) -> Iterator[tuple[str, dict[str, Metrics]]]:
     """Compares the row `ours` (or else the last that ran) with each other one, by data set.
 
     Over all questions of the data set that any column counts, Holm-adjusted within the data set.
@@ -265,7 +239,7 @@ def _compared(
             pairs = [(arms[ours], arm) for key, arm in arms.items() if key != ours]
             margin = min(run.config.compare.margin for of_row in runs.values() for run in of_row)
             if compared := compare_pairs(pairs, derive_seed(seed, "compared", data), margin):
-                yield data, tuple(compared)
+                yield data, compared
 
 
 def _scores(run: Evaluated, method: str, columns: Sequence[PaperColumn], measure: str) -> dict[str, float]:

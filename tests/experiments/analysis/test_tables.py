@@ -73,7 +73,7 @@ def run_of(
     metrics = (
         {"model": model, "dataset": data, "judged": {"judge": "j"}} if grades else {"model": model, "dataset": data}
     )
-    return Evaluated.of(RunFolder(folder), values or {}, metrics)
+    return Evaluated(RunFolder(folder), values or {}, metrics)
 
 
 def questions(count: int, right: int, name: str, **tags: str) -> list[tuple[str, Mapping[str, str], float]]:
@@ -236,10 +236,10 @@ def test_ours_is_tested_against_every_other_row_on_the_same_questions(tmp_path: 
     table = table_of(PaperColumn("All", data="scienceqa"))
     run = run_of(tmp_path / "r", read)
     [block] = measure(table, [run], 0)
-    compared = {(c.arm.name, c.reference.name): c for c in block.compared["scienceqa"]}
-    assert compared["CoT", "SP"].test["difference"] == pytest.approx(20 / 30)
-    assert compared["CoT", "SP"].test["p_holm"] < 0.05
-    assert compared["CoT", "single"].test["difference"] == 0
+    compared = block.compared["scienceqa"]
+    assert compared["CoT vs SP"]["difference"] == pytest.approx(20 / 30)
+    assert compared["CoT vs SP"]["p_holm"] < 0.05
+    assert compared["CoT vs single"]["difference"] == 0
     assert [row.label for row, _ in block.rows] == ["SP", "CoT", "single"], "methods that it does not name come last"
     notes = lay_out(table, [block], (), [run]).notes
     assert any("CoT minus SP: +0.667" in note for note in notes)

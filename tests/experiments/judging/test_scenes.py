@@ -77,7 +77,7 @@ def test_verdicts_of_another_judge_are_not_taken_for_this_one_s(run: RunFolder) 
 
 def test_the_similarity_is_a_measure_of_tables_and_stands_in_metrics(run: RunFolder) -> None:
     judge_all(run)
-    answers = Evaluated(run, {}, 0, "reader", "mh", "test").answers["mh_mmkg"]
+    answers = Evaluated(run, {}, {}).answers["mh_mmkg"]
     assert [measures.get("caption_similarity") for _, measures in answers.values()] == [0.5, 1.0, None]
     summary = summarise(run, "reader", ["mh_mmkg"], (), 0)
     assert summary["caption_similarity"] == {"mh_mmkg": 0.75}
