@@ -353,6 +353,10 @@ class Message:
     likelihoods: tuple[tuple[str, float], ...] = ()
 
     @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
     def states_anything(self) -> bool:
         """True where it has words, an answer or a field: a reply may leave out all that is optional."""
         return bool(self.content or self.fields or self.answer is not None)

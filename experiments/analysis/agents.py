@@ -99,7 +99,7 @@ def agent_rows(
             agent = turn.agent
             places[agent] = min(places.get(agent, place), place)
             taken[agent] += 1
-            tokens, failed = turn.prompt_tokens + turn.completion_tokens, turn.status is not Status.OK
+            tokens, failed = turn.tokens, turn.status is not Status.OK
             counts[agent].update(turns=1, discussions=taken[agent] == 1, tokens=tokens, failed_turns=failed)
             others = [said[id] for id in turn.heard if id in said and said[id].agent != agent]
             for message in others:

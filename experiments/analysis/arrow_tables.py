@@ -107,16 +107,22 @@ def run_tables(run: RunFolder) -> dict[str, RecordTable]:
     }
     key = {"phase": str, "method": str, "line": int, "question": str, "sample": int}
     tables: dict[str, tuple[RowsOf, Mapping[str, Any]]] = {
-        "settings": (_settings, {"key": str, "value": str}),
+        "settings": (
+            lambda run: ((key, json.dumps(value)) for key, value in flat(asdict(read(run.config)))),
+            {"key": str, "value": str},
+        ),
         "metrics": (_metrics, {"method": str, "low": float, "high": float, **_METRICS}),
         "tests": (_tests, {"first": str, "second": str, "low": float, "high": float, **_TESTS}),
         "scores": (lambda run: map(_of_score, run.scores()), _SCORE),
         **{
-            f"{prefix}{name}": (partial(_of_traces, of, sources), {**key, **own})
-            for prefix, sources in (("", _evaluated), ("training_", _training))
+            f"{prefix}{name}": (partial(_of_traces, of, bool(prefix)), {**key, **own})
+            for prefix in ("", "training_")
             for name, (of, own) in discussed.items()
         },
-        "learning": (_learning, {"method": str, **_STEP}),
+        "learning": (
+            lambda run: ((graph.name, *_of_step(step)) for graph in run.all_learned() for step in graph.learning()),
+            {"method": str, **_STEP},
+        ),
         "weights": (_weights, {"method": str, "stage": int, "step": int, **ends, "probability": float}),
         "usage": (_usage, {"phase": str, "phase_seconds": float, "agent": str, **_USAGE}),
     }
@@ -167,22 +173,16 @@ def _arrow(kind: Any) -> pa.DataType:
     return pa.float64() if kind is float else pa.int64() if kind is int else pa.string()
 
 
-def _of_traces(of: RowsOf, sources: RowsOf, run: RunFolder) -> Rows:
-    for folder, file, phase, method in sources(run):
+def _of_traces(of: RowsOf, training: bool, run: RunFolder) -> Rows:
+    if training:
+        learned = [(graph, path.stem) for graph in run.all_learned() for path in graph.training_traces()]
+        files = [(run, "calibrate", "calibrate", "full"), *((graph, name, name, graph.name) for graph, name in learned)]
+    else:
+        names = [path.stem for path in jsonl.files(run.path / "traces", "evaluate-*.jsonl")]
+        files = [(run, name, "evaluate", name.removeprefix("evaluate-")) for name in names]
+    for folder, file, phase, method in files:
         for line, trace in enumerate(folder.traces(file), start=1):
             yield from ((phase, method, line, trace.question, trace.sample, *row) for row in of(trace))
-
-
-def _evaluated(run: RunFolder) -> Rows:
-    for path in jsonl.files(run.path / "traces", "evaluate-*.jsonl"):
-        yield run, path.stem, "evaluate", path.stem.removeprefix("evaluate-")
-
-
-def _training(run: RunFolder) -> Rows:
-    yield run, "calibrate", "calibrate", "full"
-    for graph in run.all_learned():
-        for path in graph.training_traces():
-            yield graph, path.stem, path.stem, graph.name
 
 
 def _discussion(trace: Trace) -> Rows:
@@ -193,10 +193,6 @@ def _edges(trace: Trace) -> Rows:
     for kind in ("spatial", "temporal"):
         for number, sender, receiver in getattr(trace, kind):
             yield number, kind, trace.agents[sender], trace.agents[receiver]
-
-
-def _settings(run: RunFolder) -> Rows:
-    return ((key, json.dumps(value)) for key, value in flat(asdict(read(run.config))))
 
 
 def _metrics(run: RunFolder) -> Rows:
@@ -210,10 +206,6 @@ def _metrics(run: RunFolder) -> Rows:
 def _tests(run: RunFolder) -> Rows:
     for pair, test in results(run.metrics).get("paired", {}).items():
         yield (*pair.split(" vs "), *test["ci95"], *(test[name] for name in _TESTS))
-
-
-def _learning(run: RunFolder) -> Rows:
-    return ((graph.name, *_of_step(step)) for graph in run.all_learned() for step in graph.learning())
 
 
 def _weights(run: RunFolder) -> Rows:

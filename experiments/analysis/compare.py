@@ -122,7 +122,7 @@ def arms_of_runs(
         for method, answers in recorded.items():
             utilities.append({id: scored.utility for id, scored in answers.items()})
             # From the records rather than metrics.json, which rounds and has no value per question.
-            tokens = sum(scored.prompt_tokens + scored.completion_tokens for scored in answers.values())
+            tokens = sum(scored.tokens for scored in answers.values())
             arms.append((method, values, (seed,), (tokens / len(answers),), (seconds[method],)))
     clusters = tuple(clusters_of(answers for _, recorded, _, _ in runs for answers in recorded.values()).values())
     # One matrix for all, so that columns are the same questions in every arm.

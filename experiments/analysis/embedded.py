@@ -192,7 +192,7 @@ def _outline(trace: Trace, number: int) -> Entry:
         "sample": trace.sample,
         "turns": len(trace.turns),
         "calls": sum(turn.calls for turn in trace.turns),
-        "tokens": sum(turn.prompt_tokens + turn.completion_tokens for turn in trace.turns),
+        "tokens": sum(turn.tokens for turn in trace.turns),
         "failed": sum(turn.status != "ok" for turn in trace.turns),
         "cut": sum(bool(turn.cut) for turn in trace.turns),
         "tampered": sum(bool(turn.tampered) for turn in trace.turns),

@@ -40,10 +40,7 @@ def summarise(run: RunFolder, controls: Mapping[str, Mapping[Any, str]], dataset
     score = cache(lambda question, answer: dataset.score(items[question], answer).utility)
     for method, of in controls.items():
         shared = kept[method].keys() & kept[of["twin"]].keys()
-        spent, own = (
-            sum(kept[name][id].prompt_tokens + kept[name][id].completion_tokens for id in shared)
-            for name in (of["twin"], method)
-        )
+        spent, own = (sum(kept[name][id].tokens for id in shared) for name in (of["twin"], method))
         if own and abs(spent / own - 1) <= SAME_TOKENS:
             pairs.append((method, of["twin"]))
         traces = list(run.traces(f"evaluate-{method}"))

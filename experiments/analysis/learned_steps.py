@@ -23,7 +23,7 @@ def learned_graphs(run: RunFolder) -> list[dict[str, Any]]:
         values = len(steps) * len(steps[0].agents) ** 2 * len(steps[0].probabilities)
         every = -(-values * len(folders) // MOST_VALUES)
         last = {one.stage: one for one in steps}
-        kept = [_step(one) for one in steps if one.step % every == 0 or one is last[one.stage]]
+        kept = [in_per_cent(one) for one in steps if one.step % every == 0 or one is last[one.stage]]
         name, agents = folder.path.name, steps[0].agents
         graphs.append({"name": name, "agents": agents, "attacked": attacked_agents(run, name), "steps": kept})
     return graphs
@@ -36,7 +36,8 @@ def attacked_agents(run: RunFolder, method: str) -> tuple[str, ...]:
     return next((trace.attacked for trace in first if trace and trace.attacked), ())
 
 
-def _step(step: LearningStep) -> dict[str, Any]:
+def in_per_cent(step: LearningStep) -> dict[str, Any]:
+    """Returns a step as a page has it."""
     matrices = {
         kind: [[None if p is None else round(100 * p) for p in row] for row in rows]
         for kind, rows in step.probabilities.items()

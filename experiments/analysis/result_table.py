@@ -68,7 +68,12 @@ class ResultTable:
             left_out += 1
             grid = self._grid(self.spare[:left_out])
         if _width(grid) > console.width:
-            grid, left_out = self._stacked(), 0
+            # The cells of each row below each other.
+            grid, left_out = Table.grid(padding=(0, 2)), 0
+            for row in self.rows:
+                grid.add_row(Text(" ".join(map(visible, row[: self.names])), "bold"))
+                for name, cell in zip(self.columns[self.names :], row[self.names :], strict=True):
+                    grid.add_row(Text(f"  {visible(' '.join(name.split()))}"), Text(visible(cell)))
         lines = [*self.notes, *further]
         if self.brief:
             for line in lines:
@@ -83,15 +88,6 @@ class ResultTable:
         for line in lines:
             # As Text: rich would read square brackets as markup, and names between colons as emoji.
             console.print(Text(visible(line)), width=narrow)
-
-    def _stacked(self) -> Table:
-        """The cells of each row below each other."""
-        grid = Table.grid(padding=(0, 2))
-        for row in self.rows:
-            grid.add_row(Text(" ".join(map(visible, row[: self.names])), "bold"))
-            for name, cell in zip(self.columns[self.names :], row[self.names :], strict=True):
-                grid.add_row(Text(f"  {visible(' '.join(name.split()))}"), Text(visible(cell)))
-        return grid
 
     def _grid(self, left_out: Sequence[str] = ()) -> Table:
         # One blank on each side: two columns are two apart.
@@ -157,7 +153,7 @@ def plain(value: Any) -> str:
         case bool():
             return str(value).lower()
         case list():
-            # A plus sign, because commas separate settings in a trial's name.
+            # A plus sign: commas separate settings in a trial's name.
             return "+".join(map(plain, value)) or "none"
         case dict():
             return "+".join(f"{key}={plain(part)}" for key, part in value.items()) or "none"

@@ -53,7 +53,7 @@ def count_turns(traces: Iterable[Trace]) -> TurnCounts:
     for turn in (turn for trace in traces for turn in trace.turns if turn.calls or turn.status is not Status.OK):
         # Two calls are a repair in a trace that does not count its tokens; or an AutoGen agent called its model twice.
         repaired = turn.repair_tokens > 0 or turn.calls == 2
-        cost, read = turn.prompt_tokens + turn.completion_tokens, turn.status is Status.OK
+        cost, read = turn.tokens, turn.status is Status.OK
         # A repair costs tokens; where none at all are counted, the model counts none.
         known = known and not (repaired and cost and not turn.repair_tokens)
         counts.turns += 1

@@ -41,7 +41,7 @@ class Explanation:
         named = next((each.of for each in (*turns, *others)), "")
         utility, agent = self._dataset.score(self._replay.held.item, trace.answer).utility, named.rpartition("/")[2]
         about = trace.method, trace.question, trace.answer, utility, self._by, agent, named if "/" in named else ""
-        tokens, recorded = (sum(t.prompt_tokens + t.completion_tokens for t in of) for of in (asked, trace.turns))
+        tokens, recorded = (sum(t.tokens for t in of) for of in (asked, trace.turns))
         return Explained(*about, tuple(effects), suspected, len(asked), tokens, recorded)
 
     async def _try(

@@ -70,7 +70,7 @@ class MethodInWorld:
             known["question"] = await evidence.question(item)
         random = None if delays is None else Random(delays)
         library = ObservedLibrary(LabelledLibrary(evidence, [item]), known, random)
-        team = ScriptedTeam(self.roles, reply or self.world.reader, failing=failing, babbling=babbling, delays=random)
+        team = ScriptedTeam(self.roles, reply, failing=failing, babbling=babbling, delays=random)
         self.seen[key] = await run_discussion(await self.topology(library), known["question"], team, library)
         return self.seen[key]
 

@@ -45,19 +45,6 @@ LONGEST_DELAY_S = 0.002  # enough to change which of two concurrent calls ends f
 Reply = Callable[[Turn], str]
 
 
-class MemoisedModel:
-    """Model that computes no request twice."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._known: dict[Request, Completion] = {}
-
-    async def complete(self, request: Request) -> Completion:
-        if request not in self._known:
-            self._known[request] = await self._model.complete(request)
-        return self._known[request]
-
-
 # What a request's id has after its turn's: a prompt that was cut to fit, and a repair.
 SUFFIX = re.compile(r"(/cut-\d+)?(/repair)?$")
 
@@ -184,11 +171,10 @@ async def run_discussion(
 
 @dataclass
 class SampleWorld:
-    """Items and the index of their corpus; search results and completions are kept, for every check asks the same."""
+    """Items and the index of their corpus; search results are kept, for every check asks the same."""
 
     items: tuple[Item, ...]
     store: Store
-    reader: Model = field(default_factory=lambda: MemoisedModel(Reader(ReaderSettings())))
     known: dict[Any, Any] = field(default_factory=dict)
 
 

@@ -205,6 +205,10 @@ class Scored(Record):
     cluster: str = ""
     SPARSE: ClassVar[Mapping[str, Any]] = {"failed_calls": 0, "certified": None, "cluster": ""}
 
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
     @staticmethod
     def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
         """Raises ValueError when trace and item are not of the same question."""

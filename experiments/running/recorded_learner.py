@@ -54,7 +54,7 @@ def score_step(plan: Plan, dataset: Dataset, items: Sequence[Item], traces: Sequ
         own = {turn.id: math.nan if turn.agent in silent else of_question(turn.answer) for turn in trace.turns}
         # [rounds, agents]. In training only an agent that takes no part in the round has no turn.
         turn_scores.append([[own.get(f"{n}/{agent}", math.nan) for agent in trace.agents] for n in rounds])
-        tokens += sum(turn.prompt_tokens + turn.completion_tokens for turn in trace.turns)
+        tokens += sum(turn.tokens for turn in trace.turns)
     # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
     scores = StepScores(
         turns=np.nan_to_num(np.array(turn_scores)),

@@ -96,7 +96,7 @@ class LiveRun:
             place = self._counts[scored.method] = self._counts.get(scored.method, 0) + 1
             costs = {
                 "calls": scored.calls,
-                "tokens": scored.prompt_tokens + scored.completion_tokens,
+                "tokens": scored.tokens,
                 "failed": scored.failed_turns,
                 "cut": scored.cut_turns,
             }

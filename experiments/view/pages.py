@@ -114,7 +114,7 @@ def _so_far(run: RunFolder) -> Iterator[ResultTable]:
     means = {}
     for method, answers in by_method(run).items():
         found = list(answers.values())
-        tokens = sum(one.prompt_tokens + one.completion_tokens for one in found) / len(found)
+        tokens = sum(one.tokens for one in found) / len(found)
         utility = math.fsum(one.utility for one in found) / len(found)
         means[method] = {"answers": len(found), "utility": utility, "tokens": tokens}
     cells = {

@@ -70,7 +70,7 @@ class Twin:
 def tokens_of(turns: Sequence[Message]) -> int:
     """Tokens of the prompts and replies of a discussion; 0 where a turn failed, whose cost is not known."""
     failed = any(turn.status is Status.FAILED for turn in turns)
-    return 0 if failed else sum(turn.prompt_tokens + turn.completion_tokens for turn in turns)
+    return 0 if failed else sum(turn.tokens for turn in turns)
 
 
 def left_over(target: int, turns: Sequence[Message]) -> float:

@@ -96,8 +96,7 @@ def measures_of(scored: Scored, grade: float | None, similarity: float | None = 
     - `strict_em` is the exact match of MultimodalQA's official script, computed from the answer where it was not
       recorded; that data set's `utility` is the lenient one.
     """
-    measures = {name: float(getattr(scored, name)) for name in ("utility", "f1", *COSTS) if name != "tokens"}
-    measures["tokens"] = measures["prompt_tokens"] + measures["completion_tokens"]
+    measures = {name: float(getattr(scored, name)) for name in ("utility", "f1", *COSTS)}
     strict = scored.strict_em
     if strict is None:
         # No answer is a wrong answer.

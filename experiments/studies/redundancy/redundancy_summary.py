@@ -209,7 +209,7 @@ def _graph(findings: Redundancy, method: str, seed: int) -> Metrics:
         ),
         # Too high for graphs that these questions chose: the difference shows by how much.
         "measured_utility": float(np.mean(chosen_by)),
-        "tokens": float(np.mean(_tokens(findings, method))),
+        "tokens": float(np.mean([record.tokens for record in scored])),
         "edges": float(np.mean([record.edges for record in scored])),
         "readers": findings.readers[method],
     }
@@ -221,14 +221,8 @@ def _paired(findings: Redundancy, seed: int, margin: float, clusters: Mapping[st
     graphs = [method for method in findings.readers if method != FULL]
     utilities = {m: {q: findings.scores[m][q].utility for q in findings.held_out} for m in findings.readers}
     tests = paired_tests(utilities, [(method, FULL) for method in graphs], seed, "paired", margin, clusters)
-    full = sum(_tokens(findings, FULL))
+    tokens = {m: sum(findings.scores[m][q].tokens for q in findings.held_out) for m in findings.readers}
     return {
-        pair: test | rounded({"tokens_saved": 1 - float(sum(_tokens(findings, method)) / full)})
+        pair: test | rounded({"tokens_saved": 1 - tokens[method] / tokens[FULL]})
         for method, (pair, test) in zip(graphs, tests.items(), strict=True)
     }
-
-
-def _tokens(findings: Redundancy, method: str) -> list[int]:
-    """Tokens of each held-out question."""
-    scored = (findings.scores[method][question] for question in findings.held_out)
-    return [record.prompt_tokens + record.completion_tokens for record in scored]

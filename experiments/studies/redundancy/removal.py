@@ -126,9 +126,9 @@ class Redundancy:
         self.pruned = {method: await self._pruned(method) for method in self._discussions.learning.learners}
         singles = {method: without(self._graph, [edge]) for method, edge in zip(self._without, self.edges, strict=True)}
         await self._phase("taking edges away", {FULL: self._graph, **singles}, self._measured)
-        measured = [FULL, *self._without]
-        of_all = [self._measures(method) for method in measured]
-        self.utility, self.tokens = (np.array(rows) for rows in zip(*of_all, strict=True))
+        rows = [[self.scores[method][item.question.id] for item in self._measured] for method in [FULL, *self._without]]
+        self.utility = np.array([[scored.utility for scored in row] for row in rows])
+        self.tokens = np.array([[float(scored.tokens) for scored in row] for row in rows])
         can_go = redundant(self.utility[:1] - self.utility[1:])
         graphs = {
             FULL: self._graph,
@@ -185,9 +185,3 @@ class Redundancy:
                 scored = context.recorder.evaluated(trace, item, context.dataset.score(item, trace.answer))
                 self.scores.setdefault(method, {})[item.question.id] = scored
                 bar.advance()
-
-    def _measures(self, method: str) -> tuple[Floats, Floats]:
-        """Returns utility and tokens of a graph, [questions] each."""
-        scored = [self.scores[method][item.question.id] for item in self._measured]
-        tokens = np.array([float(record.prompt_tokens + record.completion_tokens) for record in scored])
-        return np.array([record.utility for record in scored]), tokens
