@@ -7,14 +7,13 @@ content security policy lets a browser run these scripts and nothing else.
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.result_table import ResultTable
-from experiments.analysis.summary import EMBEDDED_NOTE
 from experiments.analysis.tables.formats import Layout
 
 REPORT = "report.html"
@@ -78,8 +77,3 @@ def page(title: str, sections: Iterable[Section], scripts: Sequence[str], *, ser
     filled = [section for section in sections if not section.is_empty]
     values = {"title": title, "sections": filled, "style": style, "script": "\n".join(code), "served": served}
     return pages.get_template("page.html").render(**values, **named)
-
-
-def titled(title: str, table: ResultTable) -> ResultTable:
-    """A table of results with a title, without the note that a page's summary shows."""
-    return replace(table, title=title, notes=[note for note in table.notes if note != EMBEDDED_NOTE])

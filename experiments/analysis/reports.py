@@ -1,6 +1,7 @@
 """Reports of runs: pages with settings, tables, figures, and discussions turn by turn."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from actors.messages import Source
@@ -9,7 +10,7 @@ from experiments.analysis.agreement import agreement, concluded
 from experiments.analysis.embedded import LIMIT_TURNS, embed, packed
 from experiments.analysis.gains import gains_table
 from experiments.analysis.learned_steps import learned_graphs
-from experiments.analysis.page import LABELS, SCRIPTS, Section, page, pictures, titled
+from experiments.analysis.page import LABELS, SCRIPTS, Section, page, pictures
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_table import paired_table, run_table
 from experiments.analysis.summary import GAINS, Metrics, broken, model_notes
@@ -22,7 +23,6 @@ from experiments.records.run_files import write_atomically
 def write_run_report(
     run: RunFolder,
     metrics: Metrics,
-    metric: str,
     listed: str,
     drawn: Sequence[Path],
     limit_turns: int = LIMIT_TURNS,
@@ -34,7 +34,6 @@ def write_run_report(
     """Writes the report of a run from its records and traces. Every message is shown as text.
 
     Args:
-        metric: the name of the data set's utility.
         listed: the method whose discussions are listed at first.
         limit_turns: most turns that are embedded; the page names what is left out.
         corpus: the data set's sources, of which messages and searches are given titles.
@@ -45,7 +44,7 @@ def write_run_report(
     named = [method for method in metrics["methods"] if method not in broken(metrics)]
     found, clusters = concluded(run, failures=1)
     utilities = {method: of for method, of in found.items() if method in named}
-    embedded.pairs = agreement(utilities, seed, metric, metrics["paired"], margin, clusters)
+    embedded.pairs = agreement(utilities, seed, metrics.get("metric", "utility"), metrics["paired"], margin, clusters)
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
     graphs = learned_graphs(run)
@@ -54,7 +53,7 @@ def write_run_report(
     parts = "; ".join(f"{g.shown:,} of {g.recorded:,} of {g.label} (all: {g.file})" for g in partial)
     note = f"The run has too many discussions for one page. This is a sample, drawn by ids alone: {parts}."
     sections = (
-        *run_sections(run, metrics, metric, drawn, facts),
+        *run_sections(run, metrics, drawn, facts),
         Section("Learning", learned=packed(graphs) if graphs else ""),
         Section("Discussions", [note] if partial else [], discussions=embedded),
         Section("Configuration", text=run.config.read_text(encoding="utf-8")),
@@ -65,7 +64,7 @@ def write_run_report(
 
 
 def run_sections(
-    run: RunFolder, metrics: Metrics, metric: str, drawn: Sequence[Path], facts: Mapping[str, str], traces: bool = True
+    run: RunFolder, metrics: Metrics, drawn: Sequence[Path], facts: Mapping[str, str], traces: bool = True
 ) -> Iterator[Section]:
     """Yields what a page shows of a finished run before its discussions.
 
@@ -76,14 +75,15 @@ def run_sections(
     known = {label: metrics[name] for name, label in LABELS.items()}
     known |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"]), **facts}
     yield Section("Summary", model_notes(metrics["model"]), known)
-    yield Section("Results", tables=tuple(_run_tables(run, metrics, metric, traces)))
+    yield Section("Results", tables=tuple(_run_tables(run, metrics, traces)))
     if traces:
         yield Section("Agents", tables=agents.agent_tables(agents.read(run)))
     yield Section("Figures", pictures=tuple(pictures(drawn)))
 
 
-def _run_tables(run: RunFolder, metrics: Metrics, metric: str, traces: bool) -> Iterator[ResultTable]:
-    yield titled(f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}", run_table(metrics, metric))
+def _run_tables(run: RunFolder, metrics: Metrics, traces: bool) -> Iterator[ResultTable]:
+    metric = metrics.get("metric", "utility")
+    yield replace(run_table(metrics), title=f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}")
     if "game" in metrics:
         yield game.game_table(metrics["game"], metric)
     if GAINS in metrics:
@@ -94,10 +94,9 @@ def _run_tables(run: RunFolder, metrics: Metrics, metric: str, traces: bool) -> 
     yield from (paired_table(*tests) for tests in ((metrics["paired"], metric), (judged, "Acc*")) if tests[0])
     ended = turn_counts.by_phase(run, metrics["methods"]) if traces else {}
     if ended:
-        yield titled("How turns ended", turn_counts.turns_table(ended))
-    reasons = turn_counts.reasons_table(ended)
-    if reasons.rows:
-        yield titled("Why turns were not read or failed", reasons)
+        yield turn_counts.turns_table(ended)
+    if (reasons := turn_counts.reasons_table(ended)).rows:
+        yield reasons
     if phases := usage.by_phase(run):
         rows = [usage.cells(phase, metrics["questions"]) for phase in phases.values()]
         yield ResultTable(usage.HEADERS, rows, [*usage.notes(usage.total(run)), usage.TIMES], "Usage")

@@ -19,7 +19,6 @@ from experiments.analysis.summary import (
     TROUBLES,
     Metrics,
     failure_notes,
-    model_notes,
     verdict_text,
 )
 from experiments.records.trials import LEARNED_FROM
@@ -28,8 +27,9 @@ from experiments.records.trials import LEARNED_FROM
 SPARE = ("strict\nEM", "F1", "train\nMtok", "calls", "reply\ntokens", "edges", "edge\nP/R", "path\nP/R")
 
 
-def run_table(metrics: Metrics, metric: str) -> ResultTable:
-    """Makes a row per method; tokens and calls are per question. `metric` names the data set's utility."""
+def run_table(metrics: Metrics) -> ResultTable:
+    """Makes a row per method; tokens and calls are per question."""
+    metric = metrics.get("metric", "utility")
     # Judged figures are in another part of metrics.json.
     judged_rows = metrics["judged"]["methods"] if "judged" in metrics else {}
     clean = metrics.get(CLEAN, {})
@@ -158,6 +158,5 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
         yield f"Certified: {metric} of the answers that no f agents can change, whatever they answer."
     if _any(metrics, "path_recall"):
         yield "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges."
-    yield from model_notes(metrics["model"])
     if "judged" in metrics:
         yield from judged.notes(metrics["judged"])

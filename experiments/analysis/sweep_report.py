@@ -1,13 +1,14 @@
 """Reports of sweeps: pages with settings, tables, figures and links to the trials."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from experiments.analysis.compare import varied
-from experiments.analysis.page import LABELS, REPORT, Section, page, pictures, titled
+from experiments.analysis.page import LABELS, REPORT, Section, page, pictures
 from experiments.analysis.result_table import ResultTable, shown, tenths, with_interval
 from experiments.analysis.summary import EMBEDDED_NOTE, model_notes
 from experiments.analysis.tables.formats import Layout
@@ -49,7 +50,7 @@ def sweep_sections(
     rows = [(key, ", ".join(map(shown, values))) for key, values in varied(results).items()]
     axes = [ResultTable(("setting", "values"), rows, title="What was varied")] if rows else []
     yield Section("Summary", [EMBEDDED_NOTE] if any(map(model_notes, common["model"])) else [], facts, axes)
-    yield Section("Results", tables=[titled("Settings and methods", settings)] if settings.rows else [])
+    yield Section("Results", tables=[replace(settings, title="Settings and methods")] if settings.rows else [])
     yield Section("Attacks", tables=attacks)
     yield Section("Papers", papers=papers)
     yield Section("Figures", pictures=tuple(pictures(drawn)))

@@ -113,7 +113,7 @@ def _keys(rows: Sequence[SweepRow]) -> list[str]:
 def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequence[str] = ()) -> ResultTable:
     """Makes the table of the rows, with a column for every key that was varied.
 
-    `further` notes come before the one on the model.
+    `further` notes follow its own; the note on the model is printed, and a page has it in its summary.
     """
     keys = _keys(rows)
     short = short_keys(keys)
@@ -145,7 +145,7 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
         columns=(*(short[key] for key in keys), "method", f"{metric} (95% interval)", *measures, "trials"),
         rows=[tuple(cells(row)) for row in rows],
         spare=("strict EM", "training tokens", "trials", "edges"),
-        notes=[*notes, *model_notes(model)],
+        notes=notes,
         brief=model_notes(model),
         names=len(keys) + 1,
     )

@@ -103,7 +103,7 @@ def turns_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
         # Empty where they are not known.
         yield "" if counts.repair_share is None else f"{counts.repair_tokens:,} ({counts.repair_share:.1%})"
 
-    return ResultTable(HEADERS, [(label, *cells(counts)) for label, counts in phases.items()])
+    return ResultTable(HEADERS, [(label, *cells(counts)) for label, counts in phases.items()], title="How turns ended")
 
 
 def reasons_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
@@ -114,4 +114,4 @@ def reasons_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
         rows += [(label, f"{n:,}", reason) for reason, n in counted[:MOST_REASONS]]
         if rest := counted[MOST_REASONS:]:
             rows.append((label, f"{sum(n for _, n in rest):,}", f"{len(rest):,} other reasons"))
-    return ResultTable(REASONS, rows)
+    return ResultTable(REASONS, rows, title="Why turns were not read or failed")

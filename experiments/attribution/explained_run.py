@@ -36,7 +36,7 @@ def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = N
     write_atomically(run.path / ATTRIBUTION, "".join(f"{each.encode()}\n" for each in found).encode())
     if run.metrics.is_file():
         metrics, drawn = json.loads(run.metrics.read_bytes()), sorted(run.figures.glob("*.png"))
-        write_run_report(run, metrics, dataset.metric, method, drawn, corpus=dataset.corpus(), seed=plan.config.seed)
+        write_run_report(run, metrics, method, drawn, corpus=dataset.corpus(), seed=plan.config.seed)
     table(found, method, settings).print()
     return 0
 

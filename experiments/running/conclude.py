@@ -81,12 +81,10 @@ def conclude(
         from experiments.analysis.figures import draw, style  # they import matplotlib
 
         with style.drawing(config.figures.style):
-            drawn = draw.draw_run(folder, metrics, dataset.metric, timed(config))
+            drawn = draw.draw_run(folder, metrics, timed(config))
     used = usage.total(folder)
     tracker.summary(metrics, drawn, used)
     # The last method, before its controls and the evaluations without the attack.
     listed = methods[len(plan.methods) - 1] if compared is None else methods[-1]
-    write_run_report(
-        folder, metrics, dataset.metric, listed, drawn, corpus=dataset.corpus(), seed=config.seed, margin=margin
-    )
+    write_run_report(folder, metrics, listed, drawn, corpus=dataset.corpus(), seed=config.seed, margin=margin)
     return metrics, used, summary.inconclusive(metrics)

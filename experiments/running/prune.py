@@ -25,7 +25,7 @@ class Prune(DiscussionJob):
         config = plan.config
         metrics, used, lacking = conclude(plan, folder, dataset, answering, tracker)
         print()
-        run_table(metrics, dataset.metric).print(further=usage.notes(used))
+        run_table(metrics).print(further=usage.notes(used))
         if GAINS in metrics:
             print()
             gains_table(metrics).print()

@@ -75,7 +75,7 @@ def _results(run: RunFolder, seen: Overview, sweep: bool, whole: bool) -> Iterat
             yield from sweep_sections(run.path, results, metric, drawn, table, page_of_trial="")
     elif run.metrics.is_file():
         metrics = json.loads(run.metrics.read_bytes())
-        yield from run_sections(run, metrics, metrics.get("metric", "utility"), drawn, facts, whole)
+        yield from run_sections(run, metrics, drawn, facts, whole)
     else:
         # The result of a study as it is written, at its end.
         study = run.path / f"{seen.kind}.json"

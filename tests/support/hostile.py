@@ -55,4 +55,4 @@ def write_report(run: RunFolder, text: Callable[[], str]) -> None:
     row |= {"edges": 1, "failed_turns": 0, "turns": 1, "read_at_once": 1, "read_after_repair": 0, "repairs": 0}
     metrics = {"experiment": text(), "model": text(), "dataset": text(), "questions": 2, "metric": text(), "paired": {}}
     metrics["methods"] = dict.fromkeys(METHODS, row)
-    write_run_report(run, metrics, text(), text(), [])
+    write_run_report(run, metrics, text(), [])

@@ -23,12 +23,13 @@ from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
 
 
-def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False) -> list[Path]:
+def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path]:
     """Draws every figure that a run has records for, as PDF, SVG and PNG in its folder. Returns the PNGs' paths.
 
     timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
     """
     figures: dict[str, Figure] = {}
+    metric = metrics.get("metric", "utility")
     for graph in run.all_learned():
         figures |= {f"{graph.name}-{name}": figure for name, figure in edge_heatmaps(graph).items()}
         if drawn := learned_graph(graph, attacked_agents(run, graph.name)):

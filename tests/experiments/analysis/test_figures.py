@@ -95,9 +95,9 @@ def test_a_run_that_learned_nothing_has_only_the_cost_figure(run: RunFolder, met
     (other.path / "scores.jsonl").write_bytes((run.path / "scores.jsonl").read_bytes())
     assert edge_heatmaps(other.learned("m3prune")) == {}
     assert learning_curves(other.learned("m3prune")) is None
-    assert [path.name for path in draw_run(other, metrics, "EM")] == ["utility-against-tokens.png"]
+    assert [path.name for path in draw_run(other, metrics)] == ["utility-against-tokens.png"]
     failed = {"methods": {name: row | {"utility": None} for name, row in metrics["methods"].items()}}
-    assert draw_run(other, failed, "EM") == []
+    assert draw_run(other, failed) == []
 
 
 def test_learning_curves_show_every_term_and_do_not_join_the_stages(run: RunFolder) -> None:
@@ -168,7 +168,7 @@ def test_a_style_of_one_s_own_is_laid_over_the_project_s(
     assert rcParams["font.size"] == before
     monkeypatch.setattr(run, "figures", tmp_path / "figures")
     with drawing(str(own)):
-        [*_, small] = draw_run(run, metrics, "EM")
+        [*_, small] = draw_run(run, metrics)
     with Image.open(small) as image:
         assert image.size[0] == pytest.approx(PAGE * 50, abs=1)
     with drawing("ggplot"):
@@ -194,7 +194,7 @@ def test_a_run_draws_every_figure_readable_in_print(run: RunFolder, metrics: Met
         texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
         assert min(text.get_fontsize() for text in texts) >= SMALL
     with drawing():
-        paths = draw_run(run, metrics, "EM")
+        paths = draw_run(run, metrics)
     assert [path.stem for path in paths] == [
         "m3prune-edges-spatial",
         "m3prune-edges-temporal",

@@ -84,7 +84,7 @@ def outline(path: Path) -> Outline:
 def write(run: RunFolder, **options: Any) -> Outline:
     """The report of a run of the one method m3prune."""
     metrics = summarise(run, replace(FACTS, methods=("m3prune",), pairs=()))
-    return outline(write_run_report(run, metrics, "EM", "m3prune", [], **options))
+    return outline(write_run_report(run, metrics, "m3prune", [], **options))
 
 
 def a_run(tmp_path: Path) -> RunFolder:
@@ -104,7 +104,7 @@ def page(run: RunFolder) -> Outline:
     drawn = [run.figures / name for name in ("curves.png", "curves.svg", "edges.png")]
     for figure in drawn:
         figure.write_bytes(figure.name.encode())
-    return outline(write_run_report(run, summarise(run, FACTS), "EM", "m3prune", [drawn[0], *drawn[2:]]))
+    return outline(write_run_report(run, summarise(run, FACTS), "m3prune", [drawn[0], *drawn[2:]]))
 
 
 def test_the_report_needs_no_other_file_and_no_network(run: RunFolder, page: Outline) -> None:
@@ -125,10 +125,10 @@ def test_the_report_shows_methods_tests_configuration_and_model(page: Outline) -
 def test_the_summary_says_when_and_how_the_run_was_started_and_metrics_do_not(tmp_path: Path) -> None:
     run = make_run(tmp_path, steps=1, questions=2)
     metrics = summarise(run, FACTS)
-    before = outline(write_run_report(run, metrics, "EM", "m3prune", [], seed=7)).text
+    before = outline(write_run_report(run, metrics, "m3prune", [], seed=7)).text
     start = Start("1.2.3", "python run.py note=<b>", "2026-01-02T03:04:05+00:00", "abc")
     (run.path / STARTS).write_text(f"{start.encode()}\n")
-    after = outline(write_run_report(run, metrics, "EM", "m3prune", [], seed=7))
+    after = outline(write_run_report(run, metrics, "m3prune", [], seed=7))
     for fact in ("Seed7", start.time, "1.2.3, commit abc", start.command):
         assert fact in after.text
     # Without a record of its start nothing of the page comes from a clock.
@@ -136,7 +136,7 @@ def test_the_summary_says_when_and_how_the_run_was_started_and_metrics_do_not(tm
     assert json.dumps(summarise(run, FACTS)) == json.dumps(metrics)
     (run.path / STARTS).write_text(start.encode().replace("03:04", "25:04") + "\n")
     with pytest.raises(UserError, match=STARTS):
-        write_run_report(run, metrics, "EM", "m3prune", [])
+        write_run_report(run, metrics, "m3prune", [])
 
 
 def test_agents_have_tables_with_their_names_escaped(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_agents_have_tables_with_their_names_escaped(tmp_path: Path) -> None:
     [row, *_] = agent_rows("m3prune", [trace(1)], {"q001": item(1)}, text_score)
     rows = [replace(row, agent=name) for name in ("<i>liar</i>", "honest")]
     (run.path / FILE).write_text("".join(f"{row.encode()}\n" for row in rows))
-    page = outline(write_run_report(run, summarise(run, FACTS), "EM", "m3prune", []))
+    page = outline(write_run_report(run, summarise(run, FACTS), "m3prune", []))
     assert "Agents of m3prune" in page.text
     assert "<i>liar</i>" in page.text
 
@@ -168,25 +168,25 @@ def test_discussions_of_training_are_embedded_too_and_have_no_score(page: Outlin
 def test_compressed_discussions_of_training_are_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path, steps=2, questions=2)
     metrics = summarise(run, FACTS)
-    plain = outline(write_run_report(run, metrics, "EM", "m3prune", []))
+    plain = outline(write_run_report(run, metrics, "m3prune", []))
     monkeypatch.setattr(jsonl, "COMPRESS_BYTES", 0)
     for path in run.learned("m3prune").training_traces():
         jsonl.compress(path)
         assert not path.exists()
-    assert outline(write_run_report(run, metrics, "EM", "m3prune", [])).packed == plain.packed
+    assert outline(write_run_report(run, metrics, "m3prune", [])).packed == plain.packed
 
 
 def test_too_many_turns_leave_the_same_questions_of_every_method_and_a_note(run: RunFolder) -> None:
     metrics = summarise(run, FACTS)
-    few = outline(write_run_report(run, metrics, "EM", "m3prune", [], limit_turns=200))
+    few = outline(write_run_report(run, metrics, "m3prune", [], limit_turns=200))
     chosen = [entry["question"] for entry in few.entries("m3prune")]
     assert 2 <= len(chosen) < 12
     assert [entry["question"] for entry in few.entries("single-agent")] == chosen
     assert sum(entry["turns"] for method in METHODS for entry in few.entries(method)) <= 200
     assert f"{len(chosen)} of 12 of m3prune (all: traces/evaluate-m3prune.jsonl)" in few.text
-    again = outline(write_run_report(run, metrics, "EM", "m3prune", [], limit_turns=200))
+    again = outline(write_run_report(run, metrics, "m3prune", [], limit_turns=200))
     assert again.packed == few.packed
-    write_run_report(run, metrics, "EM", "m3prune", [])
+    write_run_report(run, metrics, "m3prune", [])
 
 
 def test_evidence_that_was_left_out_is_shown_with_its_turn(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_no_message_is_in_the_page_unescaped(tmp_path: Path) -> None:
         hostile = replace(whole, turns=turns, answer=attack, decision=(attack,), evidence=(attack,))
         recorder.evaluated(hostile, Item(Question("q001", attack), gold=(attack,)), Score(0, 0))
     about = replace(FACTS, experiment=plain, dataset=plain, methods=("m3prune",), pairs=())
-    read = outline(write_run_report(run, summarise(run, about), "EM", "m3prune", []))
+    read = outline(write_run_report(run, summarise(run, about), "m3prune", []))
     assert all(link.startswith("#") for link in read.links)
     assert read.scripts == 1
     [entry] = read.entries("m3prune")
@@ -274,7 +274,7 @@ def test_a_run_that_was_killed_and_resumed_has_the_same_report(tmp_path: Path) -
 
 def test_two_methods_are_compared_question_by_question_with_the_tests_of_the_metrics(run: RunFolder) -> None:
     metrics = summarise(run, FACTS)
-    index = outline(write_run_report(run, metrics, "EM", "m3prune", [], seed=FACTS.seed)).unpacked("index")
+    index = outline(write_run_report(run, metrics, "m3prune", [], seed=FACTS.seed)).unpacked("index")
     pairs = {(pair["a"], pair["b"]): pair for pair in index["pairs"]}
     assert len(pairs) == len(METHODS) * (len(METHODS) - 1) / 2
     for pair, test in metrics["paired"].items():

@@ -41,7 +41,7 @@ def opened() -> Iterator[Browser]:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ten thousand turns of five methods, three of which discuss."""
     run = make_run(tmp_path_factory.mktemp("large"), steps=1, questions=QUESTIONS)
-    return write_run_report(run, summarise(run, FACTS), "EM", "m3prune", [])
+    return write_run_report(run, summarise(run, FACTS), "m3prune", [])
 
 
 def attacked(number: int) -> Trace:
@@ -77,7 +77,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
             recorder.evaluated(hit, item, Score(1 - success, 1 - success), Harm(success))
         recorder.evaluated(ugly, Item(Question(ugly.question, UGLY), gold=(UGLY,), tags={UGLY: UGLY}), Score(0, 0))
     metrics = summarise(run, replace(FACTS, methods=("m3prune",), pairs=()))
-    return write_run_report(run, metrics, "EM", "m3prune", [])
+    return write_run_report(run, metrics, "m3prune", [])
 
 
 def shown(page: Page) -> str:
@@ -288,7 +288,7 @@ def test_two_methods_are_set_side_by_side_and_their_first_difference_is_marked(
     path = run.path / "traces" / "evaluate-full-graph.jsonl"
     changed = [replace(one, turns=tuple(map(doubting, one.turns))) for one in run.traces("evaluate-full-graph")]
     path.write_text("".join(f"{encode_trace(one)}\n" for one in changed))
-    page = browser.open(write_run_report(run, summarise(run, FACTS), "EM", "m3prune", []), "#m3prune/q002")
+    page = browser.open(write_run_report(run, summarise(run, FACTS), "m3prune", []), "#m3prune/q002")
     assert count(page, "#agreement table") == 0
     for control in ("#same summary", "#same [data-versus=full-graph]"):
         page.focus(control)
@@ -345,7 +345,7 @@ def test_a_systems_steps_searches_and_sources_have_names(browser: Browser, tmp_p
             recorder.evaluated(one, Item(Question("q1", "Which tower?"), gold=("tower 1",)), Score(0, 0))
     corpus = [Source(id, id, Kind.TEXT, f"Page {id} <b>", "") for id in ("p1", "p2")]
     metrics = summarise(run, replace(FACTS, methods=("system", "single"), pairs=()))
-    report = write_run_report(run, metrics, "EM", "system", [], corpus=corpus)
+    report = write_run_report(run, metrics, "system", [], corpus=corpus)
     page = browser.open(report, "#system/q1")
     assert "Page p1 <b>; Page p2 <b>" in page.text_content(".turn .sources")
     assert page.text_content(".node[aria-label^=planner] .cost") == "Query"
@@ -382,7 +382,7 @@ def test_ten_thousand_discussions_are_listed_filtered_and_searched(browser: Brow
             one = replace(trace(number, "closed-book"), question=item.question.id)
             recorder.evaluated(one, item, Score(float(number % 4 == 0), 1))
     metrics = summarise(run, replace(FACTS, methods=("closed-book",), pairs=()))
-    page = browser.open(write_run_report(run, metrics, "EM", "closed-book", []), "#closed-book/q07777")
+    page = browser.open(write_run_report(run, metrics, "closed-book", []), "#closed-book/q07777")
     assert shown(page) == "10,000 of 10,000 discussions"
     assert page.text_content("#discussion h3") == "City 7777?"
     page.select_option("#result", "right")

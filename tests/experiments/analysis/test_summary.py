@@ -47,7 +47,7 @@ def metrics(run: RunFolder) -> Metrics:
 
 def printed(metrics: Metrics, further: Iterable[str] = ()) -> str:
     output = io.StringIO()
-    run_table(metrics, "EM").print(Console(file=output), further)
+    run_table(metrics).print(Console(file=output), further)
     return output.getvalue()
 
 
@@ -149,7 +149,7 @@ def test_a_table_in_a_file_is_plain_and_no_wider_than_110_and_the_log_has_all_no
     row = line_of("full-graph", shown)
     assert row[1] == f"{full['utility']:.3f}"
     assert row[4:] == [f"{full['prompt_tokens']:,.0f}", "540", "19", "17", "6"]
-    assert [record.message for record in caplog.records] == [*run_table(metrics, "EM").notes, "3 model calls."]
+    assert [record.message for record in caplog.records] == [*run_table(metrics).notes, "3 model calls."]
     assert EMBEDDED_NOTE in shown
     assert EMBEDDED_NOTE not in printed(metrics | {"model": "another"})
     rows = {method: {"acc_star": 0.125, "failed": 1} for method in METHODS}
@@ -164,7 +164,7 @@ def test_a_table_on_a_terminal_of_any_width_cuts_no_figure(width: int, metrics: 
     twins = {method: f"{method}-clean" for method in METHODS}
     rows = {method: {**row, "strict_em": 0.5, "attack_success": 0.25} for method, row in metrics["methods"].items()}
     rows |= {twins[method]: {**metrics["methods"][method], "utility": 0.875} for method in METHODS}
-    table = run_table({**metrics, "methods": rows, "clean": twins}, "EM")
+    table = run_table({**metrics, "methods": rows, "clean": twins})
     table.print(Console(file=output, force_terminal=True, width=width, color_system=None))
     shown = output.getvalue()
     assert max(map(len, shown.splitlines())) <= width
@@ -375,7 +375,7 @@ def test_metrics_table_and_report_have_a_methods_repairs(tmp_path: Path) -> None
     assert list(phases) == ["single", "full", "learning m3prune, stage 1", "learning m3prune, stage 2"]
     cells = ("full", "4", "1 (25.0%)", "1 (25.0%)", "1 (25.0%)", "1 (25.0%)", "200 (40.0%)")
     assert turns_table(phases).rows[1] == cells
-    page = write_run_report(run, metrics, "EM", "full", []).read_text()
+    page = write_run_report(run, metrics, "full", []).read_text()
     assert f"<td>1</td><td>{UNREAD}</td>" in page
     assert "timed out after N s" in page
     _, older = recorded(tmp_path, full=[AT_ONCE, OLD])

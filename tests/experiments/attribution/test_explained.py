@@ -231,7 +231,7 @@ def test_the_report_marks_the_turn_and_shows_what_the_answer_would_have_been(run
     named = replace(named, suspects=(MARKUP,))
     (copy.path / ATTRIBUTION).write_text(f"{named.encode()}\n")
     metrics = json.loads(copy.metrics.read_bytes())
-    report = write_run_report(copy, metrics, "EM", "full", [])
+    report = write_run_report(copy, metrics, "full", [])
     with browser() as one:
         page = one.open(report, f"#full/{trace.question}")
         decisive = page.locator(".turn", has=page.get_by_text("decisive", exact=True))

@@ -226,7 +226,7 @@ def test_path_figures_stand_in_metrics_and_table_of_methods_that_have_them(tmp_p
     metrics = summarise(run, about)
     assert not set(PATH_METRICS) & metrics["methods"]["mh_vanilla"].keys()
     assert [metrics["methods"]["mh_mmkg"][name] for name in PATH_METRICS] == [0.25, 0.5, 0.5, 1.0]
-    table = run_table(metrics, "EM")
+    table = run_table(metrics)
     shown = dict(zip(table.columns, table.rows[1], strict=True))
     assert shown["method"] == "mh_mmkg"
     assert (shown["path\nP/R"], shown["edge\nP/R"]) == ("0.25/0.50", "0.50/1.00")

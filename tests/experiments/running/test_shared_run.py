@@ -81,8 +81,8 @@ def test_tokens_of_training_count_once_and_the_table_says_where(shared: RunFolde
     assert own["effects"]["training_tokens"] > 0
     assert not any("learned_from" in row for row in (rows["m3prune"], *own.values()))
     told = "effects was learned from the discussions of m3prune, whose tokens are counted there, once."
-    assert told in run_table(json.loads(shared.metrics.read_text()), "EM").notes
-    assert told not in run_table(json.loads(apart.metrics.read_text()), "EM").notes
+    assert told in run_table(json.loads(shared.metrics.read_text())).notes
+    assert told not in run_table(json.loads(apart.metrics.read_text())).notes
 
 
 def test_a_record_says_whose_discussions_it_learned_from_only_where_they_were_not_its_own(
