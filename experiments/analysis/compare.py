@@ -58,7 +58,10 @@ class Arm:
     def ci95(self) -> tuple[float, float]:
         """The 95% interval of the mean, over questions and trials (`crossed_interval`)."""
         # The draws are seeded by the name alone, so an interval is the same in every figure and after a resumption.
-        draws = derive_seed(0, "interval", self.name)
+        return self.interval(derive_seed(0, "interval", self.name))
+
+    def interval(self, draws: int) -> tuple[float, float]:
+        """The interval of the mean, with draws of this seed."""
         return crossed_interval(by_seed(self.utilities, self.seeds), draws, clusters=self.clusters)
 
     def of_seed(self, seed: int) -> Floats:
@@ -100,7 +103,7 @@ def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
     missing or damaged.
     """
     runs = []
-    for result in results:
+    for result in (result for result in results if not result.stopped):
         run = RunFolder(folder / TRIALS / result.name)
         recorded, methods = by_method(run), list(result.metrics.get("methods", {}))
         if lacking := [method for method in methods if not recorded.get(method)]:

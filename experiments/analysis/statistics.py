@@ -142,7 +142,10 @@ def crossed_interval(
     scores = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if scores.ndim != 2 or not np.isfinite(scores).any():
         raise ValueError(f"an interval needs at least one value in [trials, questions], not shape {scores.shape}")
-    return mean_interval([ScoreGroup("", scores, clusters, bounded=True)], seed, draws)
+    # A question that no trial asked has no part in the draws.
+    asked = np.isfinite(scores).any(axis=0)
+    own = np.asarray(clusters)[asked] if len(clusters) else ()
+    return mean_interval([ScoreGroup("", scores[:, asked], own, bounded=True)], seed, draws)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import KIND, UNATTACKED, Arm, by_seed, methods_in
+from experiments.analysis.compare import KIND, UNATTACKED, Arm, merge, methods_in
 from experiments.analysis.result_table import Cell, ResultTable, number, plain, short_keys, tenths, with_interval
-from experiments.analysis.scores import as_matrix, by_method, clusters_of
-from experiments.analysis.statistics import crossed_interval
 from experiments.analysis.summary import STRICT, TRAINING_TOKENS, model_notes, rounded
 from experiments.analysis.worst_case import worst_cases
-from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
-from experiments.records.trials import TRIALS, TrialResult
+from experiments.records.trials import TrialResult
 
 AVERAGED = (STRICT, "f1", "prompt_tokens", "completion_tokens", "calls", "edges", TRAINING_TOKENS)
 # Measured under attack only, so a mean is over the trials that have the value; of the others, over all or none.
@@ -43,20 +40,26 @@ class SweepRow:
     means: Mapping[str, float]
 
 
-def sweep_rows(folder: Path, results: Sequence[TrialResult], seed: int, over: Collection[str] = ()) -> list[SweepRow]:
+def sweep_rows(
+    trials: Sequence[Arm], results: Sequence[TrialResult], seed: int, over: Collection[str] = ()
+) -> list[SweepRow]:
     """Returns the rows of a sweep, in the order of its trials and of their methods.
 
     Trials that differ only in the keys `over` and in their seed become one row. `seed` is for the intervals' draws.
+    trials: what they recorded (`read_trials`).
     """
+    arms = {(json.dumps(dict(arm.values), sort_keys=True), arm.method): arm for arm in merge(trials, over)}
     groups: dict[str, list[TrialResult]] = {}
     for result in results:
         values = {key: value for key, value in result.values.items() if key not in over}
         # Values can be lists, which cannot be keys; sorted, because the order of keys has no meaning.
         groups.setdefault(json.dumps(values, sort_keys=True), []).append(result)
-    return [row for key, trials in groups.items() for row in _rows_of(folder, key, trials, seed)]
+    return [row for key, group in groups.items() for row in _rows_of(arms, key, group, seed)]
 
 
-def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -> Iterator[SweepRow]:
+def _rows_of(
+    arms: Mapping[tuple[str, str], Arm], key: str, trials: Sequence[TrialResult], seed: int
+) -> Iterator[SweepRow]:
     def mean(values: Sequence[float]) -> float:
         return float(rounded(math.fsum(values) / len(values)))
 
@@ -69,17 +72,10 @@ def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -
         utility = mean([trial.utility or 0.0 for trial in trials])
         yield SweepRow(values, "", 0, stopped, None, {"training_utility": utility})
         return
-    answers = [by_method(RunFolder(folder / TRIALS / trial.name)) for trial in finished]
     # In order of first appearance: trials of one row may have evaluated different methods.
     for method in dict.fromkeys(method for trial in finished for method in trial.metrics["methods"]):
         of_method = [trial.metrics["methods"][method] for trial in finished if method in trial.metrics["methods"]]
-        utilities = [
-            {id: scored.utility for id, scored in trial[method].items()} for trial in answers if method in trial
-        ]
-        seeds = [trial.seed for trial, answered in zip(finished, answers, strict=True) if method in answered]
-        repeated = by_seed(as_matrix(utilities), seeds)
-        clusters = [*clusters_of(trial[method] for trial in answers if method in trial).values()]
-        low, high = rounded(crossed_interval(repeated, derive_seed(seed, "sweep", key, method), clusters=clusters))
+        low, high = rounded(arms[key, method].interval(derive_seed(seed, "sweep", key, method)))
         means = {"utility": mean([row["utility"] for row in of_method])}
         for name in (*AVERAGED, *ATTACKED):
             known = [row[name] for row in of_method if row.get(name) is not None]

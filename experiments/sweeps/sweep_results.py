@@ -50,7 +50,7 @@ def conclude_sweep(
     # First, since it says which trial's records are not there.
     read_once = read_trials(folder, finished)
     metric = open_dataset(first, open_cache(first.config)).metric
-    rows = sweep_rows(folder, results, config.seed)
+    rows = sweep_rows(read_once, results, config.seed)
     write(folder, rows, failed, config.experiment)
     alone = config.sweep.parallel == 1 and timed(first.config)
     with style.drawing(config.figures.style):
@@ -60,7 +60,7 @@ def conclude_sweep(
     pairs = natural_pairs(arms, rivals(config, [result.values for result in finished]))
     comparisons = compare_pairs(pairs, config.seed, config.compare.margin)
     pooled = any(POSITION in row.values for row in rows)
-    shown = sweep_rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
+    shown = sweep_rows(read_once, results, config.seed, over=[POSITION]) if pooled else rows
     evaluated = [Evaluated(RunFolder(folder / TRIALS / one.name), one.values, one.metrics) for one in finished]
     laid_out = write_tables(folder, config.experiment, evaluated, config.seed)
     notes = [*verdicts(comparisons, metric), *shared_notes(result.metrics for result in finished)]

@@ -10,6 +10,7 @@ import pandas as pd
 from actors.backends.model_settings import model_name
 from actors.errors import UserError, visible
 from experiments.analysis.arrow_tables import run_tables
+from experiments.analysis.compare import read_trials
 from experiments.analysis.result_table import Cell, number, plain, with_interval
 from experiments.analysis.summary import model_notes
 from experiments.analysis.sweep_table import sweep_rows
@@ -100,9 +101,10 @@ def _rows(path: str, label: str) -> Iterator[Row]:
     about += "" if config.attack.kind == "none" else f", attack={config.attack.kind}"
     found: list[dict[str, Any]]
     if is_sweep(config):
+        results = read_results(folder.path)
         found = [
             {"method": row.method, "values": row.values, "ci95": row.ci95, **row.means}
-            for row in sweep_rows(folder.path, read_results(folder.path), config.seed)
+            for row in sweep_rows(read_trials(folder.path, results), results, config.seed)
         ]
     else:
         found = [
