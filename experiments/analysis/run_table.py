@@ -27,21 +27,68 @@ from experiments.records.trials import LEARNED_FROM
 SPARE = ("strict\nEM", "F1", "train\nMtok", "calls", "reply\ntokens", "edges", "edge\nP/R", "path\nP/R")
 
 
+def _precision_recall(of: str) -> Cell:
+    return lambda row: "/".join(f"{row[name]:.2f}" for name in (f"{of}_precision", f"{of}_recall") if name in row)
+
+
+def _repairs(row: Mapping[str, Any]) -> str:
+    tokens = f" ({row['repair_share']:.1%})" if "repair_share" in row else ""
+    return f"{row['repairs'] / max(1, row['turns']):.1%}{tokens}"
+
+
+# Header and cells of each measure, in the order of columns.
+MEASURES: dict[str, tuple[str, Cell]] = {
+    "attack_success": ("attack\nsuccess", number("attack_success")),
+    "attack_retrieved": ("attack\nretrieved", number("attack_retrieved")),
+    **{name: (f"certified\nf={f}", number(name)) for name, f in CERTIFIED.items()},
+    STRICT: ("strict\nEM", number(STRICT)),
+    "f1": ("F1", number("f1")),
+    "acc_star": ("Acc*", number("acc_star")),
+    "path_recall": ("path\nP/R", _precision_recall("path")),
+    "edge_recall": ("edge\nP/R", _precision_recall("edge")),
+    "prompt_tokens": ("prompt\ntokens", number("prompt_tokens", ",.0f")),
+    "completion_tokens": ("reply\ntokens", number("completion_tokens", ",.0f")),
+    "calls": ("calls", lambda row: "" if row.get("calls") is None else tenths(row["calls"])),
+    "edges": ("edges", lambda row: "" if row.get("edges") is None else tenths(row["edges"])),
+    TRAINING_TOKENS: ("train\nMtok", number(TRAINING_TOKENS, ".2f", scale=1e6)),
+    **{name: (name.replace("_", "\n"), number(name, ",")) for name in TROUBLES},
+    SILENT: ("silent\nturns", lambda row: f"{row.get(SILENT, 0) / max(1, row['turns']):.1%}"),
+    "repairs": ("repairs\n(tokens)", _repairs),
+}
+
+
 def run_table(metrics: Metrics) -> ResultTable:
-    """Makes a row per method; tokens and calls are per question."""
-    metric = metrics.get("metric", "utility")
+    """Makes a row per method, without columns that no method has; tokens and calls are per question."""
+    metric, clean = metrics.get("metric", "utility"), metrics.get(CLEAN, {})
     # Judged figures are in another part of metrics.json.
-    judged_rows = metrics["judged"]["methods"] if "judged" in metrics else {}
-    clean = metrics.get(CLEAN, {})
+    judged_rows = metrics.get("judged", {}).get("methods", {})
     rows = {
-        name: {**row, "acc_star": judged_rows.get(name, {}).get("acc_star")}
+        name: {**row, **({"acc_star": judged_rows.get(name, {}).get("acc_star")} if judged_rows else {})}
         for name, row in metrics["methods"].items()
         if name not in (*clean.values(), *control_names(metrics))
     }
-    for name, twin in clean.items():
-        rows[name]["clean"] = metrics["methods"][twin]["utility"]
-    table = ResultTable.of("method", rows, _columns(metrics, metric), tuple(_notes(metrics, metric)))
+
+    def change(row: Mapping[str, Any]) -> str:
+        known = row["clean"] is not None and row["utility"] is not None
+        return f"{row['utility'] - row['clean']:+.3f}" if known else ""
+
+    def utility(row: Mapping[str, Any]) -> str:
+        return with_interval(row["utility"], row["ci95"])
+
+    columns: dict[str, Cell] = {f"{metric} (95% interval)": utility}
+    if clean:
+        for name, twin in clean.items():
+            rows[name]["clean"] = metrics["methods"][twin]["utility"]
+        attacked = f"attacked {metric}\n(95% interval)"
+        columns = {f"clean\n{metric}": number("clean"), attacked: utility, "change": change}
+    columns |= {header: cell for name, (header, cell) in MEASURES.items() if _any(rows, name)}
+    table = ResultTable.of("method", rows, columns, tuple(_notes(metrics, metric)))
     return replace(table, spare=SPARE, brief=tuple(in_short(metrics)))
+
+
+def _any(rows: Mapping[str, Mapping[str, Any]], name: str) -> bool:
+    # Every row counts its repairs, also where there are none.
+    return any(row.get(name) if name == "repairs" else name in row for row in rows.values())
 
 
 def paired_table(paired: Mapping[str, Metrics], metric: str) -> ResultTable:
@@ -65,63 +112,6 @@ def paired_table(paired: Mapping[str, Metrics], metric: str) -> ResultTable:
     return ResultTable.of("methods", rows, cells, notes, f"Paired tests of {metric}")
 
 
-def _columns(metrics: Metrics, metric: str) -> dict[str, Cell]:
-    """Cells by header, without columns that no method has."""
-
-    def precision_recall(prefix: str) -> Cell:
-        names = (f"{prefix}_precision", f"{prefix}_recall")
-        return lambda row: "/".join(f"{row[name]:.2f}" for name in names if name in row)
-
-    def harm(row: Mapping[str, Any]) -> str:
-        known = row["clean"] is not None and row["utility"] is not None
-        return f"{row['utility'] - row['clean']:+.3f}" if known else ""
-
-    columns: dict[str, Cell] = {}
-    if CLEAN in metrics:
-        columns[f"clean\n{metric}"] = number("clean")
-    columns[f"attacked {metric}\n(95% interval)" if columns else f"{metric} (95% interval)"] = lambda row: (
-        with_interval(row["utility"], row["ci95"])
-    )
-    if CLEAN in metrics:
-        columns["change"] = harm
-    for name in ("attack_success", "attack_retrieved"):
-        if _any(metrics, name):
-            columns[name.replace("_", "\n")] = number(name)
-    columns |= {f"certified\nf={f}": number(name) for name, f in CERTIFIED.items() if _any(metrics, name)}
-    if _any(metrics, STRICT):
-        columns["strict\nEM"] = number(STRICT)
-    columns["F1"] = number("f1")
-    if "judged" in metrics:
-        columns["Acc*"] = number("acc_star")
-    if _any(metrics, "path_recall"):
-        columns |= {"path\nP/R": precision_recall("path"), "edge\nP/R": precision_recall("edge")}
-    columns |= {
-        "prompt\ntokens": number("prompt_tokens", ",.0f"),
-        "reply\ntokens": number("completion_tokens", ",.0f"),
-        "calls": lambda row: "" if row["calls"] is None else tenths(row["calls"]),
-        "edges": lambda row: "" if row["edges"] is None else tenths(row["edges"]),
-    }
-    if _any(metrics, TRAINING_TOKENS):
-        columns["train\nMtok"] = number(TRAINING_TOKENS, ".2f", scale=1e6)
-    columns |= {name.replace("_", "\n"): number(name, ",") for name in TROUBLES if _any(metrics, name)}
-    if _any(metrics, SILENT):
-        columns["silent\nturns"] = lambda row: f"{row.get(SILENT, 0) / max(1, row['turns']):.1%}"
-    if _repaired(metrics):
-        columns["repairs\n(tokens)"] = lambda row: (
-            f"{row['repairs'] / max(1, row['turns']):.1%}"
-            + (f" ({row['repair_share']:.1%})" if "repair_share" in row else "")
-        )
-    return columns
-
-
-def _any(metrics: Metrics, name: str) -> bool:
-    return any(name in row for row in metrics["methods"].values())
-
-
-def _repaired(metrics: Metrics) -> bool:
-    return any(row.get("repairs") for row in metrics["methods"].values())
-
-
 def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a note for each graph that was learned from another's discussions: where their tokens are counted."""
     rows = [(method, row) for metrics in runs for method, row in metrics["methods"].items() if LEARNED_FROM in row]
@@ -135,28 +125,28 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     yield from looked_at(metrics)
     yield from of_one_graph(metrics)
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
-    if _any(metrics, TRAINING_TOKENS):
+    if _any(metrics["methods"], TRAINING_TOKENS):
         yield "Train: millions of tokens of all discussions that a graph was learned from."
     yield from shared_notes([metrics])
     yield from failure_notes(metrics)
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
-    if _any(metrics, SILENT):
+    if _any(metrics["methods"], SILENT):
         yield "Silent: turns whose reply was read and stated nothing, as a share of all turns."
-    if _repaired(metrics):
+    if _any(metrics["methods"], "repairs"):
         yield (
             "Repairs: turns asked a second time for what could not be read of their reply, as a share of all turns, "
             "and in brackets their cost, as a share of all tokens."
         )
-    if _any(metrics, STRICT):
+    if _any(metrics["methods"], STRICT):
         yield (
             f"{metric} counts an answer that contains the gold one; strict EM, by MultimodalQA's official script, only "
             "one that is the same after normalisation."
         )
-    if any(_any(metrics, name) for name in CERTIFIED):
+    if any(_any(metrics["methods"], name) for name in CERTIFIED):
         yield f"Certified: {metric} of the answers that no f agents can change, whatever they answer."
-    if _any(metrics, "path_recall"):
+    if _any(metrics["methods"], "path_recall"):
         yield "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges."
     if "judged" in metrics:
         yield from judged.notes(metrics["judged"])

@@ -1,6 +1,6 @@
 """One table of any runs and sweeps, for a paper: `python run.py table=[runs/a,runs/b]`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from actors.errors import UserError, visible
 from experiments.analysis.arrow_tables import run_tables
 from experiments.analysis.compare import read_trials
 from experiments.analysis.result_table import Cell, number, plain, with_interval
+from experiments.analysis.run_table import MEASURES
 from experiments.analysis.summary import model_notes
 from experiments.analysis.sweep_table import sweep_rows
 from experiments.analysis.tables.formats import Layout, ShownBlock, ShownCell, latex, markdown
@@ -28,26 +29,19 @@ NOTE = "Utility is the data set's metric (EM or accuracy), with a 95% bootstrap 
 Row = Mapping[str, Any]  # measures of a method; `run` is the heading above it
 
 
-# By measure: its header, its cell, and the best of a column; costs have none.
-MEASURES: dict[str, tuple[str, Cell, Callable[..., Any] | None]] = {
+COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
+SHOWN: dict[str, tuple[str, Cell]] = {
     "utility": (
         "utility (95% interval)",
         lambda row: with_interval(row.get("utility"), row.get("ci95")).replace("-", "–"),
-        max,
     ),
-    "strict_em": ("strict EM", number("strict_em"), max),
-    "f1": ("F1", number("f1"), max),
-    "acc_star": ("Acc*", number("acc_star"), max),
-    "attack_success": ("attack success", number("attack_success"), min),
-    "tpr": ("TPR", number("tpr"), max),
-    "fpr": ("FPR", number("fpr"), min),
-    "auroc": ("AUROC", number("auroc"), max),
-    "utility_lost": ("utility lost when clean", number("utility_lost", "+.3f"), min),
-    "prompt_tokens": ("prompt tokens", number("prompt_tokens", ",.0f"), None),
-    "completion_tokens": ("reply tokens", number("completion_tokens", ",.0f"), None),
-    "calls": ("calls", number("calls", ",.1f"), None),
-    "edges": ("edges", number("edges", ",.1f"), None),
+    **{name: MEASURES[name] for name in ("strict_em", "f1", "acc_star", "attack_success")},
+    **{name: (name.upper(), number(name)) for name in ("tpr", "fpr", "auroc")},
+    "utility_lost": ("utility lost when clean", number("utility_lost", "+.3f")),
+    **{name: MEASURES[name] for name in COSTS},
 }
+# The best of a column; costs have none.
+BEST = dict.fromkeys(SHOWN.keys() - {*COSTS}, max) | dict.fromkeys(("attack_success", "fpr", "utility_lost"), min)
 
 
 def table_of(folders: str, options: Sequence[str]) -> int:
@@ -76,7 +70,7 @@ def table_of(folders: str, options: Sequence[str]) -> int:
     labels = names if len(set(names)) == len(names) else paths
     rows = [row for path, label in zip(paths, labels, strict=True) for row in _rows(path, label)]
     if chosen["format"] == "csv":
-        measures = ["run", "method", "utility", "low", "high", *list(MEASURES)[1:]]
+        measures = ["run", "method", "utility", "low", "high", *list(SHOWN)[1:]]
         written = pd.DataFrame(rows, columns=measures).to_csv(index=False, lineterminator="\n")
     else:
         layout = _laid_out(rows, by_run=chosen["columns"] == "runs")
@@ -127,23 +121,23 @@ def _laid_out(rows: Sequence[Row], by_run: bool) -> Layout:
         columns, keys = list(runs), ["utility"] * len(runs)
         of = {(row["method"], row["run"]): row for row in rows}
         parts = {
-            MEASURES["utility"][0]: {row["method"]: [of.get((row["method"], run), {}) for run in runs] for row in rows}
+            SHOWN["utility"][0]: {row["method"]: [of.get((row["method"], run), {}) for run in runs] for row in rows}
         }
     else:
-        keys = [key for key in MEASURES if any(row.get(key) is not None for row in rows)]
-        columns, parts = [MEASURES[key][0] for key in keys], {}
+        keys = [key for key in SHOWN if any(row.get(key) is not None for row in rows)]
+        columns, parts = [SHOWN[key][0].replace("\n", " ") for key in keys], {}
         for row in rows:
             parts.setdefault(f"{row['run']} ({row['about']})", {})[row["method"]] = [row] * len(keys)
     models, blocks = dict.fromkeys(note for row in rows for note in model_notes(row["model"])), []
     for heading, of_method in parts.items():
         shown = {
-            method: [ShownCell(MEASURES[key][1](row)) for key, row in zip(keys, of, strict=True)]
+            method: [ShownCell(SHOWN[key][1](row)) for key, row in zip(keys, of, strict=True)]
             for method, of in of_method.items()
         }
         for i, key in enumerate(keys):
             values = {method: of[i][key] for method, of in of_method.items() if of[i].get(key) is not None}
             # Nothing is best where all are equal.
-            if (choose := MEASURES[key][2]) and len(set(values.values())) > 1:
+            if (choose := BEST.get(key)) and len(set(values.values())) > 1:
                 for method, value in values.items():
                     shown[method][i] = replace(shown[method][i], best=value == choose(values.values()))
         blocks.append(ShownBlock(heading, tuple((method, tuple(cells)) for method, cells in shown.items())))
