@@ -55,6 +55,14 @@ MEASURES: dict[str, tuple[str, Cell]] = {
     SILENT: ("silent\nturns", lambda row: f"{row.get(SILENT, 0) / max(1, row['turns']):.1%}"),
     "repairs": ("repairs\n(tokens)", _repairs),
 }
+NOTES = {
+    TRAINING_TOKENS: "Train: millions of tokens of all discussions that a graph was learned from.",
+    SILENT: "Silent: turns whose reply was read and stated nothing, as a share of all turns.",
+    "repairs": "Repairs: turns asked again for what could not be read, as a share of all (in brackets: of all tokens).",
+    STRICT: "{metric} counts an answer that contains the gold one; strict EM only an equal one (MultimodalQA's script).",
+    "certified_1": "Certified: {metric} of the answers that no f agents can change, whatever they answer.",
+    "path_recall": "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges.",
+}
 
 
 def run_table(metrics: Metrics) -> ResultTable:
@@ -125,28 +133,11 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     yield from looked_at(metrics)
     yield from of_one_graph(metrics)
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
-    if _any(metrics["methods"], TRAINING_TOKENS):
-        yield "Train: millions of tokens of all discussions that a graph was learned from."
     yield from shared_notes([metrics])
     yield from failure_notes(metrics)
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
-    if _any(metrics["methods"], SILENT):
-        yield "Silent: turns whose reply was read and stated nothing, as a share of all turns."
-    if _any(metrics["methods"], "repairs"):
-        yield (
-            "Repairs: turns asked a second time for what could not be read of their reply, as a share of all turns, "
-            "and in brackets their cost, as a share of all tokens."
-        )
-    if _any(metrics["methods"], STRICT):
-        yield (
-            f"{metric} counts an answer that contains the gold one; strict EM, by MultimodalQA's official script, only "
-            "one that is the same after normalisation."
-        )
-    if any(_any(metrics["methods"], name) for name in CERTIFIED):
-        yield f"Certified: {metric} of the answers that no f agents can change, whatever they answer."
-    if _any(metrics["methods"], "path_recall"):
-        yield "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges."
+    yield from (note.format(metric=metric) for name, note in NOTES.items() if _any(metrics["methods"], name))
     if "judged" in metrics:
         yield from judged.notes(metrics["judged"])
