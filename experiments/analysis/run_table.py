@@ -59,7 +59,7 @@ NOTES = {
     TRAINING_TOKENS: "Train: millions of tokens of all discussions that a graph was learned from.",
     SILENT: "Silent: turns whose reply was read and stated nothing, as a share of all turns.",
     "repairs": "Repairs: turns asked again for what could not be read, as a share of all (in brackets: of all tokens).",
-    STRICT: "{metric} counts an answer that contains the gold one; strict EM only an equal one (MultimodalQA's script).",
+    STRICT: "{metric} counts an answer that contains the gold one; strict EM an equal one (MultimodalQA's script).",
     "certified_1": "Certified: {metric} of the answers that no f agents can change, whatever they answer.",
     "path_recall": "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges.",
 }

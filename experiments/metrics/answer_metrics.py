@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import fsum
 
-import networkx as nx
+import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from topologies.answers import ARTICLES, NUMBER_WORDS, wording
 
@@ -83,8 +84,11 @@ def list_f1(answer: str, gold: Sequence[str]) -> float:
     Spans left over on either side count as 0; a gold span with numbers matches only an answer span that has one of
     them. Not rounded, unlike the official script's two decimals per question.
     """
-    spans = [set(span.split()) for span in _gold_spans(gold)]
-    return max(_aligned_f1([set(_span(part).split()) for part in reading], spans) for reading in readings(answer))
+    spans, scores = [set(span.split()) for span in _gold_spans(gold)], list[float]()
+    for reading in readings(answer):
+        f1 = np.array([[_bag_f1(set(_span(part).split()), span) for part in reading] for span in spans])
+        scores.append(fsum(f1[linear_sum_assignment(f1, maximize=True)]) / max(f1.shape))
+    return max(scores)
 
 
 def _span(text: str) -> str:
@@ -97,17 +101,6 @@ def _gold_spans(gold: Sequence[str]) -> list[str]:
     if isinstance(gold, str) or not gold:
         raise ValueError(f"gold answers are a non-empty sequence of strings, not {gold!r}")
     return [_span(text) for text in gold]
-
-
-def _aligned_f1(answer: list[set[str]], gold: list[set[str]]) -> float:
-    pairs = nx.Graph()
-    for i, gold_bag in enumerate(gold):
-        for j, bag in enumerate(answer):
-            if f1 := _bag_f1(bag, gold_bag):
-                pairs.add_edge(("gold", i), ("answer", j), weight=f1)
-    best = nx.max_weight_matching(pairs)  # exact, where pairing greedily would not be
-    # `fsum`: a set of pairs has another order in every process.
-    return fsum(pairs.edges[pair]["weight"] for pair in best) / max(len(answer), len(gold))
 
 
 def _bag_f1(answer: set[str], gold: set[str]) -> float:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from experiments.analysis.anytime import anytime_test, capitals, in_order
+from experiments.analysis.looks import anytime_test, capitals, in_order
 
 NULL = [1.0, 0.0, -1.0]
 

@@ -148,6 +148,7 @@ def test_scores_are_in_the_unit_interval_and_strict_implies_lenient(answer: str,
 @steady
 @given(phrases, golds, phrases)
 def test_saying_more_never_loses_the_lenient_match(answer: str, gold: list[str], more: str) -> None:
+    assume(all(normalise(span) for span in gold))  # an article alone is compared as it is
     assert exact_match(f"{answer} {more}", gold) >= exact_match(answer, gold)
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments.analysis.anytime import anytime_test
-from experiments.analysis.looks import looks
+from experiments.analysis.looks import anytime_test, looks
 from experiments.datasets.kind import DataRequest, DataSettings
 from experiments.datasets.sample.release import open_sample
 from experiments.records.recorder import RunFolder
