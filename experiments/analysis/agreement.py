@@ -38,10 +38,9 @@ def agreement(
     The counts are questions of which `both`, `only_a`, `only_b` or `neither` is right. P-values are adjusted for the
     number of pairs.
 
-    Args:
-        metric: the name of the utility.
-        margin, clusters: those of `paired_tests`.
-        tested: pairs of metrics.json, as its `a vs b`; they keep their order, and so their p-values.
+    metric: the name of the utility.
+    margin, clusters: those of `paired_tests`.
+    tested: pairs of metrics.json, as its `a vs b`; they keep their order, and so their p-values.
     """
     pairs = [(b, a) if f"{b} vs {a}" in tested else (a, b) for a, b in combinations(utilities, 2)]
     tests = paired_tests(utilities, pairs, seed, "paired", margin, clusters)

@@ -64,10 +64,9 @@ def pictures(drawn: Iterable[Path]) -> Iterator[tuple[str, str]]:
 def page(title: str, sections: Iterable[Section], scripts: Sequence[str], *, served: bool = False, **named: str) -> str:
     """Fills the template of all pages, without empty sections.
 
-    Args:
-        scripts: files of `assets/` that run once the page is loaded.
-        served: the page may ask the server that it comes from.
-        named: further values of the template.
+    scripts: files of `assets/` that run once the page is loaded.
+    served: the page may ask the server that it comes from.
+    named: further values of the template.
     """
     loader = PackageLoader("experiments.analysis", "assets")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

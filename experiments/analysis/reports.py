@@ -33,11 +33,10 @@ def write_run_report(
 ) -> Path:
     """Writes the report of a run from its records and traces. Every message is shown as text.
 
-    Args:
-        listed: the method whose discussions are listed at first.
-        limit_turns: most turns that are embedded; the page names what is left out.
-        corpus: the data set's sources, of which messages and searches are given titles.
-        seed, margin: the run's.
+    listed: the method whose discussions are listed at first.
+    limit_turns: most turns that are embedded; the page names what is left out.
+    corpus: the data set's sources, of which messages and searches are given titles.
+    seed, margin: the run's.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
     embedded.name_sources(corpus)
@@ -68,9 +67,8 @@ def run_sections(
 ) -> Iterator[Section]:
     """Yields what a page shows of a finished run before its discussions.
 
-    Args:
-        facts: further ones of the summary.
-        traces: with the tables for which every trace is read.
+    facts: further ones of the summary.
+    traces: with the tables for which every trace is read.
     """
     known = {label: metrics[name] for name, label in LABELS.items()}
     known |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"]), **facts}

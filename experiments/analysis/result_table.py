@@ -23,12 +23,11 @@ log = logging.getLogger(__name__)
 class ResultTable:
     """Rows with a cell for each column.
 
-    Args:
-        columns: headers; their line breaks are for the printed table.
-        names: leading columns that name a row, aligned left; the others hold numbers.
-        total: the index of the row that sums up the others, printed in bold.
-        spare: columns that a narrow terminal leaves out, in this order.
-        brief: lines that are printed in place of the notes, where a report has those.
+    columns: headers; their line breaks are for the printed table.
+    names: leading columns that name a row, aligned left; the others hold numbers.
+    total: the index of the row that sums up the others, printed in bold.
+    spare: columns that a narrow terminal leaves out, in this order.
+    brief: lines that are printed in place of the notes, where a report has those.
     """
 
     columns: Sequence[str]

@@ -34,11 +34,10 @@ def sweep_sections(
 ) -> Iterator[Section]:
     """Yields the sections of a sweep's page, with a link from each trial to its page.
 
-    Args:
-        metric: the name of the data set's utility.
-        settings: the sweep's table, a row per setting and method.
-        papers: tables in the form of the papers. attacks: the `attack_tables`.
-        page_of_trial: the address of a trial's page below its folder.
+    metric: the name of the data set's utility.
+    settings: the sweep's table, a row per setting and method.
+    papers: tables in the form of the papers. attacks: the `attack_tables`.
+    page_of_trial: the address of a trial's page below its folder.
     """
     # Trials may differ in model or data set, and one that was stopped early has no metrics.
     common = {name: sorted({result.metrics[name] for result in results if name in result.metrics}) for name in LABELS}

@@ -54,12 +54,9 @@ HEADERS = {
 def serve(folder: str, options: Sequence[str]) -> int:
     """Serves a folder of runs, or one run, until it is interrupted. Prints the address.
 
-    Args:
-        options: `view.port=<number>` (0, the default, takes a free one) and `view.open=true`, which opens the browser;
-            others name again what runs name outside of their folders, and may be opened.
-
-    Raises:
-        UserError: the folder or an option is wrong, or the port is taken.
+    options: `view.port=<number>` (0, the default, takes a free one) and `view.open=true`, which opens the browser;
+        others name again what runs name outside of their folders, and may be opened.
+    Raises UserError where the folder or an option is wrong, or the port is taken.
     """
     given = dict(option.partition("=")[::2] for option in options)
     text, opens = given.pop("view.port", "0"), given.pop("view.open", "false")

@@ -43,9 +43,8 @@ class Root:
     def run(self, name: str) -> RunFolder:
         """Opens a run by its name in this folder, or `<sweep>/trials/<trial>`.
 
-        Raises:
-            NoSuchRun: there is none, or it can be reached through a link alone.
-            UserError: it has links, pipes or devices in it.
+        Raises NoSuchRun where there is none, or a link alone leads to it, and UserError where it has links, pipes or
+        devices in it.
         """
         path, parts = self.path, name.split("/")
         known = (len(parts) == 1 or (len(parts) == 3 and parts[1] == TRIALS)) and (self.only or parts[0]) == parts[0]

@@ -35,11 +35,8 @@ def list_page(runs: Overviews) -> str:
 def run_page(runs: Overviews, name: str, whole: bool) -> str:
     """Shows the results of a run, a sweep or a study so far, and its discussions.
 
-    Args:
-        whole: with the tables for which every trace is read.
-
-    Raises:
-        UserError: it cannot be shown.
+    whole: with the tables for which every trace is read.
+    Raises UserError where it cannot be shown.
     """
     run, (seen, *trials) = runs.root.run(name), runs.all(name)
     if seen.problem:

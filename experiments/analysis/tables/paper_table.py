@@ -44,14 +44,13 @@ class PaperRow:
 class PaperColumn:
     """The mean of a measure over some questions, or the unweighted mean of other columns.
 
-    Args:
-        measure: `utility` and `f1` as scored, `acc_star` as judged, a cost of `COSTS`, or another of `measures_of`.
-        data: the data set; empty for all of the table's.
-        where, without: values of tags that a question must have one of, and must not have; a tag such as `IMG+TXT`
-            has both values.
-        split: the split that must have been evaluated, where the data set has several.
-        mean_of: names of columns whose mean this one is.
-        size: questions that the paper evaluated here, None where the paper does not state it.
+    measure: `utility` and `f1` as scored, `acc_star` as judged, a cost of `COSTS`, or another of `measures_of`.
+    data: the data set; empty for all of the table's.
+    where, without: values of tags that a question must have one of, and must not have; a tag such as `IMG+TXT`
+        has both values.
+    split: the split that must have been evaluated, where the data set has several.
+    mean_of: names of columns whose mean this one is.
+    size: questions that the paper evaluated here, None where the paper does not state it.
     """
 
     name: str
@@ -78,12 +77,11 @@ class PaperColumn:
 class PaperTable:
     """A table's rows and columns, and how the paper prints it.
 
-    Args:
-        name: the stem of its files.
-        ours: the row that every other one is tested against; where it did not run, the last that did.
-        percent: the paper writes 84.8, not .848.
-        notes: facts that a reader of the table must know.
-        missing: parts of a full reproduction that this project lacks.
+    name: the stem of its files.
+    ours: the row that every other one is tested against; where it did not run, the last that did.
+    percent: the paper writes 84.8, not .848.
+    notes: facts that a reader of the table must know.
+    missing: parts of a full reproduction that this project lacks.
     """
 
     name: str
