@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import KIND, UNATTACKED, Arm, merge, methods_in
+from experiments.analysis.compare import KIND, UNATTACKED, Arm, merge, methods_in, read_trials
 from experiments.analysis.result_table import Cell, ResultTable, number, plain, short_keys, tenths, with_interval
 from experiments.analysis.summary import STRICT, TRAINING_TOKENS, model_notes, rounded
 from experiments.analysis.worst_case import worst_cases
 from experiments.records.run_files import write_atomically
-from experiments.records.trials import TrialResult
+from experiments.records.trials import TrialResult, read_results
 
 AVERAGED = (STRICT, "f1", "prompt_tokens", "completion_tokens", "calls", "edges", TRAINING_TOKENS)
 # Measured under attack only, so a mean is over the trials that have the value; of the others, over all or none.
@@ -55,6 +55,12 @@ def sweep_rows(
         # Values can be lists, which cannot be keys; sorted, because the order of keys has no meaning.
         groups.setdefault(json.dumps(values, sort_keys=True), []).append(result)
     return [row for key, group in groups.items() for row in _rows_of(arms, key, group, seed)]
+
+
+def recorded_rows(folder: Path, seed: int) -> list[SweepRow]:
+    """Reads the rows of a sweep, as far as its trials have ended."""
+    results = read_results(folder, stopped=True)
+    return sweep_rows(read_trials(folder, results), results, seed)
 
 
 def _rows_of(

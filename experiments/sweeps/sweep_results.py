@@ -24,10 +24,8 @@ from experiments.analysis.tables.measured import Evaluated
 from experiments.config.config import Config
 from experiments.planning.models import models_named
 from experiments.planning.plan import Plan
-from experiments.records.recorder import RunFolder
-from experiments.records.trials import TRIALS, read_results
+from experiments.records.trials import read_results
 from experiments.running.conclude import timed
-from experiments.running.inputs import open_cache, open_dataset
 from experiments.sweeps.trials import rivals
 
 
@@ -49,7 +47,7 @@ def conclude_sweep(
     finished = [result for result in results if not result.stopped]
     # First, since it says which trial's records are not there.
     read_once = read_trials(folder, finished)
-    metric = open_dataset(first, open_cache(first.config)).metric
+    metric = next((result.metrics["metric"] for result in finished), "utility")
     rows = sweep_rows(read_once, results, config.seed)
     write(folder, rows, failed, config.experiment)
     alone = config.sweep.parallel == 1 and timed(first.config)
@@ -61,8 +59,7 @@ def conclude_sweep(
     comparisons = compare_pairs(pairs, config.seed, config.compare.margin)
     pooled = any(POSITION in row.values for row in rows)
     shown = sweep_rows(read_once, results, config.seed, over=[POSITION]) if pooled else rows
-    evaluated = [Evaluated(RunFolder(folder / TRIALS / one.name), one.values, one.metrics) for one in finished]
-    laid_out = write_tables(folder, config.experiment, evaluated, config.seed)
+    laid_out = write_tables(folder, config.experiment, Evaluated.of_trials(folder, finished), config.seed)
     notes = [*verdicts(comparisons, metric), *shared_notes(result.metrics for result in finished)]
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")

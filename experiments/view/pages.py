@@ -8,14 +8,13 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from actors.errors import UserError, visible
-from experiments.analysis.compare import read_trials
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.page import SCRIPTS, Section, page, pictures
 from experiments.analysis.reports import run_sections
 from experiments.analysis.result_table import ResultTable, number, tenths
 from experiments.analysis.scores import by_method
 from experiments.analysis.sweep_report import sweep_sections
-from experiments.analysis.sweep_table import sweep_rows, sweep_table
+from experiments.analysis.sweep_table import recorded_rows, sweep_table
 from experiments.config.saved import read
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import read_results
@@ -69,7 +68,7 @@ def _results(run: RunFolder, seen: Overview, sweep: bool, whole: bool) -> Iterat
         if results:
             metrics = results[0].metrics
             metric, model = metrics.get("metric", "utility"), metrics.get("model", "")
-            table = sweep_table(sweep_rows(read_trials(run.path, results), results, config.seed), metric, model)
+            table = sweep_table(recorded_rows(run.path, config.seed), metric, model)
             yield from sweep_sections(run.path, results, metric, drawn, table, page_of_trial="")
     elif run.metrics.is_file():
         metrics = json.loads(run.metrics.read_bytes())

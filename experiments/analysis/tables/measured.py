@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from experiments.judging.judgements import judged, similarities
 from experiments.metrics.answer_metrics import PATH_METRICS, strict_exact_match
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
+from experiments.records.trials import TRIALS, TrialResult
 
 FEWEST = 5  # questions; a mean of fewer is not shown
 
@@ -32,6 +34,10 @@ class Evaluated:
     folder: RunFolder
     values: Mapping[str, Any]
     metrics: Mapping[str, Any]
+
+    @staticmethod
+    def of_trials(folder: Path, results: Sequence[TrialResult]) -> "list[Evaluated]":
+        return [Evaluated(RunFolder(folder / TRIALS / each.name), each.values, each.metrics) for each in results]
 
     @property
     def model(self) -> str:

@@ -10,18 +10,16 @@ import pandas as pd
 from actors.backends.model_settings import model_name
 from actors.errors import UserError, visible
 from experiments.analysis.arrow_tables import run_tables
-from experiments.analysis.compare import read_trials
 from experiments.analysis.result_table import Cell, number, plain, with_interval
 from experiments.analysis.run_table import MEASURES
 from experiments.analysis.summary import model_notes
-from experiments.analysis.sweep_table import sweep_rows
+from experiments.analysis.sweep_table import recorded_rows
 from experiments.analysis.tables.formats import Layout, ShownBlock, ShownCell, latex, markdown
 from experiments.config.config import is_sweep
 from experiments.config.saved import read
 from experiments.config.yaml_tree import yaml_tree
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
-from experiments.records.trials import read_results
 
 OPTIONS = {"format": ("latex", "markdown", "csv"), "columns": ("measures", "runs")}
 SUFFIXES = {".tex": "latex", ".md": "markdown", ".csv": "csv"}
@@ -95,10 +93,10 @@ def _rows(path: str, label: str) -> Iterator[Row]:
     about += "" if config.attack.kind == "none" else f", attack={config.attack.kind}"
     found: list[dict[str, Any]]
     if is_sweep(config):
-        results = read_results(folder.path)
         found = [
             {"method": row.method, "values": row.values, "ci95": row.ci95, **row.means}
-            for row in sweep_rows(read_trials(folder.path, results), results, config.seed)
+            for row in recorded_rows(folder.path, config.seed)
+            if row.method  # without one, all trials were stopped early
         ]
     else:
         found = [
