@@ -9,6 +9,7 @@ from experiments.analysis.summary import (
     CLEAN,
     CONFIRMED,
     DOUBTS,
+    MONITOR,
     NOT_WORSE,
     PLAN,
     SEQUENTIAL,
@@ -105,8 +106,11 @@ def looked_at(metrics: Metrics) -> Iterator[str]:
 
 
 def learned_notes(metrics: Metrics) -> Iterator[str]:
-    """Yields what the confirmation of each learned graph chose, and the reasons to doubt it."""
+    """Yields what the confirmation of each learned graph chose, the reasons to doubt it, and what the monitor found."""
     for method, row in metrics["methods"].items():
+        for agent, (since, shown) in row.get(MONITOR, {}).items():
+            what = f"{agent} is worse than in training since question {since}"
+            yield f"Warning: {method}: {what}, as the first {shown} evaluated questions show."
         yield from (f"Warning: {method}: {doubt}." for doubt in row.get(DOUBTS, ()))
         if CONFIRMED in row and row[CONFIRMED] not in row.get(DOUBTS, ()):
             yield f"{method}: {row[CONFIRMED]}."

@@ -12,6 +12,7 @@ from experiments.analysis.summary import (
     CERTIFIED,
     CLEAN,
     CUT,
+    MONITOR,
     SIGNIFICANT,
     SILENT,
     STRICT,
@@ -130,6 +131,8 @@ def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     yield from attackers_found(metrics)
     yield from learned_notes(metrics)
+    if steady := [name for name, row in metrics["methods"].items() if row.get(MONITOR) == {}]:
+        yield f"Monitor: no agent was found to answer worse than in training, along the graphs of {', '.join(steady)}."
     yield from looked_at(metrics)
     yield from of_one_graph(metrics)
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."

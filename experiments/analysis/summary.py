@@ -36,6 +36,7 @@ TRAINING_TOKENS, CONFIRMED, DOUBTS = "training_tokens", "confirmed", "doubts"
 TROUBLES = ("failed_turns", CUT)
 SILENT = "silent_turns"
 CLEAN, ATTACKERS = "clean", "attackers"  # keys of `RunFacts.clean` and `RunFacts.attackers`
+MONITOR = "monitor"  # of a learned method: who answers worse in the evaluation than in training
 # Keys of gains over controls, the test that may end an evaluation, and a plan stated before, where there are any.
 GAINS, SEQUENTIAL, PLAN = "gains", "sequential", "plan"
 DIGITS = 6  # enough for any table, few enough to hide floating-point error

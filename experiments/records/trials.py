@@ -12,7 +12,7 @@ RESULTS, TRIALS = "trials.jsonl", "trials"
 LEARNED_FROM = "learned_from"  # the method with whose discussions a graph was learned, if they were not its own
 
 # What a learner's metrics say of it beyond numbers, in no table of a sweep.
-_OF_LEARNERS = {"surrogate": dict, "confirmed": str, "doubts": list}
+_OF_LEARNERS = {"surrogate": dict, "confirmed": str, "doubts": list, "monitor": dict}
 
 
 @dataclass(frozen=True, slots=True)

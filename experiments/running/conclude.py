@@ -1,10 +1,11 @@
 """The end of a run: metrics, figures and report, all from its records."""
 
+from itertools import islice
 from pathlib import Path
 
 from actors.backends.model_settings import model_name
 from actors.messages import Usage
-from experiments.analysis import agents, defended, gains, judged, looks, summary
+from experiments.analysis import agents, defended, gains, judged, looks, monitored, summary
 from experiments.analysis.reports import write_run_report
 from experiments.attacks.attack import choose_attackers
 from experiments.config.config import Config
@@ -64,8 +65,12 @@ def conclude(
         metrics["judged"] = judged.summarise(
             folder, name, methods, pairs, config.seed, plan.rubric, config.failures.share, margin
         )
-    for name, row in defended.summarise(folder, methods, plan.clean, config.seed).items():
-        metrics["methods"][name] |= row
+    learners = {name: spec for name, spec in plan.learners.items() if name in methods}
+    trained = islice(dataset.train(), 2 * config.pruning.steps * config.training.questions_per_step)  # of both stages
+    found = monitored.summarise(folder, learners, plan.shared_from, trained, dataset)
+    for rows in (defended.summarise(folder, methods, plan.clean, config.seed), found):
+        for name, row in rows.items():
+            metrics["methods"][name] |= row
     if plan.controls and not compared:
         metrics[summary.GAINS] = gains.summarise(folder, plan.controls, dataset, about)
     if config.compare.stop and not compared:

@@ -102,9 +102,11 @@ COLUMNS = {
     "edges": "edges\nleft",
     "wrongly": "wrongly\ncut",
     "joined": "joined",
+    "reported": "reported\nafter",
+    "alarms": "others\nreported",
 }
 # Shown with one decimal, the others with three.
-COUNTS = ("turns", "readings", "tokens", "training", "edges", "wrongly")
+COUNTS = ("turns", "readings", "tokens", "training", "edges", "wrongly", "reported", "alarms")
 # By the number of questions learned from, as `<name>@<questions>`.
 CURVES = {"regret": "regret", "reached": "utility", "ranked": "auc", "spent": "spent"}
 TEAMS = {True: "one adversary", False: "no adversary"}

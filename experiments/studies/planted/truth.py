@@ -118,6 +118,13 @@ def utility(
     team: OpinionTeam, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
 ) -> float:
     """Mean utility along one wiring, or one for each question, on questions that no learner sees."""
+    return float(held(team, wirings, probabilities, questions, key)[1].mean())
+
+
+def held(
+    team: OpinionTeam, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Discusses these questions; scores of turns [questions, rounds, agents] and of final answers [questions]."""
 
     def times(array: np.ndarray) -> np.ndarray:
         return np.broadcast_to(array, (questions, *array.shape[1:]))
@@ -127,5 +134,4 @@ def utility(
     speaks = None if w.speaks is None else times(w.speaks)
     repeated = Wirings(*each, times(w.decision_allowed), speaks=speaks)
     drawn = team.questions(questions, key)
-    _, utilities = team.discuss(drawn, torch.arange(questions), repeated, probabilities)
-    return float(utilities.mean())
+    return team.discuss(drawn, torch.arange(questions), repeated, probabilities)

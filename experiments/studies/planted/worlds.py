@@ -12,21 +12,25 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 
 from actors.messages import derive_seed
 from experiments.attacks.attack_metrics import auc
 from experiments.config.study_settings import EASY, Influence, PlantedConfig, PlantedSettings
+from experiments.metrics.monitor import fallen
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import SCENARIOS, unheard
-from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
+from experiments.studies.planted.truth import Truth, best_reachable, held, random_wirings, true_effects, utility
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
 from topologies.learning.spec import LearnerSpec, shared_training
 from topologies.learning.variants import VARIANTS, LearnedMethod
 from topologies.wiring import Bools, Edges, Floats, Wiring, Wirings, into, needed_turns
+
+MONITORED = 200  # evaluated questions that the monitor watches
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Outcome:
     edges: left after training (in a round, where rounds differ).
     wrongly: edges that were cut as certain to harm although they help both their receiver and the final answer.
     joined: share of the turns of training that equal another's on the question, and are answered with it.
+    reported: evaluated questions after which the monitor reports a special agent as worse than in training (None: not
+        within the first `MONITORED`); alarms: number of other agents that it reports.
     random: utility of random graphs with as many edges; gain: own utility minus the best of `full`, `none` and this.
     regret: best reachable minus own utility, by the number of questions learned from (of a regime by its budget in
         training questions of the paper's ten samples); reached: that utility; ranked:
@@ -79,6 +85,8 @@ class Outcome:
     edges: int | float | None = None
     wrongly: int | None = None
     joined: float | None = None
+    reported: int | None = None
+    alarms: int | None = None
     random: float | None = None
     gain: float | None = None
     reached: dict[int, float] = field(default_factory=dict)
@@ -151,6 +159,7 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
         turns, different = (sum(getattr(step, count) for step in steps) for count in ("turns", "different"))
         training = float(np.mean([step.tokens for step in steps])) if own else 0.0
         learned_from = {"training": training, "edges": edges_left(learner), "joined": 1 - different / turns}
+        learned_from |= monitored(learner, team, steps)
         ranked, graph = ranking(learner.edge_scores(), truth, team), learner.inference_wirings()
         sparse = random_wirings(team, settings.evaluated, 1, shares(graph, full))
         at_random = utility(team, sparse, None, settings.evaluated)
@@ -193,13 +202,15 @@ _Curves = dict[str, dict[int, float]]
 
 
 class _Step(NamedTuple):
-    """One training step: questions until now, mean tokens of a discussion, turns, different turns, and their cost."""
+    """One training step: questions until now, mean tokens of a discussion, turns, different turns, and their cost; and
+    its scores (`of_columns`)."""
 
     used: int
     tokens: float
     turns: int
     different: int
     computed: int
+    scores: Floats
 
 
 def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Learner] = ()) -> Iterator[_Step]:
@@ -227,7 +238,8 @@ def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Le
             edges = sum(int(taken.sum()) for taken in (wirings.spatial, wirings.temporal, wirings.decision))
             turns = k * team.agents * team.model.rounds if wirings.speaks is None else int(wirings.speaks.sum())
             different, read = different_turns(wirings)
-            yield _Step(used, (edges + turns) / k, turns + k, different, different + read)
+            graded = of_columns(scores, utilities, wirings.speaks)
+            yield _Step(used, (edges + turns) / k, turns + k, different, different + read, graded)
             if learner.finished or learner.stage > stage:
                 break
     for other in others:
@@ -238,6 +250,24 @@ def along(learner: Learner, team: OpinionTeam, evaluated: int) -> tuple[Wirings,
     """A learner's graph and reading weights, of each evaluated question where they depend on it."""
     seen = team.questions(evaluated, "evaluation").features.numpy() if learner.spec.features else None
     return learner.inference_wirings(seen), learner.reading(seen)
+
+
+def of_columns(scores: torch.Tensor, utilities: torch.Tensor, speaks: Bools | None) -> Floats:
+    """Mean score of each agent's turns, NaN without any, and of final answers [k, agents + 1]."""
+    spoken = np.ones(scores.shape) if speaks is None else np.broadcast_to(speaks, scores.shape)
+    count = spoken.sum(1)
+    own = (scores.numpy() * spoken).sum(1) / np.where(count, count, np.nan)
+    return np.column_stack([own, utilities.numpy()])
+
+
+def monitored(learner: Learner, team: OpinionTeam, steps: Sequence[_Step]) -> dict[str, int | None]:
+    """Watches the first evaluated questions along the learned graph: `reported` and `alarms` of an `Outcome`."""
+    graph, number = along(learner, team, MONITORED), np.repeat(range(len(steps)), [len(each.scores) for each in steps])
+    trained = pd.DataFrame(np.concatenate([step.scores for step in steps]), number)
+    evaluated = pd.DataFrame(of_columns(*held(team, *graph, MONITORED), graph[0].speaks))
+    found = fallen(trained, evaluated, team.modalities, learner.spec.settings.error_rate)
+    shown = [after for agent, (_, after) in found.items() if agent in team.special]
+    return {"reported": min(shown, default=None), "alarms": len(found.keys() - {*team.special, team.agents})}
 
 
 def edges_left(learner: Learner) -> float:

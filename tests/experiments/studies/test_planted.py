@@ -170,6 +170,13 @@ def test_effects_find_the_adversary_at_the_paper_s_budget_and_its_estimator_does
     assert set(rows[False, "m3prune_rloo"]) >= {"regret@80", "auc_harmful", "auc_costly"}
 
 
+def test_the_monitor_reports_a_liar_that_begins_after_training_and_none_that_lied_before() -> None:
+    settings = replace(SMALL, influences=[Influence.LATE, Influence.COLLUSION], learners=[LearnedMethod.EFFECTS])
+    late, before = (row for row in explored(settings, steps=20, model=OpinionModel()) if row.learner == "effects")
+    assert late.reported is not None
+    assert (before.reported, before.alarms) == (None, 0)
+
+
 def test_tables_file_and_figures_have_every_learner(tmp_path: Path) -> None:
     settings = replace(SMALL, seeds=2, learners=PLAIN, checkpoints=[2, 4])
     outcomes = explored(settings)
