@@ -113,7 +113,8 @@ def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns:
     """A line of progress. The `fresh` units and the turns took `elapsed_s`, from which the time left is estimated."""
     rate = fresh / elapsed_s if elapsed_s > 0 else 0.0
     # Without a rate there is no estimate, and `rstrip` takes away the comma before it.
-    rest = f"took {_clock(elapsed_s)}" if done >= total else f"{_clock((total - done) / rate)} left" if rate else ""
+    clock = timedelta(seconds=round(elapsed_s if done >= total else (total - done) / rate if rate else 0))
+    rest = f"took {clock}" if done >= total else f"{clock} left" if rate else ""
     line = f"{name}: {done:,}/{total:,}, {_per_second(rate)}, {rest}".rstrip(", ")
     each_s = turns / elapsed_s if elapsed_s > 0 else 0.0
     return f"{line}; turns: {turns:,}, {_per_second(each_s)}" if turns else line
@@ -122,7 +123,3 @@ def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns:
 def _per_second(rate: float) -> str:
     # One decimal would round the rate of a slow model to zero.
     return f"{rate:,.1f}/s" if rate >= 1 or not rate else f"{rate:.2g}/s"
-
-
-def _clock(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

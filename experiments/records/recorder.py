@@ -19,7 +19,7 @@ from functools import partial
 from io import FileIO
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -150,14 +150,16 @@ def _scores(path: Path) -> Iterator[tuple[bytes, Scored]]:
 class _Writer:
     """Appends to files of a folder, each opened once. Raises UserError when another process has the folder's lock."""
 
-    def __init__(self, run: RunFolder, lock: str) -> None:
+    lock: ClassVar[str]  # the file whose lock is the folder's
+
+    def __init__(self, run: RunFolder) -> None:
         self.run = run
         self._files: dict[str, FileIO] = {}
         self._open = ExitStack()
         with ExitStack() as undo:  # closes the files when anything below fails
             undo.callback(self.close)
             (run.path / "traces").mkdir(parents=True, exist_ok=True)
-            jsonl.lock(self._file(lock))
+            jsonl.lock(self._file(self.lock))
             # Only under the lock: before it another process may be writing these files.
             self._cut()
             # All went well, so the files stay open until `close`.
@@ -191,8 +193,7 @@ class Recorder(_Writer):
     folder, or its records are damaged.
     """
 
-    def __init__(self, run: RunFolder) -> None:
-        super().__init__(run, SCORES)
+    lock = SCORES
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.close()
@@ -293,12 +294,10 @@ class LearningRecorder(_Writer):
     folder, or its checkpoint or records are damaged.
     """
 
+    lock = LEARNING
     checkpoint: Checkpoint | None
-
-    def __init__(self, run: RunFolder) -> None:
-        self._sizes: dict[str, int] = {}
-        self._hashes: dict[str, hashlib.blake2b] = {}
-        super().__init__(run, LEARNING)
+    _sizes: dict[str, int]
+    _hashes: dict[str, hashlib.blake2b]
 
     def trained(self, stage: int, trace: Trace) -> None:
         """Records one discussion of a training step, before `learned` records the step that uses it."""

@@ -8,6 +8,7 @@ from actors.runtime.runtime import Runtime
 from experiments.config.references import resumption_line
 from experiments.datasets.item import Dataset
 from experiments.planning.learners import learner_makers
+from experiments.planning.models import models_named
 from experiments.planning.plan import Job, Plan
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
@@ -73,7 +74,7 @@ class DiscussionJob(Job):
         inputs.check_questions(plan, dataset)
         inputs.check_room([Path(config.output), cache], launching.processes(plan) + bool(plan.learners))
         launching.check_completions(config, cache)
-        return dataset, None, replayed_run.answering(config)
+        return dataset, None, models_named(config)
 
     async def _discuss(self, discussions: Discussions, runtime: Runtime, replayed: bool) -> None:
         context = discussions.context

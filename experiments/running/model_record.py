@@ -121,26 +121,20 @@ def _comparable(abilities: Mapping[str, Any]) -> dict[str, Any]:
 
 def describe(config: Config, models: Sequence[AbleModel]) -> Iterator[str]:
     """A line for each model: its abilities, as the run uses them."""
+    agents, shows = config.agents, config.topology.visual or config.retrieval.pictures
     for model in models:
-        of = f" of {', '.join(model.roles)}" if model.roles else ""
-        yield f"model {model.name}{of}: {'; '.join(_parts(config, model.abilities))}"
-        if any(model.abilities.served) and model.abilities.served[0] != model.name:
-            yield f"model {model.name}{of} answers as {' '.join(filter(None, model.abilities.served))}"
-        key = model.backend.key
-        for setting, reason in model.abilities.adapted:
+        of, able, key = f" of {', '.join(model.roles)}" if model.roles else "", model.abilities, model.backend.key
+        most = f"at most {able.most_pictures} " if able.most_pictures else ""
+        parts = [
+            "replies kept to a schema" if is_enforced(agents.replies, able) else "replies in lines",
+            "its own probabilities as confidences" if able.likelihoods and agents.likelihoods else "stated confidences",
+            *([f"{most}pictures as pictures" if able.pictures else "pictures as captions"] if shows else []),
+            *([] if able.context_tokens is None else [f"{able.context_tokens:,} tokens"]),
+            *([] if able.seeds else ["no seeds"]),
+        ]
+        yield f"model {model.name}{of}: {'; '.join(parts)}"
+        if any(able.served) and able.served[0] != model.name:
+            yield f"model {model.name}{of} answers as {' '.join(filter(None, able.served))}"
+        for setting, reason in able.adapted:
             named = re.sub(r"(?<!\S)(?=extra\.|abilities\.|base_url=|thinking=)", f"{key}.", setting)
             yield f"model {model.name}{of}: asked with {named}, because: {reason}"
-
-
-def _parts(config: Config, abilities: Abilities) -> Iterator[str]:
-    agents = config.agents
-    yield "replies kept to a schema" if is_enforced(agents.replies, abilities) else "replies in lines"
-    own = abilities.likelihoods and agents.likelihoods
-    yield "its own probabilities as confidences" if own else "stated confidences"
-    if config.topology.visual or config.retrieval.pictures:
-        most = f"at most {abilities.most_pictures} " if abilities.most_pictures else ""
-        yield f"{most}pictures as pictures" if abilities.pictures else "pictures as captions"
-    if abilities.context_tokens is not None:
-        yield f"{abilities.context_tokens:,} tokens"
-    if not abilities.seeds:
-        yield "no seeds"

@@ -1,7 +1,7 @@
 """One discussion of a system that goes step by step: numbers its turns, searches for it, writes its trace."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TypeVar
@@ -28,7 +28,7 @@ from actors.messages import (
 from topologies.method import PICTURES, TEXTS, Library, MethodContext, query_of
 from topologies.topology import Ask, discussion_id
 
-T = TypeVar("T")
+F = TypeVar("F", Hit, Triple, Source)  # what a search finds
 
 
 class Session:
@@ -128,7 +128,7 @@ class Session:
         words = query if isinstance(query, str) else f"source {query.id}"
         among = (None if docs is None else frozenset(docs), None if pages is None else frozenset(pages))
         search = self._library.search(self.question, Search(query, k, frozenset(kinds), mode, radius, *among))
-        return self._noted(search, _source_id, base, words, of)
+        return self._noted(search, base, words, of)
 
     async def pictures(self, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
         """Returns the pictures among the question's own sources, or else (MultimodalQA) the k best for its words."""
@@ -156,25 +156,24 @@ class Session:
 
     def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
         """Searches the web (`Library.web`)."""
-        return self._noted(self._library.web(self.question, query, k), _source_id, "web", query, of)
+        return self._noted(self._library.web(self.question, query, k), "web", query, of)
 
     def graph(
         self, words: Sequence[str], k: int, *, themes: bool = False, of: Message | None = None
     ) -> Awaitable[tuple[Triple, ...]]:
         """Searches edges of the knowledge graph near entities, or with `themes` near relations (`Library.graph`)."""
         search = self._library.graph(self.question, words, k, level="theme" if themes else "entity")
-        return self._noted(search, attrgetter("id"), "themes" if themes else "graph", "; ".join(words), of)
+        return self._noted(search, "themes" if themes else "graph", "; ".join(words), of)
 
     def neighbours(self, entity: str, *, of: Message | None = None) -> Awaitable[tuple[Triple, ...]]:
         """Returns all edges of an entity."""
-        return self._noted(self._library.neighbours(self.question, entity), attrgetter("id"), "neighbours", entity, of)
+        return self._noted(self._library.neighbours(self.question, entity), "neighbours", entity, of)
 
     def entity(
         self, name: str, k: int | None = None, *, near: str = "", of: Message | None = None
     ) -> Awaitable[tuple[Source, ...]]:
         """Returns an entity's description and pictures (`Library.entity`)."""
-        search = self._library.entity(self.question, name, k, near=near)
-        return self._noted(search, attrgetter("id"), "entity", name, of)
+        return self._noted(self._library.entity(self.question, name, k, near=near), "entity", name, of)
 
     def trace(self, answer: Message | str | None) -> Trace:
         """Writes the trace; `answer` is the turn that closed the discussion, an answer of no turn (a vote), or None."""
@@ -202,17 +201,18 @@ class Session:
         )
 
     def _noted(
-        self, search: Awaitable[tuple[T, ...]], id_of: Callable[[T], str], base: str, query: str, of: Message | None
-    ) -> Awaitable[tuple[T, ...]]:
+        self, search: Awaitable[tuple[F, ...]], base: str, query: str, of: Message | None
+    ) -> Awaitable[tuple[F, ...]]:
         """Runs a search and records its results at its place among the lookups."""
         # The place is taken now, as searches under way at once may end in any order.
         self._lookups.append(None)
         place = len(self._lookups) - 1
 
-        async def recorded_search() -> tuple[T, ...]:
-            hits = await search
-            self._lookups[place] = Lookup(base, query, tuple(map(id_of, hits)), of.id if of else "")
-            return hits
+        async def recorded_search() -> tuple[F, ...]:
+            found = await search
+            ids = tuple(each.source.id if isinstance(each, Hit) else each.id for each in found)
+            self._lookups[place] = Lookup(base, query, ids, of.id if of else "")
+            return found
 
         return recorded_search()
 
@@ -240,7 +240,6 @@ def answer_of(message: Message) -> str | None:
     return stated[-1] if stated else message.answer
 
 
-_source_id = attrgetter("source.id")
 _score = attrgetter("score")
 
 
