@@ -82,8 +82,8 @@ def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] 
 
     Only settings that are `used` count, by their own keys.
     """
-    allowed = {(key, _hashable(value)) for _, key, value in leaves(named)}
-    if any((key, _hashable(value)) not in allowed for _, key, value in _outside(saved) if used(key)):
+    allowed = [(key, value) for _, key, value in leaves(named)]
+    if any((key, value) not in allowed for _, key, value in _outside(saved) if used(key)):
         raise UserError(
             "the saved configuration names code, addresses or files outside of its folder, which are imported, "
             "contacted and loaded only if the command line names them too; if you trust the folder, add "
@@ -139,10 +139,6 @@ def _parts(key: str, value: Any) -> Iterator[Leaf]:
         group = setting and (setting.metadata.get(OVER) or setting.kind)
         # A group alone is short for its kind.
         yield (f"{key}.kind" if is_dataclass(group) and hasattr(group, "kind") else key), value
-
-
-def _hashable(value: Any) -> Any:
-    return json.dumps(value, sort_keys=True, default=str)
 
 
 def check_secrets(config: Config) -> None:
