@@ -48,14 +48,14 @@ def surprise(taken: Tensor, allowed: Tensor, probability: Tensor) -> Tensor:
 
 
 def credited_sum(each: Tensor, credit: Tensor) -> Tensor:
-    """Sum over samples of each x credit, [rounds, sender, receiver].
+    """Sum over samples of each x credit, [..., rounds, sender, receiver], for one credit or several.
 
-    each: [k, rounds, sender, receiver], such as `surprise`; credit: c, [k, rounds, receiver], the receiver's own score
-    minus what its question leads to expect.
+    each: [k, rounds, sender, receiver], such as `surprise`; credit: c, [k, ..., rounds, receiver], the receiver's own
+    score minus what its question leads to expect.
     """
-    total = torch.zeros(each.shape[1:], dtype=torch.float64)
+    total = torch.zeros(*credit.shape[1:-1], *each.shape[2:], dtype=torch.float64)
     # Sample by sample: an einsum first moves samples to the last dimension, which takes twenty times as long.
-    for sample, credits in zip(each, credit.double()[:, :, None], strict=True):
+    for sample, credits in zip(each, credit.double()[..., None, :], strict=True):
         total.addcmul_(sample.double(), credits)
     return total
 
@@ -119,14 +119,12 @@ def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
 
 
 def among_peers(scores: Tensor, visual: Tensor) -> Tensor:
-    """Each sender's score minus the mean of its modality [senders]; visual: bool [senders].
+    """Each agent's score minus the mean of its modality; scores: [..., agents], visual: bool [agents].
 
     The specialists of the modality that fewer questions are about score less without being worse.
     """
-    apart = scores.clone()
-    for kind in (visual, ~visual):
-        apart[kind] -= scores[kind].mean() if bool(kind.any()) else 0
-    return apart
+    same = (visual[:, None] == visual).to(scores.dtype)
+    return scores - scores @ (same / same.sum(0))
 
 
 def significant(sums: Tensor, questions: Tensor) -> Tensor:
@@ -208,10 +206,10 @@ def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float | Tens
     return harm
 
 
-def chance_of(sums: Sums) -> float:
-    """Chance of sums that are together this large without any effect (chi-squared); 1 without samples."""
+def chance_of(sums: Sums) -> Tensor:
+    """Chance of sums that are together this large without any effect (chi-squared), over the last dimension; 1 without
+    samples."""
     known = sums.spread > 0
-    if not bool(known.any()):
-        return 1.0
-    squared = (sums.total[known] ** 2 / sums.spread[known]).sum()
-    return float(torch.special.gammaincc(known.sum().double() / 2, squared.double() / 2))
+    squared = (sums.total**2 / sums.spread.where(known, 1) * known).sum(-1)
+    number = known.sum(-1).double()
+    return torch.as_tensor(torch.special.gammaincc(number.clamp(min=1e-9) / 2, squared / 2)).where(number > 0, 1.0)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from topologies.learning.early_stopping import end_of_climb, end_of_estimate
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.effects import Estimate
-from topologies.learning.grades import behind_peers, grades, heard
+from topologies.learning.effects import Estimate, among_peers
+from topologies.learning.grades import grades, heard
 from topologies.learning.objective import Terms, credited_slope, leave_one_out, terms_of
 from topologies.learning.question_model import EffectsByQuestion
 from topologies.learning.randomised import Effects, drawn_tensors
@@ -160,7 +160,7 @@ class Competence(Reinforce):
     def differences(self, scores: Tensor, utility: Tensor, heard: Tensor) -> Tensor:
         """Differences that one question shows, float [agents]; NaN where none."""
         visual = torch.tensor([str(modality) == "visual" for modality in self.spec.modalities])
-        return behind_peers(scores.mean((0, 1)), visual)
+        return among_peers(scores.mean((0, 1)), visual)
 
 
 class Removal(Competence):

@@ -9,13 +9,6 @@ from torch import Tensor
 from topologies.wiring import Edges, Wirings
 
 
-def behind_peers(scores: Tensor, visual: Tensor) -> Tensor:
-    """Each agent's score minus the mean of the others of its modality, 0 without others; scores: [..., agents]."""
-    same = (visual[:, None] == visual).double().fill_diagonal_(0)
-    others = same.sum(1)
-    return (scores - scores @ same / others.clamp(min=1)) * (others > 0)
-
-
 def grades(total: Tensor, squares: Tensor, number: Tensor) -> Tensor:
     """Student's t of mean differences [agents], from their sums and numbers; below two, the mean."""
     mean = total / number.clamp(min=1)

@@ -54,7 +54,7 @@ class LearnerSettings:
     shared_orders: bool = False
     """Lets all samples of a question speak in one order, so that more turns are equal and computed once."""
     early_stop: float | None = setting(None, at_least=0, at_most=1)
-    """Ends a stage at an interim analysis that misjudges at most this share of what edges are worth (null: .05 with
+    """Ends a stage at an interim analysis that misjudges at most this share of what edges are worth (null: .12 with
     `effects`, which its own discussions then save, and never with others; 0: never)."""
     confirm: float = setting(0.0, at_least=0, at_most=0.5, since="0.4.0")
     """Share of the training questions, the last ones, on which the pruned graph is compared with the unpruned one, with

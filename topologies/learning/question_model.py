@@ -7,7 +7,6 @@ With y the sum over a sender's receivers of (e - p) c (effects.py) and n of (e -
 n, C_j the sum of n (x - m_j)(x - m_j)', h_j that of (x - m_j) y, and s_j^2 C_j its variance if no effect depends on x.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -73,10 +72,10 @@ class EffectsByQuestion(Effects):
         self.rows = None if x is None else torch.nn.functional.pad(x, (1, 0), value=1.0)
         return super().learn(stage, wirings, *scores)
 
-    def _add(self, kind: str, *draws: Tensor, credits: Mapping[str, Tensor]) -> Tensor:
-        unforeseen = super()._add(kind, *draws, credits=credits)
+    def _add(self, kind: str, allowed: Tensor, taken: Tensor, probability: Tensor, credit: Tensor) -> Tensor:
+        unforeseen = super()._add(kind, allowed, taken, probability, credit)
         if self.rows is not None:
-            squared, each = unforeseen**2, torch.stack([credits[name] for name in CREDITS], -1).double()
+            squared, each = unforeseen**2, credit.movedim(1, -1)
             self.state["question.squares"] += torch.einsum(
                 "ks,kvw->svw", squared.sum((1, 3)), self.rows[:, None] * self.rows[..., None]
             )

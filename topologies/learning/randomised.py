@@ -21,7 +21,7 @@ from topologies.learning.effects import (
     surprise,
 )
 from topologies.learning.interactions import MOST_AGENTS, Pairs, pair_sums, without_spoilers
-from topologies.learning.objective import Terms, credited, terms_of
+from topologies.learning.objective import Terms, credited
 from topologies.learning.pruning_rules import worst_half
 from topologies.learning.spec import LearnerSpec, Surrogate
 from topologies.learning.stages import Stage
@@ -41,19 +41,18 @@ class Effects:
 
     The effect is the one on the receiver's own answers, which are many, as long as these go with the final answer's
     utility. Where they do not (agents that give no answer, a decision by other things), it is the effect on
-    utility itself. Both together, weighted by their precision, measured worse: the second only adds noise. The
-    objective's other terms are reported, and move nothing.
+    utility itself. Both together, weighted by their precision, measured worse: the second only adds noise.
 
     `state`: sums over all samples so far, in double precision:
-    own.<kind>, final.<kind>: [rounds or 1, sender, receiver], products with the receiver's and the utility's credit
-        (`credited_sum`); bound.<credit>.<kind>: U of effects.py. squares.<kind>: of the draws alone.
-    spread.<credit>.<kind>: [2]; squared credit, and the number of credits. harm.<kind>: [sender, receiver], 1 for an
+    sums.<kind>: [5, rounds or 1, sender, receiver]; squares of draws, products with the receiver's and the utility's
+        credit (`credited_sum`), and U of effects.py by both.
+    spread.<kind>: [2, credits]; squared credit, and the number of credits. harm.<kind>: [sender, receiver], 1 for an
         edge that was certain to harm.
     link: [3]; products of last own credits and the final one, and the squares of both.
     scores: [rounds, agents], of agents' own answers; utility: [1], of final answers; samples: [1], their number.
     senders: [5, agents], `surrogate.moments`; pairs: [4, agents, agents], `interactions.pair_sums`.
     apart: [2, agents], own scores minus the modality's and their squares, over `questions` questions; steps: [1].
-    old.<name>.<kind>: sums from before receivers lost half of what they heard; changed: 1 where these count no more.
+    old.<kind>: sums from before receivers lost half of what they heard; changed: 1 where these count no more.
     heard: [2, agents + 1], how many agents each receiver (the decision agent last) heard then, and how often it began
         anew.
     """
@@ -70,10 +69,8 @@ class Effects:
         shapes |= {"pairs": (4, paired, paired), "apart": (2, agents), "questions": (), "heard": (2, agents + 1)}
         shapes |= {"changed": (), "steps": (1,)}
         for kind, theta in edges.logits.items():
-            of_edges = ("squares", *CREDITS, *(f"bound.{credit}" for credit in CREDITS))
-            shapes |= {f"{epoch}{name}.{kind}": theta.shape for name in of_edges for epoch in ("", "old.")}
-            shapes |= {f"spread.{credit}.{kind}": (2,) for credit in CREDITS}
-            shapes |= {f"harm.{kind}": theta.shape[1:]}
+            shapes |= {f"{epoch}.{kind}": (1 + 2 * len(CREDITS), *theta.shape) for epoch in ("sums", "old")}
+            shapes |= {f"spread.{kind}": (2, len(CREDITS)), f"harm.{kind}": theta.shape[1:]}
         self.state = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
@@ -96,21 +93,20 @@ class Effects:
         """
         if not wirings.chances:
             raise ValueError("wirings have no chances: effects learns from those that `Learner.sample` draws")
-        terms = terms_of(stage, self.edges.mask, self.edges.logits, self.settings)
-        utility, count = utility.double(), float(self.state["samples"])
-        own, final = turn_scores.double(), utility[:, None, None]
-        own = credited(own, group, self.state["scores"], count)
-        final = credited(final, group, self.state["utility"], count)
+        utility, of_answers = utility.double(), self.state["utility"].expand(self.spec.rounds, 1)
+        values = torch.cat([turn_scores.double(), utility[:, None, None].expand(-1, self.spec.rounds, 1)], 2)
+        before, count = torch.cat([self.state["scores"], of_answers], 1), float(self.state["samples"])
+        own, final = credited(values, group, before, count).tensor_split([-1], 2)
         # Temporal edges have no first round, and edges to the decision agent have one alone.
-        credits = {"spatial": own, "temporal": own[:, 1:], "decision": final}
+        credits = {"spatial": own, "temporal": own[:, 1:], "decision": final[:, :1]}
         edges = drawn_tensors(wirings)
         # Surprises of each sender's edges to agents, with each credit [k, senders]; and of all kinds of edges together.
         of_own, of_final = torch.zeros(2, len(utility), len(self.visual), dtype=torch.float64)
         together, heard = torch.zeros(0), torch.zeros(0)
         self._renew({kind: taken for kind, (_, taken) in edges.items()})
         for kind, probability in wirings.chances.items():
-            of_kind = {OWN: credits[kind], FINAL: final.expand_as(credits[kind])}
-            unforeseen = self._add(kind, *edges[kind], torch.tensor(probability), credits=of_kind)
+            credit = torch.stack([credits[kind], final[:, : credits[kind].shape[1]].expand_as(credits[kind])], 1)
+            unforeseen = self._add(kind, *edges[kind], torch.tensor(probability), credit)
             if kind == "decision":
                 continue
             of_own += (unforeseen @ credits[kind][..., None])[..., 0].sum(1)
@@ -133,18 +129,19 @@ class Effects:
         self.state["utility"] += utility.sum()
         self.state["samples"] += len(utility)
         self.state["steps"] += 1
-        return self._update(stage), terms
+        # The objective's other terms would move nothing.
+        return self._update(stage), Terms(*torch.zeros(3))
 
-    def _add(self, kind: str, *draws: Tensor, credits: Mapping[str, Tensor]) -> Tensor:
-        """Adds the draws of one kind of edge to the sums; returns their surprise."""
-        allowed, taken, probability = draws
-        unforeseen = surprise(taken, allowed, probability)
-        for name, credit in credits.items():
-            self._sum(f"{name}.{kind}", credited_sum(unforeseen, credit))
-            self._sum(f"bound.{name}.{kind}", credited_sum(allowed, 0.25 * credit**2))
-            of_credits = [float((credit**2).sum()), float(credit.numel())]
-            self.state[f"spread.{name}.{kind}"] += torch.tensor(of_credits, dtype=torch.float64)
-        self._sum(f"squares.{kind}", (unforeseen**2).sum(0))
+    def _add(self, kind: str, allowed: Tensor, taken: Tensor, probability: Tensor, credit: Tensor) -> Tensor:
+        """Adds the draws of one kind of edge to the sums; returns their surprise. credit: by each of CREDITS, [k,
+        credits, rounds, receiver]."""
+        unforeseen, squared = surprise(taken, allowed, probability), credit**2
+        bounds = credited_sum(allowed, 0.25 * squared)
+        moments = torch.cat([(unforeseen**2).sum(0)[None], credited_sum(unforeseen, credit), bounds])
+        total = self.state[f"sums.{kind}"]
+        total += moments.sum(1, keepdim=True) if total.shape[1] == 1 else moments
+        self.state[f"spread.{kind}"][0] += squared.sum((0, 2, 3))
+        self.state[f"spread.{kind}"][1] += squared[:, 0].numel()
         return unforeseen
 
     def _renew(self, taken: Mapping[str, Tensor]) -> None:
@@ -165,40 +162,35 @@ class Effects:
             return
         for kind in KINDS:
             receivers = fresh[-1:] if kind == "decision" else fresh[:-1]
-            for name in ("squares", *CREDITS, *(f"bound.{credit}" for credit in CREDITS)):
-                new, old = self.state[f"{name}.{kind}"], self.state[f"old.{name}.{kind}"]
-                old[..., receivers] = old[..., receivers] * (1 - self.state["changed"]) + new[..., receivers]
-                new[..., receivers] = 0.0
+            new, old = self.state[f"sums.{kind}"], self.state[f"old.{kind}"]
+            old[..., receivers] = old[..., receivers] * (1 - self.state["changed"]) + new[..., receivers]
+            new[..., receivers] = 0.0
         self.state["changed"].zero_()
 
     def _changed(self) -> bool:
         """True if edges between agents that are left have another mean effect than before receivers lost others."""
         if not self._renewed():
             return False
-        renewed = {kind: self.edges.mask[kind] & (self.state[f"old.squares.{kind}"] > 0) for kind in KINDS[:2]}
-
-        def over(name: str) -> float:
-            return sum(float((self.state[f"{name}.{kind}"] * edges).sum()) for kind, edges in renewed.items())
-
-        new, old = over("squares"), over("old.squares")
-        squared, count = self.state["spread.own.spatial"].tolist()
+        sums = torch.zeros(2, 2, dtype=torch.float64)
+        for kind in KINDS[:2]:
+            both = torch.stack([self.state[f"{epoch}.{kind}"][:2] for epoch in ("sums", "old")])
+            sums += (both * (self.edges.mask[kind] & (both[1, :1] > 0))).sum((2, 3, 4))
+        (new, of_new), (old, of_old) = sums.tolist()
+        squared, count = self.state["spread.spatial"][:, CREDITS.index(OWN)].tolist()
         if not new or not old:
             return False
-        apart = over("own") / new - over("old.own") / old
+        apart = of_new / new - of_old / old
         return bool(apart**2 > CHANGED**2 * (1 / new + 1 / old) * squared / count)
 
     def _renewed(self) -> bool:
         return bool(self.state["heard"][1].any())
 
-    def _total(self, name: str, kind: str) -> Tensor:
-        """A sum over all samples that count."""
+    def _sums(self) -> dict[str, Tensor]:
+        """Sums over all samples that count, [5, rounds or 1, sender, receiver] by kind."""
+        now = {kind: self.state[f"sums.{kind}"] for kind in KINDS}
         if not self._renewed():
-            return self.state[f"{name}.{kind}"]
-        return self.state[f"{name}.{kind}"] + self.state[f"old.{name}.{kind}"] * (1 - self.state["changed"])
-
-    def _sum(self, name: str, moment: Tensor) -> None:
-        total = self.state[name]
-        total += moment.sum(0, keepdim=True) if len(total) == 1 else moment
+            return now
+        return {kind: total + self.state[f"old.{kind}"] * (1 - self.state["changed"]) for kind, total in now.items()}
 
     def outlook(self, steps: int, left: int) -> dict[str, Estimate]:
         """Forecasts the logits, by kind, for the end of a stage with some steps left."""
@@ -223,18 +215,18 @@ class Effects:
         # An edge that harms by one credit may help by the one that counts.
         doubtful = {kind: (self.edges.probability(kind) < 0.5).all(0) for kind in mask}
         worse = torch.stack([(logits[kind].mean(0) * mask[kind]).sum(1) for kind in mask]).sum(0) < 0
-        gone = {kind: torch.zeros_like(left) for kind, left in mask.items()}
+        gone: dict[str, Tensor] = {}
         # Each new start of an edge's test has a smaller share of the error rate: 1/2, 1/6, 1/12, ...
         times = self.state["heard"][1]
         shares = rate / ((times + 1) * (times + 2))
-        for credit in CREDITS:
-            sums = self._sums(credit)
-            senders = certain_harm(_senders(sums), of_senders, len(of_senders), rate) & worse
-            for kind, count in number.items():
-                of_receiver = shares[-1:] if kind == "decision" else shares[:-1]
-                edges = certain_harm(sums[kind].over(0), count, int(of_senders.sum()), of_receiver) & doubtful[kind]
-                # Reading an agent may help where hearing it harms.
-                gone[kind] |= edges | (senders[:, None] & (doubtful[kind] | (kind != "decision")))
+        tests = self._tests()
+        senders = certain_harm(_senders(tests), of_senders, len(of_senders), rate) & worse
+        for kind, count in number.items():
+            of_receiver = shares[-1:] if kind == "decision" else shares[:-1]
+            edges = certain_harm(tests[kind].over(1), count, int(of_senders.sum()), of_receiver) & doubtful[kind]
+            # Reading an agent may help where hearing it harms.
+            of_sender = senders[..., None] & (doubtful[kind] | (kind != "decision"))
+            gone[kind] = (edges | of_sender).any(0)
         gone = worst_half(gone, {kind: theta.mean(0) for kind, theta in logits.items()}, mask)
         for kind, cut in gone.items():
             self.state[f"harm.{kind}"] = self.state[f"harm.{kind}"].maximum((cut & mask[kind]).double())
@@ -256,19 +248,20 @@ class Effects:
         Tests are of all edges, all senders, all edges together, and senders weighted by their own scores, each by both
         credits.
         """
-        better = self.state["apart"][0]
-        chances = []
-        for credit in CREDITS:
-            sums = self._sums(credit)
-            senders = _senders(sums)
-            weighted = Sums((better * senders.total).sum()[None], (better**2 * senders.spread).sum()[None])
-            edges = Sums(*(torch.cat([part.flatten() for part in parts]) for parts in zip(*sums.values(), strict=True)))
-            everything = Sums(senders.total.sum()[None], senders.spread.sum()[None])
-            chances += [chance_of(each) for each in (edges, senders, everything, weighted)]
-        return min(1.0, len(chances) * min(chances))
+        tests = self._tests()
+        senders, better = _senders(tests), self.state["apart"][0]
+        edges = Sums(
+            *(torch.cat([part.flatten(1) for part in parts], 1) for parts in zip(*tests.values(), strict=True))
+        )
+        # All senders together, and weighted.
+        weights = torch.stack([torch.ones_like(better), better])[:, None]
+        summed = Sums(*((w * part).sum(2, True) for w, part in zip((weights, weights**2), senders, strict=True)))
+        chances = torch.cat([chance_of(each).flatten() for each in (edges, senders, summed)])
+        return min(1.0, len(chances) * float(chances.min()))
 
-    def _sums(self, credit: str) -> dict[str, Sums]:
-        return {kind: Sums(self._total(credit, kind), self._total(f"bound.{credit}", kind)) for kind in KINDS}
+    def _tests(self) -> dict[str, Sums]:
+        """S and U of edges by kind, [credits, rounds or 1, sender, receiver]."""
+        return {kind: Sums(*total[1:].tensor_split(2)) for kind, total in self._sums().items()}
 
     def _update(self, stage: Stage) -> dict[str, Tensor]:
         """Sets the stage's logits by the sums; returns the change, by kind."""
@@ -295,10 +288,7 @@ class Effects:
                 for part, other, power in zip(raw[kind], final[kind], (1, 2), strict=True):
                     part[:, apart] = other[:, apart] / checked.slope**power
         if checked.credit == OWN and len(self.visual) <= MOST_AGENTS:
-            total, squares = (
-                torch.stack([self._total(name, kind).sum((0, 2)) for kind in KINDS[:2]]).sum(0)
-                for name in (OWN, "squares")
-            )
+            squares, total = torch.stack([self._sums()[kind][:2].sum((1, 3)) for kind in KINDS[:2]]).sum(0)
             senders = total / squares.clamp(min=1e-9)
             spared = without_spoilers(Pairs(*self.state["pairs"]), senders) - senders
             for kind in KINDS[:2]:
@@ -307,12 +297,12 @@ class Effects:
 
     def _raw(self, credit: str) -> dict[str, Estimate]:
         """Effects by one credit, before anything is expected of them."""
-        raw = {}
-        for kind in KINDS:
-            squared, count = self.state[f"spread.{credit}.{kind}"]
+        raw, place = {}, CREDITS.index(credit)
+        for kind, sums in self._sums().items():
+            squared, count = self.state[f"spread.{kind}"][:, place]
             # As long as all samples of a question score the same, not even the absence of an effect is known.
             spread = (squared / count.clamp(min=1)).where(squared > 0, torch.inf)
-            raw[kind] = raw_effects(self._total(credit, kind), self._total("squares", kind), spread)
+            raw[kind] = raw_effects(sums[1 + place], sums[0], spread)
         return raw
 
     def surrogate(self) -> Surrogate:
@@ -333,9 +323,9 @@ class Effects:
         return slope > error or slope + error > WEAK
 
 
-def _senders(sums: Mapping[str, Sums]) -> Sums:
-    """All edges of a sender together [senders]."""
-    each = [kind.over(0, 2) for kind in sums.values()]
+def _senders(tests: Mapping[str, Sums]) -> Sums:
+    """All edges of a sender together [credits, senders]."""
+    each = [kind.over(1, 3) for kind in tests.values()]
     return Sums(*(torch.stack(parts).sum(0) for parts in zip(*each, strict=True)))
 
 

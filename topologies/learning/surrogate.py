@@ -10,7 +10,9 @@ sample is left out (a U-statistic). Their ratio to the same form of a_i alone is
 
 from math import sqrt
 
+import numpy as np
 import torch
+from scipy.special import ndtri
 from torch import Tensor
 
 from topologies.learning.spec import Surrogate
@@ -26,16 +28,16 @@ def compare(sums: Tensor, linked: bool) -> Surrogate:
 
     linked: whether the two scores correlate at all; where they do not, the final one counts.
     """
-    a, f, both, a2, f2 = sums
+    a, f, both, a2, f2 = sums.numpy()
     product, square = a * f - both, a**2 - a2
     # Of a product of independent sums: with no effect at all, only the last term is there.
-    variance = (a**2 * f2 + f**2 * a2 - a2 * f2).maximum(a2 * f2)
-    total, error, scale = float(product.sum()), sqrt(float(variance.sum())), float(square.sum())
+    variance = np.maximum(a**2 * f2 + f**2 * a2 - a2 * f2, a2 * f2)
+    total, error, scale = float(product.sum()), sqrt(variance.sum()), float(square.sum())
     # Within its noise the ratio means nothing.
-    known = scale > 2 * sqrt(float((2 * a2**2).sum())) and error > 0
+    known = scale > 2 * sqrt((2 * a2**2).sum()) and error > 0
     slope, half = (total / scale, 1.96 * error / scale) if known else (0.0, 0.0)
-    bound = float(torch.special.ndtri(torch.tensor(1 - 0.025 / max(len(a), 1), dtype=torch.float64)))
+    bound = ndtri(1 - 0.025 / max(len(a), 1))
     apart = (a * f < 0) & (a**2 > bound**2 * a2) & (f**2 > bound**2 * f2)
     credit = "own" if linked and slope + half >= 0 else "final"
-    senders = tuple(apart.nonzero().flatten().tolist()) if credit == "own" else ()
+    senders = tuple(np.flatnonzero(apart).tolist()) if credit == "own" else ()
     return Surrogate(slope, slope - half, slope + half, credit, senders)

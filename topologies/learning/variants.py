@@ -105,7 +105,7 @@ EFFECTS = Variant(
     "effects",
     "by_sign",
     decision="learned",
-    early_stop=0.05,
+    early_stop=0.12,
 )
 
 BY_QUESTION = replace(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from topologies.learning.grades import behind_peers, grades, heard, with_removals
+from topologies.learning.effects import among_peers
+from topologies.learning.grades import grades, heard, with_removals
 from topologies.learning.learner import Learner
 from topologies.learning.variants import C3, COMPETENCE, LEAVE_ONE_OUT, Variant
 from topologies.wiring import Wirings
@@ -83,8 +84,8 @@ def test_all_turns_before_the_removed_one_are_equal() -> None:
 def test_grades_are_t_statistics_of_differences_within_the_modality() -> None:
     scores = torch.tensor([1.0, 0.0, 0.5, 1.0, 0.0]).double()
     visual = torch.tensor([False, False, False, True, True])
-    np.testing.assert_allclose(behind_peers(scores, visual), [0.75, -0.75, 0, 1, -1])
-    assert behind_peers(scores[:1], visual[:1]).tolist() == [0]
+    np.testing.assert_allclose(among_peers(scores, visual), [0.5, -0.5, 0, 0.5, -0.5])
+    assert among_peers(scores[:1], visual[:1]).tolist() == [0]
     drawn = torch.from_numpy(np.random.default_rng(0).normal(0.3, 1, (20, 1)))
     expected = drawn.mean() / (drawn.std() / 20**0.5)
     assert grades(drawn.sum(0), (drawn**2).sum(0), torch.tensor([20.0]))[0] == pytest.approx(float(expected))
