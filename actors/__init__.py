@@ -1,1 +1,1 @@
-"""Agents, their models and the runtime that connects them; knows nothing of graphs, retrieval or labels."""
+"""Agents, their models and the runtime that connects them. Knows nothing of graphs, retrieval or labels."""

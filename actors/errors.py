@@ -31,10 +31,7 @@ class AgoraError(Exception):
 
 
 class UserError(AgoraError):
-    """Bad input. One line names what was wrong, what was expected and what to do.
-
-    `run.py` prints it and exits with code 2, without a traceback.
-    """
+    """Bad input. One line names what was wrong, what was expected and what to do; exit code 2, without a traceback."""
 
     def __str__(self) -> str:
         # File names and ids in it may come from others: none of them breaks the line or moves the cursor.
@@ -42,7 +39,7 @@ class UserError(AgoraError):
 
 
 class RunFailed(AgoraError):
-    """A run that was started from Python has ended with another exit code than 0 or 2; names its folder."""
+    """A run that was started from Python has ended with another exit code than 0 or 2."""
 
 
 class ClusterError(AgoraError):
@@ -82,7 +79,7 @@ class ModelLost(ModelError):
 
 
 def first_of(kind: type[E], group: BaseExceptionGroup[BaseException]) -> E | None:
-    """Returns the first exception of a kind in a group, which may be nested, or None."""
+    """Returns the first exception of a kind in a group, or None. Groups may be nested."""
     for error in group.exceptions:
         # Groups nest once per group of tasks that the error has passed.
         first = first_of(kind, error) if isinstance(error, BaseExceptionGroup) else error

@@ -1,4 +1,4 @@
-"""Sends HTTP requests to services that may be slow, broken or hostile: endpoints and web search."""
+"""Sends HTTP requests to services that may be slow, broken or hostile."""
 
 import asyncio
 import email.utils
@@ -19,7 +19,7 @@ CERTIFICATES, PROXIES = ("SSL_CERT_FILE", "SSL_CERT_DIR"), ("HTTP_PROXY", "HTTPS
 
 
 class NoResponse(Exception):
-    """No usable response, for the reason in the text; `unreachable`: no connection was made."""
+    """No usable response, for the reason in the text. `unreachable`: no connection was made."""
 
     def __init__(self, reason: str, unreachable: bool = False) -> None:
         super().__init__(reason)
@@ -75,17 +75,15 @@ async def fetch(
 
 
 def _named(variables: Sequence[str]) -> str:
-    """Names those of the environment's variables that are set, as the possible cause of a failed connection."""
+    """Names those of the environment's variables that are set. One may be the cause of a failed connection."""
     names = [name for name in variables if os.environ.get(name) or os.environ.get(name.lower())]
     bypass = ", or list the host in NO_PROXY" if any(name in PROXIES for name in names) else ""
     return f"; the environment sets {' and '.join(names)}: correct or unset it{bypass}" if names else ""
 
 
 def asked_pause_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Returns the seconds until Retry-After, which is in seconds (or milliseconds) or a date; None without it.
-
-    A date is compared with the reply's date, which is of the same clock.
-    """
+    """Returns the seconds until Retry-After, in seconds, milliseconds or a date (by the reply's clock). None without
+    it."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name)
         if value is None:
@@ -104,7 +102,6 @@ def asked_pause_s(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _seconds(date: str) -> float | None:
-    """An HTTP date in seconds since the epoch; None for any other text."""
     try:
         return email.utils.parsedate_to_datetime(date).timestamp()
     except (ValueError, TypeError, LookupError, OverflowError):

@@ -25,10 +25,7 @@ _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za
 
 
 def near_miss(name: str, known: Iterable[str]) -> str:
-    """Returns ` Did you mean 'x'?` for the closest known name, or nothing where none is close.
-
-    Close is a name that is 65% alike, or else one that shares a word: `api_key` and `key_env`.
-    """
+    """Returns ` Did you mean 'x'?` or nothing. A known name is meant that is 65% alike or shares a word."""
     known = list(known)
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.65)
     if not near:
@@ -76,13 +73,9 @@ def _installed(group: str, path: tuple[str, ...]) -> dict[str, str]:
 
 
 def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
-    """Returns an entry of `ours`, an installed package's thing, or the object of a reference.
-
-    group: of the entry points, such as `methods`.
-    key: the setting with the name, for the error's text.
-
-    Raises:
-        UserError: there is none. The text has the closest name and all known ones.
+    """Returns an entry of `ours`, of the entry points `agora_mm.<group>`, or the object of a reference. Raises
+    UserError,
+    which names the setting `key`, the closest name and all known ones.
     """
     # The project's own come first, so that no package can replace one.
     if name in ours:

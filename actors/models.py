@@ -1,4 +1,4 @@
-"""Defines the interface of every model: the embedded reader, vLLM, an endpoint, or a pool of replicas."""
+"""Defines the interface of every model: embedded reader, vLLM, endpoint, or pool of replicas."""
 
 from typing import Protocol
 

@@ -49,8 +49,7 @@ def data_url(path: str | Path) -> str:
 
 
 def identity(path: str | Path) -> bytes:
-    """Returns bytes that are equal for equal pictures: a file's content, marked where its shown pixels are others.
-    Raises OSError as `opened`."""
+    """Returns bytes that are equal for equal pictures. Raises OSError as `opened`."""
     with opened(path) as picture:
         # With the mark, nothing is found again that earlier versions made of the stored pixels.
         return _content(path) + (b"" if _as_stored(picture) else b"as shown")

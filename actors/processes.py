@@ -1,4 +1,4 @@
-"""Ends processes that other code started, counts those killed for memory, and makes garbage collection rare."""
+"""Ends processes that other code started, counts those killed for memory, and collects garbage rarely."""
 
 import asyncio
 import gc
@@ -41,7 +41,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 
 async def ended(processes: Iterable[psutil.Process]) -> bool:
-    """Waits until all have ended; False where some have not after WAIT_S. A killed one first frees its memory."""
+    """Waits until all have ended. False where some have not after WAIT_S. A killed one first frees its memory."""
     left = list(processes)
     for _ in range(round(WAIT_S / POLL_S)):
         left = [process for process in left if runs(process)]
@@ -65,7 +65,7 @@ def _is_tracker(process: psutil.Process) -> bool:
 
 
 def kills(cgroup: Path = CGROUP, vmstat: Path = VMSTAT) -> int:
-    """Counts the processes that the kernel has killed so far because memory ran out, here or in this container."""
+    """Counts the processes that the kernel has killed because memory ran out, here or in this container."""
     killed = 0
     for file in (cgroup / "memory.events", vmstat):
         with suppress(OSError, ValueError):  # there may be no such file
@@ -75,6 +75,6 @@ def kills(cgroup: Path = CGROUP, vmstat: Path = VMSTAT) -> int:
 
 
 def collect_rarely() -> None:
-    """Runs the garbage collector rarely. Turns and messages make no cycles, and scanning them takes a third of the time
-    by default."""
+    """Runs the garbage collector rarely: messages make no cycles, and by default scanning them takes a third of the
+    time."""
     gc.set_threshold(100_000)

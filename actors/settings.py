@@ -32,7 +32,7 @@ SHOWN = 80  # characters of a wrong value
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The numbers that a setting may have; `open_below` and `open_above` leave out the bound itself."""
+    """The numbers that a setting may have. `open_below` and `open_above` leave out the bound itself."""
 
     least: float
     most: float = MOST
@@ -70,17 +70,15 @@ def setting(
     """Declares a field of a settings class: its default, its bounds, when it counts, and where it leads.
 
     default: the default; `factory` makes it where it is a list or a group.
-    at_least, at_most, above, below: bounds of the number, or of each number of a list; `above` and `below` exclude
-        the bound itself. None stays allowed where it is the default.
-    when: conditions under which the setting has an effect, all of which must hold, separated by `, `. Each is
+    at_least, at_most, above, below: bounds of the number, or of each number of a list; the last two exclude the bound.
+    when: conditions that must all hold, separated by `, `, for the setting to have an effect. Each is
         `<key>=<value>|<value>` or `<key>!=<value>`, where the key is a sibling field or else a dotted key of the
         configuration (`methods=` holds when one of the values is among the methods), or the name of a fact of the
         plan, such as `learns`. A group's condition holds for all its settings.
     over: the group of settings that the field, a dict, has overrides for.
     outside: true for a value that leads out of a run folder: code to import, an address, a file to read or write.
         A resumed run takes it from a saved configuration only where the command line repeats it.
-    since: the version that introduced the field; run folders of earlier versions lack it.
-    before: its value in those folders; the default where it is left out.
+    since: the version that introduced the field. before: its value in run folders of earlier versions.
     needs: the extra of the project (`pip install '.[extra]'`) that a value needs; empty for none.
     """
     given = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since, NEEDS: needs}
@@ -99,8 +97,8 @@ def setting(
 
 
 def check_bounds(group: Any, prefix: str = "") -> None:
-    """Checks the bounds of a tree of settings, and runs each group's own `check_values`, if it has one. Raises
-    UserError with the key (after a `prefix` such as `learner.`), its value and the numbers allowed."""
+    """Checks the bounds of a tree of settings, and runs each group's `check_values`. Raises UserError with key and
+    value."""
     for f in fields(group):
         key, value = f"{prefix}{f.name}", getattr(group, f.name)
         if is_dataclass(value):

@@ -23,10 +23,7 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 class Ending:
-    """Records which signal ends this process: `number` is 0 until SIGTERM or SIGHUP comes.
-
-    `line` is written to stderr when a second one (or a second Ctrl-C) comes.
-    """
+    """Records which signal ends this process: `number` is 0 until SIGTERM or SIGHUP. A second one writes `line`."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -35,8 +32,8 @@ class Ending:
         self._read = threading.Event()
 
     def install(self) -> None:
-        """Handles SIGTERM and SIGHUP from now on, and counts them together with Ctrl-C. A signal that is ignored
-        (`nohup`) stays ignored. For the main thread."""
+        """Handles SIGTERM and SIGHUP in the main thread, together with Ctrl-C. An ignored signal (`nohup`) stays
+        ignored."""
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle)
@@ -98,10 +95,7 @@ def _write(line: str) -> None:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Delays the first of Ctrl-C, SIGTERM and SIGHUP until the end of the block.
-
-    SystemExit in the block counts as SIGTERM, since Ray's own handler raises it.
-    """
+    """Delays the first of Ctrl-C, SIGTERM and SIGHUP until the end of the block. Ray's SystemExit counts as SIGTERM."""
     handlers = _handlers()
     received: list[int] = []
 
@@ -134,7 +128,7 @@ def handlers_kept() -> Iterator[None]:
 
 
 def _handlers() -> dict[int, Handler]:
-    """Python's handlers of the signals that end a run; none in another thread than the main one."""
+    """Python's handlers of the signals that end a run. None in another thread than the main one."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     handlers = {int(number): signal.getsignal(number) for number in ENDING}

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def cores() -> int:
-    """Counts the cores that this process may use, which in a container are fewer than the machine's."""
+    """Counts the cores that this process may use. A container has fewer than its machine."""
     # macOS knows no affinity.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

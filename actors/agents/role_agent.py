@@ -49,8 +49,8 @@ class AgentMemory:
         return len(self._turns)
 
     def recall(self, turn: Turn) -> tuple[Message, ...]:
-        """Returns own messages of the rounds before this turn's, oldest first; none where the turn asks for none.
-        Raises MemoryLost unless there are `turn.recall` of them."""
+        """Returns the messages of earlier rounds, oldest first. Raises MemoryLost unless there are `turn.recall` of
+        them."""
         if not turn.recall:
             return ()  # even if there are some: concurrent turns would recall whichever happened to be first
         own = self._turns.get(turn.discussion, {}).get(turn.agent, {})
@@ -84,8 +84,9 @@ class RoleAgent:
         """Answers one turn. A failure is a message with status `unparsed` or `failed`, and the error.
 
         The message depends on the turn and the model alone; the usage includes crashes and repeated calls. `cut` are
-        ids of sources to leave out from the start, as of a recorded turn. Raises MemoryLost where this agent was
-        restarted in the middle of the discussion.
+        ids of
+        sources to leave out from the start. Raises MemoryLost where this agent was restarted in the middle of the
+        discussion.
         """
         recalled, turn = (*self.memory.recall(turn), *turn.memories), in_own_form(turn, self.role)
         if self.role.dummy:
@@ -125,10 +126,9 @@ class RoleAgent:
             again = responses[1].reading(still_asked(form, faults), form)
             reading = None if again is None else partial.repaired_by(again)
         reply = None if reading is None else reply_of(turn, reading)
-        error = responses[-1].error
-        unread = [] if reading is None or reply is not None else reading.faults
+        error, last = responses[-1].error, responses[-1].completion
+        unread = () if reading is None else reading.faults
         reasons = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in unread)
-        last = responses[-1].completion
         if reasons and (ended := last.error or ("" if last.text.strip() else "the reply was empty")):
             reasons = f"{reasons} ({one_line(ended)})"
         completions = [response.completion for response in responses if response.counts]
@@ -181,14 +181,21 @@ class RoleAgent:
                 break
             more = cut_more(turn.question, self.role.evidence, cut, request, completion)
             if not more:
-                counts, usage, error = False, Usage(), _does_not_fit(completion)
+                sizes = f"{completion.prompt_tokens} tokens, {completion.limit_tokens} at most"
+                # Without numbers the error tells whether the model or a server in between refused it.
+                known = sizes if completion.limit_tokens else completion.error
+                counts, usage = False, Usage()
+                error = (
+                    f"{DOES_NOT_FIT} the model's context{f' ({known})' if known else ''} and no evidence is left to "
+                    "cut: lower agents.budget_words, agents.max_tokens or topology.rounds, or raise model.max_model_len"
+                )
                 break
             cut = (*cut, *more)
         # The tokens of a failed call are not known; it counts as a call without any.
         return _Response(completion, one_line(error), counts, cut, usage + Usage(calls=failures))
 
     async def _complete(self, request: Request) -> tuple[Completion, int]:
-        """Returns the completion, or one with `stop="error"` after the last retry, and the number of failed calls."""
+        """Returns the completion and the number of failed calls. After the last retry it has `stop="error"`."""
         # Without a pause: a pool waits for its replicas, and an endpoint's client makes its own pauses.
         for failed in range(self._settings.retries + 1):
             try:
@@ -214,20 +221,10 @@ class _Response:
     usage: Usage
 
     def reading(self, form: Form, among: Form | None = None) -> Reading | None:
-        """Reads the form's fields in the reply; None where there is no reply."""
+        """Reads the form's fields in the reply. None where there is no reply."""
         if self.error:
             return None
         return read(form, self.completion.text, self.completion.stop == "length", among)
-
-
-def _does_not_fit(completion: Completion) -> str:
-    size = f"{completion.prompt_tokens} tokens, {completion.limit_tokens} at most" if completion.limit_tokens else ""
-    # Without numbers the error tells whether the model or a server in between refused it.
-    known = size or completion.error
-    return (
-        f"{DOES_NOT_FIT} the model's context{f' ({known})' if known else ''} and no evidence is left to cut: "
-        "lower agents.budget_words, agents.max_tokens or topology.rounds, or raise model.max_model_len"
-    )
 
 
 def least_relevant(question: Question, reads: Modality, cut: Collection[str]) -> list[Source]:
@@ -237,11 +234,9 @@ def least_relevant(question: Question, reads: Modality, cut: Collection[str]) ->
     serves the ones left.
     """
     left = [source for source in evidence_for(question, reads) if source.id not in cut]
-    pictures = [source for source in left if source.kind is Kind.IMAGE]
-    texts = [source for source in left if source.kind is not Kind.IMAGE]
-    # Sorted in reverse, 1 puts a passage before the picture of the same rank.
-    ranked = [*((rank, 1, text) for rank, text in enumerate(texts)), *((rank, 0, p) for rank, p in enumerate(pictures))]
-    return [source for _, _, source in sorted(ranked, key=lambda r: r[:2], reverse=True)]
+    pictures = [(rank, 0, s) for rank, s in enumerate(s for s in left if s.kind is Kind.IMAGE)]
+    texts = [(rank, 1, s) for rank, s in enumerate(s for s in left if s.kind is not Kind.IMAGE)]
+    return [source for _, _, source in sorted([*texts, *pictures], key=lambda r: r[:2], reverse=True)]
 
 
 def cut_more(

@@ -1,5 +1,4 @@
-"""Defines the roles: five textual and five visual ones (section 8, Figs. 6-14), a decision agent, and one that works
-alone. The texts are the project's own."""
+"""Defines ten roles (section 8, Figs. 6-14), a decision agent, and one that works alone, in the project's words."""
 
 from actors.messages import Modality, Role
 
@@ -48,7 +47,6 @@ SINGLE = Role(
     Modality.BOTH,
     "You are a scientist. Work out what is asked, find what bears on it, and answer.",
 )
-# Names are unique: `text_critic` and `visual_critic` are two roles.
 ROLES = {role.name: role for role in (*TEXTUAL, *VISUAL, DECISION, SINGLE)}
 
 DUMMY_SENTENCE = "I have nothing to contribute to this question."

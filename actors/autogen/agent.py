@@ -1,4 +1,4 @@
-"""One of our roles as an AutoGen agent, which can join any AutoGen team, with the simulator's prompts."""
+"""Makes one of our roles an AutoGen agent for any AutoGen team. The prompts are the simulator's."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class QuestionContent(BaseModel):
 
 
 class QuestionMessage(StructuredMessage[QuestionContent]):
-    """Gives a team a question with its evidence; other agents read it as text, without pictures."""
+    """Gives a team a question with its evidence. Other agents read it as text, without pictures."""
 
     def to_text(self) -> str:
         return shared_part(self.content.question, Modality.BOTH)[0]
@@ -138,7 +138,6 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
             recall=len(self._earlier) + len(state.own),
         )
         memory = self._agent.memory
-        # The memory must have `turn.recall` turns.
         for own in recalled:
             memory.remember(replace(turn, round=own.round), own)
         try:
@@ -153,7 +152,6 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         return Response(chat_message=self._text_message(answer))
 
     def _heard(self) -> list[Heard]:
-        """Each sender's last usable message."""
         last = self._state.last
         weights = self._weights
         if weights is None:
@@ -168,7 +166,6 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         ]
 
     def _text_message(self, answer: Message) -> TextMessage:
-        # Our agents read the whole message, others the text.
         metadata = {MESSAGE: _MESSAGES.dump_json(answer).decode(), "status": answer.status.value}
         if answer.answer is not None:
             metadata["answer"] = answer.answer
@@ -208,13 +205,12 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
 
 
 def message_of(message: BaseChatMessage) -> Message | None:
-    """Returns the whole message of a `RoleChatAgent`; None for another agent's."""
+    """Returns the whole message of a `RoleChatAgent`. None for another agent's."""
     packed = message.metadata.get(MESSAGE)
     return None if packed is None else _MESSAGES.validate_json(packed)
 
 
 def _message(message: BaseChatMessage, round: int) -> Message:
-    """A colleague's message as our agents read it."""
     packed = message_of(message)
     if packed is not None:
         return packed

@@ -98,10 +98,9 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
     ) -> CreateResult:
         """Returns one reply; `extra_create_args` may set `seed`, `temperature` and `max_tokens`.
 
-        Raises:
-            CannotAnswer: the prompt does not fit the model, the model refuses it, or the reply is no such JSON.
-            ModelError: all calls failed; another attempt may work.
-            asyncio.CancelledError: the token was cancelled.
+        Raises CannotAnswer where the prompt does not fit, the model refuses it, or the reply is no such JSON;
+        ModelError where
+        all calls failed; and CancelledError where the token was cancelled.
         """
         listed = _listed(tools, tool_choice)
         own = [tools_part(listed, required=tool_choice not in ("auto", "none"))] if listed else []
@@ -121,7 +120,6 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         return CreateResult(
             finish_reason="function_calls" if calls else "length" if completion.stop == "length" else "stop",
             content=[
-                # Equal conversations get equal ids.
                 FunctionCall(f"{request.seed:x}-{i}", json.dumps(arguments, ensure_ascii=False), tool)
                 for i, (tool, arguments) in enumerate(calls)
             ]

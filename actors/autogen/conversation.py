@@ -23,7 +23,7 @@ _HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 
 
 class SourceImage(Image):
-    """One of our pictures as an AutoGen image, opened when it is read; our models get its source."""
+    """One of our pictures as an AutoGen image, opened when it is read. Our models get its source."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -39,7 +39,7 @@ class SourceImage(Image):
 
 
 def source_of(image: Image) -> Source:
-    """Returns a picture's source, or a new one with a file named after its content, which is written once."""
+    """Returns a picture's source. A new one has a file named after its content, which is written once."""
     if isinstance(image, SourceImage):
         return image.source
     pixels = image.image
@@ -59,16 +59,16 @@ def source_of(image: Image) -> Source:
 
 
 def task_text(request: Request) -> str:
-    """Returns the text of a request as one message, for agents with their own client."""
+    """Returns a request as one message, for agents with their own client."""
     return f"{request.system}\n{request.shared}\n{request.own}"
 
 
 def laid_out(messages: Sequence[LLMMessage], own: Sequence[str], task: Request | None = None) -> Request:
     """Returns a conversation as a request, without seed and limits.
 
-    System messages become `system`, the user's first message becomes `shared` (as the question, unless it has
-    headings), and the rest follows `own` in order. A conversation that opens with `task` keeps that request's system,
-    shared and own part, followed by its system messages. `own` are sections about the form of the reply.
+    System messages become `system`, the user's first message becomes `shared`, and the rest follows `own`, sections
+    about
+    the form of the reply. A conversation that opens with `task` keeps that request's system, shared and own part.
     """
     system = "\n".join(message.content for message in messages if isinstance(message, SystemMessage))
     later = [message for message in messages if not isinstance(message, SystemMessage)]
@@ -85,12 +85,11 @@ def laid_out(messages: Sequence[LLMMessage], own: Sequence[str], task: Request |
     shared = opening if _HEADING.search(opening) else f"{QUESTION}\n{opening}"
     digest = hashlib.blake2b("\x1f".join((shared, *(image.id for image in images))).encode(), digest_size=8).hexdigest()
     pictures = dict.fromkeys(images)
-    # The client sets the id, the seed and the limits.
     return Request("chat", digest, system, shared, "\n".join((*own, *rest)), tuple(pictures))
 
 
 def _section(message: LLMMessage, images: list[Source]) -> str:
-    """One message as a section; its pictures are added to `images`."""
+    """One message as a section. Its pictures are added to `images`."""
     if isinstance(message, SystemMessage):
         return f"{INSTRUCTIONS}\n{_plain(message.content)}"
     if isinstance(message, UserMessage):
@@ -106,7 +105,7 @@ def _section(message: LLMMessage, images: list[Source]) -> str:
 
 
 def _text(message: UserMessage, images: list[Source]) -> str:
-    """The text of a message, with the ids of its pictures in place, except those after the text."""
+    """Returns the text of a message, with the ids of its pictures in place."""
     if isinstance(message.content, str):
         return message.content
     sources = [part if isinstance(part, str) else source_of(part) for part in message.content]

@@ -1,8 +1,8 @@
 """A role played by the user's agent: `roles.text_critic.agent=package.module:function`.
 
-The function is called as `function(role, client)` and returns an agent of AutoGen or agent-framework, or an async
-function of messages; `client` is an AutoGen client of the run's model. An async function of messages may be named
-itself. Every turn gets a new agent, so that nothing leaks between discussions, and turns run concurrently.
+The function is called as `function(role, client)`, with an AutoGen client of the run's model, and returns an agent of
+AutoGen or agent-framework, or an async function of messages, which may also be named itself. Every turn gets a new
+agent, so that nothing leaks between discussions.
 """
 
 import inspect
@@ -37,8 +37,8 @@ Factory = Callable[[Role, ChatCompletionClient], object]
 class HostedAgent(RoleAgent):
     """Plays a role with the agent of `role.agent`. An error of the agent is the reason of a failed turn.
 
-    The agent reads a `RoleAgent`'s request as one message (with its pictures). Its final message is parsed like a
-    model's reply; an unreadable one gets one request for repair. Raises ValueError as `load_factory`.
+    The agent reads a `RoleAgent`'s request as one message. Its final message is parsed like a model's reply, with one
+    repair. Raises ValueError as `load_factory`.
     """
 
     def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
@@ -54,7 +54,6 @@ class HostedAgent(RoleAgent):
             request = build_request(
                 turn, role.modality, role.instruction, recalled, self._settings, cut, reads=role.evidence
             )
-            # One client for each attempt, for separate counts and `too_long`.
             client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
             outcome = await self._hear(turn, request, client)
             # An agent with another model has not called ours: then only its report counts.
@@ -89,7 +88,7 @@ class HostedAgent(RoleAgent):
         return message, usage
 
     async def _hear(self, turn: Turn, request: Request, client: ModelClient) -> "_Outcome":
-        """A new agent's reply to a request, with a second attempt where the first is unreadable."""
+        """Returns a new agent's reply to a request, after a second attempt where the first is unreadable."""
         text, reply, reported, first_tokens = "", None, Usage(), 0
         try:
             agent = self._factory(self.role, client)

@@ -1,4 +1,4 @@
-"""The interface of a kind of model: settings, replicas, and what its completions depend on."""
+"""Defines the interface of a kind of model: settings, replicas, and what completions depend on."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,10 +14,8 @@ from actors.reader.reader import ReaderSettings
 
 @dataclass(frozen=True)
 class TokenCounting:
-    """Counts a model's tokens before a run.
+    """Counts a model's tokens before a run. `rule` states how, in words.
 
-    rule: how tokens are counted, in words.
-    text: tokens of a text.
     picture: tokens of any picture (None: they depend on its size).
     frame: tokens around each prompt (None: a chat template's).
     reply_tokens: measured mean tokens of a reply, by role; "" is any other role.
@@ -51,7 +49,7 @@ class Backend:
 
     def maker(self) -> Callable[[], Model]:
         """Returns a function that makes the model in a replica's process. Raises UserError for settings that cannot
-        work, which it finds without loading anything or a connection."""
+        work."""
         raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): choose reader, vllm or openai")
 
     def on(self, cluster_gpus: float) -> "tuple[Backend, str]":
@@ -60,11 +58,11 @@ class Backend:
         return self, ""
 
     def gpu_share(self) -> float | None:
-        """Returns the share of a GPU's memory that one replica reserves; None where it allocates on demand."""
+        """Returns the share of a GPU's memory that one replica reserves. None where it allocates on demand."""
         return None
 
     def identity(self) -> str:
-        """Returns the model and all that its completions depend on, as JSON: part of the completion cache's keys."""
+        """Returns the model and all that its completions depend on, as JSON. Part of the completion cache's keys."""
         known = {"kind": self.settings.kind, "name": self.settings.name, **self.dependencies()}
         return json.dumps(known, sort_keys=True)
 
@@ -87,9 +85,9 @@ class Backend:
         return self.replicas, self.gpus_each
 
     def counting(self) -> TokenCounting | None:
-        """Returns the model's count of tokens, without loading the model; None where tokens are only estimated."""
+        """Returns the model's count of tokens, without loading the model. None where tokens are only estimated."""
         return None
 
     def choice(self) -> ModelChoice | None:
-        """Returns the model for an exported AutoGen team; None where only a run can provide it."""
+        """Returns the model for an exported AutoGen team. None where only a run can provide it."""
         return None

@@ -1,4 +1,4 @@
-"""The kinds of models that `model=` and `judge=` name, in `BACKENDS`; vLLM's is in vllm_backend.py."""
+"""Defines the kinds of models that `model=` and `judge=` name, in `BACKENDS`. vLLM's is in vllm_backend.py."""
 
 import hashlib
 import os

@@ -1,7 +1,7 @@
 """Lays a request out as the messages of a chat, equally for every engine and endpoint.
 
-System turn, then one user turn: pictures, each after its number and title, shared text, own text. Agents share the
-beginning, so that the server can reuse its prefix. A repair follows: the rejected reply, and the correction.
+System turn, then one user turn: pictures, each after its number and title, shared text, own text. A server can reuse
+the common beginning. A repair follows: the rejected reply, and the correction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,9 @@ NO_REPLY = "(nothing)"
 def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: bool = True) -> list[dict[str, Any]]:
     """Returns the messages of a request.
 
-    A picture without a file is described in words. Without a `system_turn`, its text opens the user turn, so that the
-    order of the whole stays the same. `pictures` are content parts, one for each picture with a file, in order.
+    A picture without a file is described in words. Without a `system_turn`, its text opens the user turn. `pictures`
+    are
+    content parts, one for each picture with a file, in order.
     """
     shown = [source for source in request.images if source.image is not None]
     described = [f"{_label(source)}: {safe_line(source.text)}" for source in request.images if source.image is None]
@@ -49,7 +50,7 @@ def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: b
 
 
 def pictures_in_words(request: Request, most: int | None = 0) -> Request:
-    """Returns the request for a model that reads at most so many pictures: all further ones are described."""
+    """Returns the request for a model that reads at most `most` pictures. Further ones are described."""
     shown = [source for source in request.images if source.image is not None]
     if most is None or len(shown) <= most:
         return request
@@ -60,7 +61,7 @@ def pictures_in_words(request: Request, most: int | None = 0) -> Request:
 
 
 def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns messages whose texts are lists with one part, for chat templates that read only lists."""
+    """Returns messages whose texts are lists with one part. Some chat templates read only lists."""
     return [
         {**said, "content": [_text(said["content"])] if isinstance(said["content"], str) else said["content"]}
         for said in messages

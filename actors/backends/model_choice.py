@@ -1,4 +1,4 @@
-"""A model as data, for files that make it again elsewhere: the embedded reader, or an endpoint by its address."""
+"""Describes a model as data, for files that make it again elsewhere: the embedded reader, or an endpoint."""
 
 import asyncio
 import json
@@ -27,8 +27,8 @@ class ModelChoice(BaseModel):
     key_env: str = ""
 
     def model(self) -> Model:
-        """Returns the model, the same object for equal choices: a team's agents share its connections and rate limits.
-        Raises ValueError for settings that do not fit the kind of model."""
+        """Returns the model, the same object for equal choices. Raises ValueError for settings that do not fit its
+        kind."""
         if "key" in self.settings:
             raise ValueError(f"a key has no place in a file: set {self.key_env} in the environment")
         try:
@@ -48,7 +48,7 @@ def _made(kind: str, settings: str, key_env: str) -> Model:
 
 
 class LazyEndpoint:
-    """Starts an endpoint with the first request, in that request's event loop; none exists before."""
+    """Starts an endpoint with the first request, in that request's event loop. None exists before."""
 
     def __init__(self, settings: ModelSettings, key_env: str) -> None:
         self._settings = settings

@@ -84,7 +84,7 @@ class ModelSettings:
     """vLLM and endpoint: abilities that are declared and not tested."""
 
     def check_values(self, key: str) -> None:
-        """Raises UserError for a key or a password where it would be shown and written down."""
+        """Raises UserError for a key or a password in a setting that is shown and written down."""
         # Neither message quotes the value.
         if not re.fullmatch(r"(?:[A-Za-z_]\w*)?", self.key_env):
             raise UserError(f"{key}.key_env is not the name of an environment variable; export the key under one")
@@ -94,7 +94,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Values of a run's requests, with which an endpoint is probed; pictures: the most of one request."""
+    """Values of a run's requests, with which an endpoint is probed. `pictures`: the most of one request."""
 
     temperature: float = 0.0
     max_tokens: int = 512
@@ -108,12 +108,12 @@ def declared_layout(model: ModelSettings) -> dict[str, bool]:
 
 
 def template_arguments(thinking: bool | None) -> dict[str, bool]:
-    """Returns the variables by which chat templates switch a model's thinking on or off (Qwen's, DeepSeek's)."""
+    """Returns the variables by which chat templates switch thinking on or off (Qwen's, DeepSeek's)."""
     return {} if thinking is None else {"enable_thinking": thinking, "thinking": thinking}
 
 
 def thinking_arguments(thinking: bool | None) -> dict[str, Any]:
-    """Returns the fields of a request that switch a model's thinking: servers' of open models, and OpenAI's."""
+    """Returns the fields of a request that switch thinking: those of open models' servers, and OpenAI's."""
     effort = {"reasoning_effort": "none"} if thinking is False else {}
     return {} if thinking is None else {"chat_template_kwargs": template_arguments(thinking), **effort}
 

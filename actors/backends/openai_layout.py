@@ -30,9 +30,9 @@ ROLE = re.compile(r"\b(?:system|roles?)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How requests are written for one endpoint: `changes` are names in `CHANGES`.
+    """How requests are written for one endpoint: `changes` are names in `CHANGES`, `base` the address with the version.
 
-    base: address with the version. most_pictures: of one request (None: any number); the rest are told in words.
+    most_pictures: of one request (None: any number); further ones are described in words.
     """
 
     base: str
@@ -73,7 +73,7 @@ class Layout:
 
 
 def possible_changes(request: Request, settings: ModelSettings, layout: Layout, fault: EndpointFault) -> list[str]:
-    """Lists the changes that could help against a refusal, those first whose field it names."""
+    """Lists the changes that could help against a refusal. Those whose field it names come first."""
     able = []
     if layout.base == settings.base_url.rstrip("/") and not re.search(r"/v\d", layout.base):
         able.append(VERSION)

@@ -1,4 +1,4 @@
-"""A model behind an endpoint with OpenAI's chat protocol: vLLM's server, Ray Serve LLM, Ollama, or a hosted one."""
+"""Runs a model behind an endpoint with OpenAI's chat protocol: vLLM's server, Ray Serve LLM, Ollama, hosted ones."""
 
 import asyncio
 import json
@@ -40,7 +40,6 @@ RETRIES_AT_START = 2
 SCHEMA_RETRIES = 2
 # In place of a fingerprint, of a reply to a request in another layout than at the start.
 ADAPTED = "adapted in the middle of a run"
-# Changes of the layout that one request may bring about.
 ADAPTATIONS = 4
 # A shorter prompt is never too long.
 SHORT_CHARACTERS = 500
@@ -50,9 +49,9 @@ CHARACTERS_PER_TOKEN, TOKENS_PER_PICTURE = 3, 1000
 class OpenAIModel:
     """One endpoint. Safe for any number of concurrent `complete` calls; callers bound them.
 
-    Retries happen here and not in a client library, because each attempt counts against the rate limits, a requested
-    wait delays all requests, and a malformed reply is a fault like any other. A refused request is explained by what
-    the endpoint answers to less: a tiny request, fewer pictures, one field less.
+    Retries happen here and not in a client library: each attempt counts against the rate limits, and a requested wait
+    delays all requests. A refused request is explained by what the endpoint answers to less: a tiny request, fewer
+    pictures, one field less.
     """
 
     def __init__(self, settings: ModelSettings, key: SecretStr | None = None, usual: Usual | None = None) -> None:
@@ -80,8 +79,8 @@ class OpenAIModel:
         self._served: set[tuple[str, str, str]] = set()
 
     async def start(self) -> None:
-        """Sends a tiny request with the values of every later one, adapts to refusals, and tests the abilities. Raises
-        ValueError, with the reason and the remedy, where the endpoint does not answer."""
+        """Sends a tiny request, adapts to refusals, and tests the abilities. Raises ValueError with the reason and
+        remedy."""
         self._check()
         try:
             self._client = open_client({"Authorization": f"Bearer {self._key}"} if self._key else {})
@@ -113,7 +112,7 @@ class OpenAIModel:
         return self._abilities
 
     async def _find_abilities(self, ready: Completion) -> Abilities:
-        """Tests the abilities that are not declared, all at once: an endpoint may take long for each."""
+        """Tests the abilities that are not declared. All at once: an endpoint may take long for each."""
         declared, settled = self.settings.abilities, self._layout
         self._served.add(ready.served)
         if ready.stop == "length" and not ready.text.strip():
@@ -156,7 +155,7 @@ class OpenAIModel:
         )
 
     async def _find_pictures(self, most: int, least: int = 0) -> None:
-        """Lowers the pictures of a request to as many as the endpoint takes, if these are `least` or more."""
+        """Lowers the pictures of a request to as many as the endpoint takes, unless it takes fewer than `least`."""
 
         async def fitted(request: Request) -> Outcome:
             return await self._fitted(request, (SYSTEM_WITH_PICTURES,))
@@ -171,7 +170,7 @@ class OpenAIModel:
         return await self._answer(request, layout, RETRIES_AT_START, PATIENCE_AT_START_S)
 
     async def _fitted(self, request: Request, only: Collection[str] = CHANGES) -> Outcome:
-        """Returns the reply to a probe, with the layout adapted where the endpoint refuses it as it is."""
+        """Returns the reply to a probe. Adapts the layout where the endpoint refuses it as it is."""
         outcome = await self._probe(request, self._layout)
         if isinstance(outcome, Completion):
             return outcome
@@ -219,8 +218,9 @@ class OpenAIModel:
     async def complete(self, request: Request) -> Completion:
         """Answers one request. One that the endpoint refuses, or fails too often, gets a completion with the reason.
 
-        Cancelling the call closes its connection, on which servers stop generating. Raises ModelGone where the endpoint
-        accepts nothing from this account any more, or nothing listens at its address.
+        Cancelling the call closes its connection. Raises ModelGone where the endpoint accepts nothing from this account
+        any
+        more, or nothing listens at its address.
         """
         if self._client is None:
             raise RuntimeError("OpenAIModel.complete before start, or after close")
@@ -237,13 +237,14 @@ class OpenAIModel:
                 # Another request may have changed the layout meanwhile.
                 if layout == self._layout and (final := await self._explained(request, outcome, answered)) is not None:
                     return final
-        return Completion(request.id, "", stop="error", error=self._line(outcome.reason))
+        return self._failed(request, outcome)
 
     async def _explained(self, request: Request, fault: EndpointFault, answered: int) -> Completion | None:
         """Returns the completion of a request that failed for good, or None once the layout suits it.
 
-        `answered` counts replies of the endpoint before the request: later ones show that it still answers. Raises
-        ModelGone where it refuses a tiny request as well, which it answered at the start.
+        `answered` counts the endpoint's replies before the request: later ones show that it still answers. Raises
+        ModelGone
+        where it now refuses a tiny request as well.
         """
         layout, sized = self._layout, fault.prompt_tokens > fault.limit_tokens > 0
         ready = replace(self._ready, temperature=request.temperature, max_tokens=request.max_tokens)
@@ -287,7 +288,7 @@ class OpenAIModel:
         return ModelGone(self._line(f"{self._layout.base} takes no more requests: {fault.reason}"))
 
     async def _answer(self, request: Request, layout: Layout, retries: int, patience_s: float) -> Outcome:
-        """Returns the reply, after up to `retries` faults and `patience_s` seconds of waiting for a rate limit."""
+        """Returns the reply, after up to `retries` faults. Waits `patience_s` seconds at most for a rate limit."""
         try:
             # Reading and encoding pictures would block the event loop.
             body = await asyncio.to_thread(lambda: json.dumps(layout.body(request, self.settings)).encode())
@@ -342,7 +343,7 @@ class OpenAIModel:
         return replace(outcome, error=self._line(outcome.error))
 
     async def _models(self) -> list[dict[str, Any]]:
-        """Returns the models that the endpoint lists, each with its `id`; none where the list has another form."""
+        """Returns the models that the endpoint lists, each with its `id`. None where the list has another form."""
         if self._client is None:
             return []
         try:
@@ -359,7 +360,7 @@ class OpenAIModel:
 
 
 def growing(first_s: float, number: int, request: Request) -> float:
-    """Returns a pause that doubles each time, and varies by request so that not all return at once."""
+    """Returns a pause that doubles each time. It varies by request, so that not all return at once."""
     spread = 0.75 + derive_seed(request.id, number) / 2**64
     return float(min(first_s * 2**number, LONGEST_PAUSE_S) * spread)
 

@@ -1,7 +1,7 @@
-"""Finds out what a model behind an endpoint can do, and how requests to it must be written, with tiny requests.
+"""Tests what a model behind an endpoint can do, and how requests must be written, with tiny requests.
 
-An endpoint is asked as the run will ask it. From a refusal one field at a time is left out, renamed or moved until the
-endpoint answers; no wording of a refusal counts, only what is answered without it.
+From a refusal one field at a time is left out, renamed or moved until the endpoint answers. No wording of a refusal
+counts.
 """
 
 import json
@@ -42,7 +42,6 @@ SCHEMA = schema(
 # A small model may write blanks or numbers without end: then the beginning of the reply is enough.
 BEGINNING = re.compile(r'\s*\{\s*(?:$|"colour"\s*:\s*"(?:red|green|blue)"\s*,)')
 SCHEMA_TOKENS = 48
-# For a model that thinks before it answers.
 THINKING_TOKENS = 2048
 
 
@@ -54,10 +53,11 @@ async def adapt(
     fault: EndpointFault,
     only: Container[str] = CHANGES,
 ) -> tuple[Completion, dict[str, EndpointFault]] | None:
-    """Searches for the fewest changes with which a refused request is answered.
+    """Searches for the fewest changes, of those in `only`, with which a refused request is answered.
 
-    A change, of those in `only`, that brings another fault is a step on the way. At most some twenty requests.
-    Returns the reply, and the fault that each change has cured; None where no changes help.
+    A change that brings another fault is a step on the way. Returns the reply, and the fault that each change has
+    cured;
+    None where no changes help.
     """
     cured: dict[str, EndpointFault] = {}
     seen, now = {_stable(fault)}, layout
@@ -88,7 +88,6 @@ async def adapt(
 
 
 def _stable(fault: EndpointFault) -> str:
-    """The words of a fault without numbers and ids, which differ each time."""
     return re.sub(r"\S*\d\S*", "", fault.reason)
 
 
@@ -119,7 +118,7 @@ async def count_pictures(fitted: Callable[[Request], Awaitable[Outcome]], ready:
 
 
 async def follows_schemas(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str]:
-    """Tests whether a model that is asked to say yes replies in JSON where a schema demands it; gives a refusal."""
+    """Tests whether a model replies in JSON where a schema demands it. Returns a refusal's reason too."""
     request = replace(ready, id="start/schema", schema=SCHEMA, max_tokens=SCHEMA_TOKENS)
     reply = await _asked(ask, request, layout)
     if isinstance(reply, EndpointFault):

@@ -47,7 +47,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EndpointFault:
-    """The reason for a missing reply, whose first words are the HTTP status and the endpoint's first sentence.
+    """The reason for a missing reply, which begins with the HTTP status and the endpoint's first sentence.
 
     status: of HTTP, 0 without a response. wait_s: the pause that the endpoint asks for.
     prompt_tokens, limit_tokens: the prompt's size and the largest one, where the endpoint gives both; else 0.
@@ -155,7 +155,7 @@ def _completion(
 
 
 def _tokens(likelihoods: Any, text: str) -> Tokens:
-    """The text's tokens with their log-probabilities; () where the reply has them in no known form."""
+    """The text's tokens with their log-probabilities. () where the reply has them in no known form."""
     try:
         listed = [(entry["token"], float(entry["logprob"])) for entry in likelihoods["content"]]
     except (LookupError, TypeError, ValueError, OverflowError):
@@ -182,7 +182,7 @@ def _usage(usage: Any) -> tuple[int, int, int]:
 def _sizes(request: Request, fault: Mapping[str, Any], text: str) -> tuple[int, int]:
     """Returns the tokens of the prompt and of the longest one, as far as a refusal has such numbers.
 
-    Endpoints word it in dozens of ways, but all give the context, and the prompt with or without its reply.
+    All endpoints give the context, and the prompt with or without its reply, in dozens of wordings.
     """
     reply = request.max_tokens
     stated = [counted(fault.get(name)) for name in ("n_ctx", "n_prompt_tokens")]
@@ -211,7 +211,7 @@ def _remedy(status: int, headers: Mapping[str, str]) -> str:
 
 
 def _message(data: Any) -> str:
-    """The words of an error; behind a router's, those of the provider, which it passes on as `metadata.raw`."""
+    """The words of an error. Behind a router's, those of the provider, which it passes on as `metadata.raw`."""
     if not isinstance(data, dict):
         return ""
     fault: Any = data.get("error", data)
@@ -239,11 +239,11 @@ def _beginning(body: bytes, redact: Redact) -> str:
 
 
 def shortened(text: str) -> str:
-    """Shortens a text to one line that ends with a whole word: half a key would not be redacted."""
+    """Shortens a text to one line that ends with a whole word. Half a key would not be redacted."""
     line = one_line(text)
     return line if len(line) <= QUOTED_CHARACTERS else f"{line[:QUOTED_CHARACTERS].rpartition(' ')[0]} …"
 
 
 def counted(value: Any) -> int:
-    """Returns a number of tokens as an endpoint states it; 0 for an impossible value."""
+    """Returns a number of tokens as an endpoint states it. 0 for an impossible value."""
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0

@@ -1,7 +1,7 @@
-"""A rate limit: at most so many requests and tokens in any sixty seconds; first come, first served.
+"""A rate limit: at most so many requests and tokens in any sixty seconds. First come, first served.
 
-The window slides, so that no sixty seconds exceed the limit (a token bucket lets up to twice as much through in its
-first minute). A request counts with an estimate of its tokens until its reply reports them.
+The window slides: a token bucket lets up to twice as much through in its first minute. A request counts with an
+estimate of its tokens until its reply reports them.
 """
 
 import asyncio
@@ -50,11 +50,11 @@ class RateLimit:
         self._changed.set()
 
     def pause(self, seconds: float) -> None:
-        """Admits no request of any caller for that long: an endpoint's limit is the account's."""
+        """Admits no request of any caller for that long. An endpoint's limit is the account's."""
         self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
     def wait_s(self, now: float, tokens: int) -> float:
-        """Returns the seconds until a request of that many tokens may go; one above the limit goes alone."""
+        """Returns the seconds until a request of that many tokens may go. One above the limit goes alone."""
         while self._admitted and self._admitted[0].at <= now - WINDOW_S:
             self._admitted.popleft()
         free_at = self._paused_until

@@ -1,7 +1,7 @@
 """Redacts an endpoint's key in its replies and errors: endpoints quote requests, unchanged or escaped.
 
-Replies are redacted after decoding, so that no JSON escape hides a key. Escapes of URLs, HTML and programs, base64 and
-hexadecimal digits survive the decoding and are searched as well.
+Replies are redacted after JSON is decoded. Escapes of URLs, HTML and programs, base64 and hexadecimal digits remain,
+and are searched as well.
 """
 
 import base64
@@ -43,15 +43,14 @@ class Redaction:
         return KEY if any(bare in _MARKS.sub("", each) for each in plain) else text
 
     def line(self, text: str) -> str:
-        """Returns one line of bounded length without the key, even where its middle is starred out."""
+        """Returns one line of bounded length without the key, or the ends that an endpoint quotes of it."""
         text = self.text(text)
         if self._key:
             text = text.replace(self._key, KEY)
         # Word by word: endpoints quote a key as `sk-abc***wxyz`, and its ends are secret, too.
-        return " ".join(KEY if self._reveals(word) else word for word in one_line(text).split(" "))[:LINE_CHARACTERS]
-
-    def _reveals(self, word: str) -> bool:
-        return "***" in word or (self._long and (self._key[:6] in word or self._key[-4:] in word))
+        ends = (self._key[:6], self._key[-4:]) if self._long else ()
+        line = (KEY if any(part in word for part in ("***", *ends)) else word for word in one_line(text).split(" "))
+        return " ".join(line)[:LINE_CHARACTERS]
 
 
 def _letter(letter: str) -> str:

@@ -1,19 +1,26 @@
-"""vLLM engines as a kind of model: one engine in each replica's process."""
+"""vLLM engines as a kind of model: one engine in each replica's process.
 
+Arguments, weights' types and tokenizers are looked up in files; neither vLLM nor a model is loaded.
+"""
+
+import ast
+import importlib.util
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from actors.backends.backend import Backend, TokenCounting
 from actors.backends.model_choice import ModelChoice
-from actors.backends.model_files import computes_bfloat16, declared_type, files_of, token_counter
 from actors.backends.model_settings import declared_layout
-from actors.backends.vllm_arguments import check_engine_arguments
 from actors.backends.vllm_model import VllmModel
 from actors.errors import UserError
+from actors.lookup import near_miss
 from actors.models import Model
+from actors.prompting.safe_text import one_line
 
 # vLLM needs these on a CPU, and no answer depends on them.
 ON_A_CPU: Mapping[str, Any] = {"block_size": 32, "enforce_eager": True}
@@ -22,6 +29,16 @@ HANG_ON_A_CPU_S = 1800
 
 GPU_SHARE = 0.9  # vLLM's default of gpu_memory_utilization
 SERVER = "http://localhost:8000/v1"  # default address of `vllm serve`
+
+# Arguments that settings of the model set; as engine arguments they would contradict it.
+SETTINGS = {
+    "model": "name",
+    "tensor_parallel_size": "tensor_parallel",
+    "max_model_len": "max_model_len",
+    "dtype": "dtype",
+}
+BFLOAT16_ARITHMETIC = ("avx512_bf16", "amx_bf16", "bf16")  # Intel and AMD, Intel, Arm
+LOG = logging.getLogger(__name__)
 
 
 class VllmBackend(Backend):
@@ -33,10 +50,7 @@ class VllmBackend(Backend):
     def maker(self) -> Callable[[], Model]:
         if not self.settings.name:
             raise UserError(f"{self.key}=vllm needs {self.key}.name=<Hugging Face id or local folder>")
-        try:
-            check_engine_arguments(self.settings.engine)
-        except ValueError as error:
-            raise UserError(f"{self.key}.engine: {error}") from error
+        check_engine_arguments(self.settings.engine, self.key)
         return partial(VllmModel, self.settings)
 
     def dependencies(self) -> Mapping[str, Any]:
@@ -46,11 +60,12 @@ class VllmBackend(Backend):
         return {**known, **declared_layout(model), **files_of(model.name)}
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
-        """Fills in what vLLM needs on a CPU.
+        """Fills in what vLLM needs on a CPU: another block size, no compilation, and patience for steps of many
+        minutes.
 
-        It needs another block size than its default, compiles for minutes by default, and has steps of many
-        minutes. It runs float32 weights safely in no other type, and others fast in bfloat16 only where the processor
-        supports it (this machine's is taken for all nodes').
+        It runs float32 weights safely in no other type, and others fast in bfloat16 only where the processor supports
+        it (this
+        machine's is taken for all nodes').
         """
         if cluster_gpus:
             return self, ""
@@ -96,6 +111,102 @@ class VllmBackend(Backend):
         return TokenCounting(f"the tokenizer of {self.settings.name}", text) if text else None
 
     def choice(self) -> ModelChoice:
-        """Returns a server that the team's user starts on the same machine with `vllm serve <name>`."""
+        """Returns a server that the team's user starts with `vllm serve <name>`."""
         settings = {"base_url": SERVER, "name": self.settings.name}
         return ModelChoice(kind="openai", settings=settings, key_env=self.settings.key_env)
+
+
+def check_engine_arguments(engine: Mapping[str, Any], key: str) -> None:
+    """Raises UserError, which names `key`, for an argument that the installed vLLM does not have."""
+    known = known_arguments()
+    for name in engine:
+        if name in SETTINGS:
+            raise UserError(f"{key}.engine.{name}: use {key}.{SETTINGS[name]} instead")
+        if known and name not in known:
+            raise UserError(f"{key}.engine: vLLM has no argument {name!r}.{near_miss(name, known)}")
+
+
+def known_arguments() -> list[str]:
+    """Lists the fields of the installed vLLM's AsyncEngineArgs. Empty without vLLM. Its import takes ten seconds."""
+    spec = importlib.util.find_spec("vllm")
+    source = Path((spec and spec.origin) or "").parent / "engine" / "arg_utils.py"
+    if not source.is_file():
+        return []
+    return [
+        field.target.id
+        for definition in ast.parse(source.read_text(encoding="utf-8")).body
+        if isinstance(definition, ast.ClassDef) and definition.name in ("EngineArgs", "AsyncEngineArgs")
+        for field in definition.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+    ]
+
+
+def declared_type(name: str) -> str:
+    """Returns the number type in the `config.json` of a local folder or downloaded id, or ""."""
+    folder = Path(name) if Path(name).is_dir() else _downloaded(name)
+    try:
+        config = json.loads((folder / "config.json").read_bytes()) if folder else {}
+    except (OSError, ValueError) as error:
+        LOG.warning("the type of %r is not known: %s", name, one_line(str(error)))
+        return ""
+    # A model that reads pictures may have it in the configuration of its text part alone.
+    parts = [config, config.get("text_config")] if isinstance(config, dict) else []
+    named = [part.get("dtype") or part.get("torch_dtype") for part in parts if isinstance(part, dict)]
+    return next((name for name in named if isinstance(name, str)), "")
+
+
+def files_of(name: str) -> dict[str, Any]:
+    """Lists name, size and date of a local folder's files, which change with further training. Empty for an id."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return {}
+    states = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
+    return {"files": [(file, state.st_size, state.st_mtime_ns) for file, state in states]}
+
+
+def token_counter(name: str, engine: Mapping[str, Any]) -> Callable[[str], int] | None:
+    """Returns a function from a text to its number of tokens, special ones excluded; None without a tokenizer.
+
+    The tokenizer is searched where vLLM would: in a local folder, or on Hugging Face (its cache, or the network).
+    `engine` may name another one than the model's. The reason for None goes to the log.
+    """
+    try:
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(
+            engine.get("tokenizer") or name,
+            revision=engine.get("tokenizer_revision") or engine.get("revision"),
+            cache_dir=engine.get("download_dir"),
+            trust_remote_code=engine.get("trust_remote_code", False),
+        )
+    except Exception as error:  # a tokenizer may bring code, which may raise anything
+        LOG.warning("tokens cannot be counted: no tokenizer of %r: %s", name, one_line(str(error)))
+        return None
+
+    def count(text: str) -> int:
+        return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    return count
+
+
+def computes_bfloat16() -> bool:
+    """Tests whether this machine's processor multiplies matrices of bfloat16 directly.
+
+    Without such instructions a CPU converts every number before it multiplies: prompts took seven times as long as in
+    float32 (EPYC of the third generation).
+    """
+    import torch
+
+    able = torch.cpu.get_capabilities()
+    return any(able.get(name) for name in BFLOAT16_ARITHMETIC)
+
+
+def _downloaded(name: str) -> Path | None:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        config = try_to_load_from_cache(name, "config.json")
+    except (ImportError, ValueError):  # not installed, or no id
+        return None
+    # A missing file is None or a marker object.
+    return Path(config).parent if isinstance(config, str) else None

@@ -1,4 +1,4 @@
-"""Lays a request out as a chat for vLLM: real pictures, in the turns that the model's chat template takes."""
+"""Lays a request out as a chat for vLLM. Pictures are real, and turns as the model's chat template takes them."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def turns(request: Request, pictures: Sequence[Image.Image], system_turn: bool =
 
 
 def without_special_tokens(messages: Sequence[dict[str, Any]], tokenizer: Any) -> list[dict[str, Any]]:
-    """Breaks the tokenizer's own special tokens in the texts of a chat: only its template may place them."""
+    """Breaks the tokenizer's own special tokens in the texts of a chat. Only its template may place them."""
     tokens = tokenizer.all_special_tokens
 
     def safe(content: Any) -> Any:
@@ -43,9 +43,9 @@ def without_special_tokens(messages: Sequence[dict[str, Any]], tokenizer: Any) -
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How a model's chat template is applied.
+    """How a model's chat template is applied, with vLLM's `parameters`.
 
-    parameters: vLLM's. system_turn: whether it renders one, without pictures (False) and with pictures (True).
+    system_turn: whether it renders one, without pictures (False) and with pictures (True).
     dated: it writes today's date, in whose place it gets `DAY`, so that prompts are the same tomorrow.
     """
 
@@ -58,7 +58,7 @@ async def find_template(renderer: Any, thinking: bool | None = None) -> Template
     """Tests what the chat template renders: a system turn, texts that are no lists, the date.
 
     Some templates raise an error (Llama-3.2-Vision's, with pictures), and some leave out what they do not take. Raises
-    ValueError where the template does not render a plain question, or there is none.
+    ValueError where there is none, or it does not render a plain question.
     """
     from vllm.exceptions import VLLMClientError
     from vllm.renderers.params import ChatParams

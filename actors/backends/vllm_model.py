@@ -7,8 +7,10 @@ Written against vLLM 0.32, whose renderer turns a chat into the engine's input.
 import asyncio
 import logging
 import multiprocessing
+import os
 import platform
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +20,6 @@ import psutil
 
 from actors.backends.chat import SEEDS, pictures_in_words
 from actors.backends.model_settings import ModelSettings
-from actors.backends.vllm_arguments import check_engine_arguments, cpu_arguments
 from actors.backends.vllm_chat import DAY, Template, find_template, open_pictures, turns, without_special_tokens
 from actors.errors import ModelError, ModelLost
 from actors.messages import Abilities, Completion, Request
@@ -30,6 +31,7 @@ BEAT_S = 1.0
 # An engine that answers nothing for so long is lost. It must exceed the longest step: one chunk of prompts
 # (`max_num_batched_tokens`), or one token of each running request; on a CPU, all waiting prompts whole.
 HANG_S = 120.0
+CPU_CACHE_BYTES = 4 * 2**30
 ABORT_S = 5.0  # longest wait for vLLM to abort a cancelled request
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +40,7 @@ LOG = logging.getLogger(__name__)
 class VllmModel:
     """One engine and its processes. Safe for any number of concurrent `complete` calls: vLLM batches them.
 
-    A lost engine (dead, or hanging) stays lost: its processes are killed at once, and all calls raise ModelLost.
+    A dead or hanging engine is lost for good: its processes are killed, and all calls raise ModelLost.
     """
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -54,9 +56,8 @@ class VllmModel:
         self._abilities: Abilities | None = None
 
     async def start(self) -> None:
-        """Loads the model. Takes seconds to minutes, during which the event loop is blocked. Raises ModuleNotFoundError
-        without vLLM, and ValueError where the model or an engine argument is not usable."""
-        check_engine_arguments(self.settings.engine)
+        """Loads the model, in seconds to minutes. Raises ModuleNotFoundError without vLLM, ValueError for unusable
+        settings."""
         name = self.settings.name
         if name.startswith(("/", "./", "../", "~")) and not Path(name).exists():
             # vLLM would take it for a Hugging Face id.
@@ -128,8 +129,9 @@ class VllmModel:
     async def complete(self, request: Request) -> Completion:
         """Answers one request. One that is too long, or has unreadable pictures, gets a completion with the reason.
 
-        Cancelling the call removes the request from the engine. Raises ModelError where the engine failed this request
-        (ModelLost: it is dead or hangs, or the model was closed).
+        Cancelling the call removes the request from the engine. Raises ModelError where the engine failed this request,
+        and
+        ModelLost where it is dead, hangs, or was closed.
         """
         lost = self._lost
         if lost is None:
@@ -232,8 +234,9 @@ class VllmModel:
     async def _watch(self, engine: Any) -> None:
         """Asks the engine for a sign of life as long as requests wait for it.
 
-        The question passes the loop that runs the engine's steps, so that a step that never returns blocks it.
-        Beats are counted, not seconds: an event loop that was blocked for minutes has missed one.
+        The question passes the loop that runs the engine's steps, so that a step that never returns blocks it. Beats
+        are
+        counted, not seconds: an event loop that was blocked for minutes has missed one.
         """
         beats = max(1, round(self.hang_s / BEAT_S))
         while self._in_flight:
@@ -262,10 +265,8 @@ class VllmModel:
             kill(self._processes)
 
     async def close(self) -> None:
-        """Stops the engine's processes; requests in flight are lost. Closing twice does no harm.
-
-        Blocks the event loop for seconds, unless the engine is lost.
-        """
+        """Stops the engine's processes, which may take seconds. Requests in flight are lost. Closing twice does no
+        harm."""
         engine, self._engine = self._engine, None
         if engine is None or self._lost is None:
             return
@@ -278,13 +279,28 @@ class VllmModel:
         await ended(self._processes)
 
 
+def cpu_arguments(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the further arguments of an engine on a CPU, among them the memory that it reserves for its cache.
+
+    vLLM's default would take nearly all memory of the machine, or end where other programs use some of it.
+    """
+    # A seeded request whose prompt is computed in several chunks kills the engine (vLLM 0.32).
+    arguments: dict[str, Any] = {"enable_chunked_prefill": False}
+    # A configured share of the memory takes precedence.
+    if "gpu_memory_utilization" not in engine:
+        given = os.environ.get("VLLM_CPU_KVCACHE_SPACE", "")
+        configured = int(engine.get("kv_cache_memory_bytes") or CPU_CACHE_BYTES)
+        arguments["kv_cache_memory_bytes"] = int(given) * 2**30 if given.isdigit() else configured
+    return arguments
+
+
 def refused(request: Request, reason: str) -> Completion:
-    """Returns the completion of a request that will never be served, with the reason on one line."""
+    """Returns the completion of a request that will never be served, with the reason."""
     return Completion(id=request.id, text="", stop="error", error=one_line(reason))
 
 
 def too_long(request: Request, prompt_tokens: int, context: int) -> Completion | None:
-    """Returns the completion of a request whose prompt and longest reply exceed `context` tokens; None if they fit."""
+    """Returns the completion of a request whose prompt and longest reply exceed `context` tokens. None if they fit."""
     limit = context - request.max_tokens
     if limit < 1:
         return refused(request, f"{request.max_tokens} tokens of reply leave no room in a context of {context}")

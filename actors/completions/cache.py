@@ -31,10 +31,11 @@ MAX_FILES = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Settings of one model's cache.
+    """Settings of one model's cache, which drops the least recently used completions.
 
-    `model` identifies the model and all settings that an answer depends on; `folder` may not exist yet. It takes at
-    most `disk_gb`, and each process `memory_mb`; the least recently used completions go first.
+    `model` identifies the model and all settings that an answer depends on. The `folder` takes at most `disk_gb`, and
+    each
+    process `memory_mb`.
     """
 
     folder: str
@@ -57,10 +58,10 @@ class CachedModel:
     async def complete(self, request: Request) -> Completion:
         """Returns a cached completion, marked `reused`, or the model's own.
 
-        A request with a picture that cannot be read goes to the model, which reports it. Completions without an answer
-        (`too_long`, `error`, an empty text), or from another model or in another layout than at the start, go to all
-        that wait for them, but are not cached. An exception of the model goes to the caller that asked it; one of those
-        that waited then asks in turn.
+        Completions without an answer (`too_long`, `error`, an empty text), or from another model or layout than at the
+        start,
+        go to all that wait for them, but are not cached. An exception goes to the caller that asked; then another one
+        asks.
         """
         try:
             key, able = await self._key(request)
@@ -110,10 +111,11 @@ class CachedModel:
 
 
 def completion_key(request: Request, model: str, files: Sequence[bytes | None]) -> bytes:
-    """Returns the digest of everything that a completion may depend on; `files` are digests of the pictures' files.
+    """Returns the digest of everything that a completion may depend on. `files` are digests of the pictures' files.
 
-    Id, title and description of a picture count even where it has a file, since models differ in what they use. The
-    request's `parts` do not count: they repeat its text as values.
+    Id, title and description of a picture count too, since models differ in what they use. The request's `parts` repeat
+    its
+    text, and do not count.
     """
     parts = [request.own, repr(float(request.temperature)), str(request.max_tokens), str(request.seed)]
     parts += [str(request.likelihoods), request.rejected, request.correction]
@@ -129,7 +131,6 @@ def completion_key(request: Request, model: str, files: Sequence[bytes | None]) 
 
 @lru_cache(maxsize=1024)
 def _digest(text: str) -> bytes:
-    # Cached, as all requests on a question have the same long string as shared part.
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
@@ -156,7 +157,7 @@ def _file_digest(path: str, size_bytes: int, changed_ns: int) -> bytes:
 
 
 class _Memory:
-    """Holds completions by key, up to a number of bytes; the least recently used go first."""
+    """Holds completions by key, up to a number of bytes. The least recently used go first."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes

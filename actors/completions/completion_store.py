@@ -193,7 +193,6 @@ def _is_busy(error: BaseException) -> bool:
 
 
 def _remedy(error: Exception) -> str:
-    """Returns advice to the user for an error of the file."""
     if _is_busy(error):
         return "another process has locked it: end that process"
     if _code(error) == sqlite3.SQLITE_FULL:

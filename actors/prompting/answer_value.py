@@ -96,15 +96,16 @@ def _first_words(stated: str) -> tuple[str, str]:
 
 
 def _has_content(value: str) -> bool:
-    """False for a row of marks; a sign or two may be an answer."""
+    """False for a row of marks. A sign or two may be an answer."""
     return any(map(str.isalnum, value)) or 0 < len(value.strip(" ?.…*_`\"'")) < 3
 
 
 def answer_text(lines: Sequence[str], closed: bool = False) -> tuple[str, Sequence[str]]:
     """Returns an answer on one line, without the sources that it cites, and the lines that follow it.
 
-    It is the first line with content, the lines of a list, or all lines down to the next field (`closed`) unless one of
-    these is a sentence.
+    It is the first line with content, the lines of a list, or, where another field follows (`closed`), all lines
+    without a
+    sentence.
     """
     whole, rest = _answer_lines(lines, closed)
     value = re.sub(r"(?<=\d)\\text\{\s*([^{}]{1,40})\}", r" \1", one_line(whole))
@@ -112,7 +113,7 @@ def answer_text(lines: Sequence[str], closed: bool = False) -> tuple[str, Sequen
         # `**Answer: Yes** - because ...`: the emphasis that began before the label ends with the value.
         value = value.partition("**")[0] or value.partition("**")[2]
     in_angles = _IN_ANGLES.fullmatch(value.strip(" .")) or is_unknown(value)
-    return uncited(decoded(value if in_angles else re.sub(r"(?:</?\w{2,20}>\s*)+$", "", value))), rest
+    return uncited(decoded(value if in_angles else re.sub(r"\A<\w{2,20}>|(?:</?\w{2,20}>\s*)+$", "", value))), rest
 
 
 def _answer_lines(lines: Sequence[str], closed: bool) -> tuple[str, Sequence[str]]:
@@ -158,10 +159,13 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
         named = {i for i, text in enumerate(texts) if text and _plain(folded) == text}
         named |= {i for i in range(len(texts)) if _is_named(folded, i, texts)}
         chosen = choices[named.pop()] if len({one_line(choices[i]) for i in named}) == 1 else ""
-    # Not with a choice that was named: `unknown` may be one of the choices.
-    if not (choices and (chosen or _begins_with_one(value, choices))) and is_unknown(value):
-        return None, confidence
-    return chosen, confidence
+    if choices:
+        # Not with a choice that was named: `unknown` may be one of the choices.
+        named_text = "|".join(re.escape(text) for text in _texts(tuple(choices)) if text)
+        begins = re.match(rf"[(\[]?[a-z]\s?[(\[)\].,:;–—-]|(?:{named_text})\b", _folded(value))
+        if chosen or begins:
+            return chosen, confidence
+    return (None if is_unknown(value) else chosen), confidence
 
 
 def _is_named(value: str, i: int, texts: Sequence[str]) -> bool:
@@ -177,18 +181,13 @@ def _is_named(value: str, i: int, texts: Sequence[str]) -> bool:
     return False
 
 
-def _begins_with_one(value: str, choices: Sequence[str]) -> bool:
-    texts = "|".join(re.escape(text) for text in _texts(tuple(choices)) if text)
-    return re.match(rf"[(\[]?[a-z]\s?[(\[)\].,:;–—-]|(?:{texts})\b", _folded(value)) is not None
-
-
 @lru_cache(maxsize=256)
 def _texts(choices: tuple[str, ...]) -> list[str]:
     return [_plain(choice) for choice in choices]
 
 
 def _plain(text: str) -> str:
-    """A choice's text as it is compared: without case, decoration, closing punctuation, article and lead-in."""
+    """Returns a choice's text as it is compared: without case, decoration, closing marks, article and lead-in."""
     text = _LEAD_IN.sub("", _folded(undecorated(one_line(text))[0]), count=1)
     return re.sub(r"\A(?:an?|the)\s+", "", text.strip(" ,;:!?\"'*_`✅✔☑️").rstrip(" ."), count=1)
 

@@ -1,7 +1,7 @@
-"""Reads the values of a field by what the field holds; an uncertain one is a fault with its reason.
+"""Reads the values of a field by what the field holds. An uncertain one is a fault with its reason.
 
 A value ends before remarks, notes and offers of help. Fields with many values hold texts, triples, tool calls, or
-questions with their answers. A triple is read with bars between its parts, or as an object.
+questions with their answers.
 """
 
 import ast
@@ -73,7 +73,6 @@ _PART = (
     r"|target)"
 )
 _FORM = re.compile(rf"(?:(?:first|second|{_PART})\s?/?\s?)?{_PART}(?:\s?(?:/|or)\s?{_PART})?(?: ?\d)?", re.IGNORECASE)
-# Keys of objects.
 _HEAD = tuple("head subject source from entity1 object1 start s h entity".split())
 _RELATION = tuple("relation predicate relationship property attribute type label edge p r verb".split())
 _TAIL = tuple("tail object target to value entity2 object2 end o t".split())
@@ -108,7 +107,7 @@ def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFau
 
 
 def _json_in(lines: Sequence[str]) -> Any:
-    """Returns the JSON list or object that the lines are, a list of those on separate lines, or None."""
+    """Returns the JSON list or object that the lines are, or None. Values on separate lines are a list."""
     text = "\n".join(lines).strip()
     values: list[Any] = []
     place = 0
@@ -166,12 +165,16 @@ def _of_lines(
     whole = "\n".join(lines).strip()
     if not whole:
         return None
-    # `Confidence: Confidence: 0.6` has its label twice.
     text = re.sub(rf"\A{re.escape(field.name)}\s?[:：]\s?", "", one_line(whole), flags=re.IGNORECASE)
     text = text if field.value is Value.SHARE else unwrapped(text)
     if PLACEHOLDER.fullmatch(one_line(whole)) or text.lower() == field.name.lower():
         return None
-    if _is_nothing(field, text):
+    plain = text.strip(" .!*_`\"'")
+    because = NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and is_unstated(plain))
+    # One of the field's values may be `none`.
+    if plain.lower() not in map(str.lower, field.values) and (
+        (field.optional and because) or NOTHING.fullmatch(plain) or MARKS_ALONE.fullmatch(plain)
+    ):
         return none(field)
     if field.values:
         value = one_of(text, field)
@@ -185,8 +188,10 @@ def _of_lines(
 
 
 def _own_lines(lines: Sequence[str], prose: bool) -> tuple[list[str], Sequence[str]]:
-    """Splits the lines of a value from those behind it: it goes down to a rule, a comment or another label; a short
-    value is its first line, with the lines that continue it in small letters."""
+    """Splits the lines of a value from those behind it, at a rule, a comment or another label.
+
+    A short value is its first line, with the lines that continue it in small letters.
+    """
     own: list[str] = []
     blank = False
     for number, line in enumerate(lines):
@@ -215,23 +220,12 @@ def lines_behind(raw: RawField) -> Sequence[str]:
     return (*_own_lines(raw.lines, prose=False)[1], *raw.after)
 
 
-def _is_nothing(field: Field, text: str) -> bool:
-    """True for `none` and the like. An answer may be just that, and so may one of the field's values."""
-    plain = text.strip(" .!*_`\"'")
-    if field.value is Value.ANSWER or plain.lower() in (value.lower() for value in field.values):
-        return False
-    if field.optional and (NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and is_unstated(plain))):
-        return True
-    return bool(NOTHING.fullmatch(plain) or MARKS_ALONE.fullmatch(plain))
-
-
 def one_of(text: str, field: Field) -> str | None:
     """Returns the field's value that a text is, or begins with before a remark (`yes, because ...`)."""
     values = field.values
     plain = uncited(undecorated(text.strip(f" {_TICKS}"))[0]).strip(f" \"'`*_()[]<>{_TICKS}").casefold()
     if all(map(str.isdigit, values)):
         plain = in_digits(plain)
-    # The longest, as one allowed value may begin with another.
     value = max((value for value in values if plain.startswith(value.casefold())), key=len, default=None)
     if value is None:
         return None
@@ -280,8 +274,12 @@ def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | Fie
     if field.value is Value.PAIR and any(map(ANSWER_LINE.match, lines)):
         return FieldFault(field, "it is not certain which answer is to which question")
     items = _item_lines(field, lines, several)
-    if field.value is Value.TRIPLE:
-        items = [part for item in items for part in _triples_in(item)]
+    if field.value is Value.TRIPLE:  # several on one line: `a | b | c; d | e | f`
+        split = [[part for part in re.split(r"\s*;\s*", item.strip("<> ")) if part] for item in items]
+        whole = [len(parts) > 1 and all(part.count("|") == 2 for part in parts) for parts in split]
+        items = [
+            part for item, parts, ok in zip(items, split, whole, strict=True) for part in (parts if ok else [item])
+        ]
     items = [item for item in items if item]
     if not items:
         return None
@@ -326,14 +324,8 @@ def _item_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
     return items
 
 
-def _triples_in(item: str) -> list[str]:
-    """Splits several triples on one line: `a | b | c; d | e | f`."""
-    parts = [part for part in re.split(r"\s*;\s*", item.strip().strip("<>")) if part]
-    return parts if len(parts) > 1 and all(part.count("|") == 2 for part in parts) else [item]
-
-
 def read_items(field: Field, items: Sequence[Any]) -> Values | FieldFault | None:
-    """Reads the items of a list, texts or JSON; None where all of them are empty or placeholders."""
+    """Reads the items of a list, texts or JSON. None where all of them are empty or placeholders."""
     read = {Value.TRIPLE: _triple, Value.CALL: _call, Value.PAIR: _pair}.get(field.value, _text)
     values: list[str] = []
     for item in items:
@@ -407,7 +399,7 @@ def _call(field: Field, item: Any) -> str | FieldFault:
 
 
 def read_triple(value: Any) -> Parts | None:
-    """Returns head, relation and tail; None for anything that does not clearly have just these three."""
+    """Returns head, relation and tail. None for anything that does not clearly have just these three."""
     if isinstance(value, str):
         text = _bare(_LABEL.sub("", BULLET.sub("", value.replace("｜", "|").strip(), count=1), count=1))
         text = _CITED.sub("", text).rstrip(" .;,") if not text.endswith(")") or _CITED.search(text) else text
@@ -432,18 +424,14 @@ def _bare(text: str) -> str:
 def _checked(parts: Sequence[Any]) -> Parts | None:
     if len(parts) != 3 or not all(isinstance(part, str | int | float) for part in parts):
         return None
-    head, relation, tail = (_part(str(part).lower() if isinstance(part, bool) else str(part)) for part in parts)
+    # On one line each, without marks around the whole, and with another mark for the bar between parts.
+    texts = (_bare(str(part).lower() if isinstance(part, bool) else str(part)) for part in parts)
+    head, relation, tail = (" ".join(text.replace("|", "/").split()) for text in texts)
     triple = head, relation, tail
     if any(map(_BETWEEN.fullmatch, triple)):
         return None
     # One part may be a mark with a meaning: `5 | < | 7`, `+ | is | a positive charge`; `P | > | >` states nothing.
     return triple if sum(re.search(r"\w", part) is not None for part in triple) > 1 else None
-
-
-def _part(part: str) -> str:
-    """Puts a part on one line, without marks around the whole, and with another mark for the bar between parts."""
-    part = part.strip()
-    return " ".join(_bare(part).replace("|", "/").split())
 
 
 def paired(text: str) -> str:
@@ -495,7 +483,7 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
 
 
 def literal(text: str) -> Any:
-    """Reads JSON with commas before a closing bracket, with comments, or in Python's spelling; None for other text."""
+    """Reads JSON with commas before a closing bracket, with comments, or in Python's spelling. None for other text."""
     text = _doubled(text)
     plain = re.sub(r",(\s{0,80})([}\]])", r"\1\2", re.sub(r"(?m)(?<=[\s,])(?://|#)\s.{0,200}$", "", text))
     try:

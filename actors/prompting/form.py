@@ -1,4 +1,4 @@
-"""Defines the form of a reply, three ways to ask for it (lines, JSON, a JSON schema), and its unread fields."""
+"""Defines the form of a reply, and asks for it in lines, as JSON, or with a JSON schema."""
 
 import json
 import re
@@ -50,13 +50,13 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class FieldFault:
-    """A field that could not be read, and the reason that the model is shown when it is asked again."""
+    """A field that could not be read. The model is shown the reason when it is asked again."""
 
     field: Field
     reason: str
 
     def is_repeated_by(self, value: str) -> bool:
-        """True for a value that repeats the reason: small models copy it from the correction."""
+        """True for a value that repeats the reason. Small models copy it from the correction."""
         reason, said = (re.findall(r"\w+", text.casefold()) for text in (re.sub("`[^`]*`", " ", self.reason), value))
         if len(reason) >= _LONG_REASON and f" {' '.join(reason)} " in f" {' '.join(said)} ":
             return True
@@ -119,7 +119,7 @@ def form_of(turn: Turn) -> Form:
 
 
 def places(question: Question) -> dict[str, int]:
-    """Numbers the sources by id: those of the question's order first, then others, such as an attacker's."""
+    """Numbers the sources by id. Those of the question's order come first, then others, such as an attacker's."""
     ids = dict.fromkeys((*question.order, *(source.id for source in question.evidence)))
     return {id: place for place, id in enumerate(ids, 1)}
 
@@ -149,7 +149,7 @@ def in_lines(form: Form) -> str:
 
 @lru_cache(maxsize=1024)
 def as_json(form: Form) -> str:
-    """Asks for one object with a key for each field, without blanks, as decoders with a schema write it."""
+    """Asks for one object with a key for each field. Without blanks, as decoders with a schema write it."""
     pairs = []
     for field in form.fields:
         text = f"<{_placeholder(field, form.choices, in_json=True)}>"
@@ -160,11 +160,11 @@ def as_json(form: Form) -> str:
 
 @lru_cache(maxsize=1024)
 def schema(form: Form, max_tokens: int | None = None) -> str:
-    """Returns the JSON schema of the form, in which optional fields are required and may be null, as strict schemas
-    demand.
+    """Returns the JSON schema of the form. Optional fields are required and may be null, as strict schemas demand.
 
-    A list has at most as many items as fit a reply of `max_tokens`, and numbers end with the highest one shown:
-    small models under a schema go on with a list until they are cut off, and then nothing of it can be read.
+    Lists are as long as `max_tokens` allow, and numbers end with the highest one shown: small models under a schema go
+    on
+    with a list until they are cut off.
     """
     room = None if max_tokens is None else max(1, max_tokens // _ITEM_TOKENS)
     properties = {}

@@ -1,4 +1,4 @@
-"""Aligns a reply's tokens with its text, and computes the probabilities that a model gives to its choices."""
+"""Computes the probabilities that a model gives to its choices, from the tokens of its reply."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ def likelihoods(form: Form, reply: ParsedReply, completion: Completion) -> tuple
     """Returns (name, probability) of each field that has one of several values, and of an answer.
 
     A choice has the product of its tokens' probabilities. An answer in words has their geometric mean, or long answers
-    would always be unlikely. A value that is not found again in the reply has none.
+    would always be unlikely.
     """
     if not completion.tokens or "".join(token for token, _ in completion.tokens) != completion.text:
         return ()

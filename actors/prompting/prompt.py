@@ -92,11 +92,12 @@ def evidence_for(question: Question, reads: Modality) -> tuple[Source, ...]:
 
 
 def shared_part(question: Question, reads: Modality, cut: Sequence[str] = ()) -> tuple[str, tuple[Source, ...]]:
-    """Writes question, choices, passages, rows and the pictures' titles for agents of a modality; returns the pictures
-    too. Sources with an id in `cut` are left out.
+    """Writes question, choices, passages, rows and the pictures' titles for agents of a modality. Returns the pictures
+    too.
 
-    A source has its number in the question's order, the same for every agent whatever is cut: data sets' ids are long,
-    and agents repeat them with every quotation.
+    Sources with an id in `cut` are left out. A source has its number in the question's order, whatever is cut: data
+    sets'
+    ids are long, and agents repeat them with every quotation.
     """
     numbers = places(question)
     numbered = [replace(s, id=str(numbers[s.id])) for s in question.evidence if s.id not in cut]
@@ -125,12 +126,12 @@ def shared_part(question: Question, reads: Modality, cut: Sequence[str] = ()) ->
 def own_part(
     turn: Turn, modality: Modality, role: str, recalled: Sequence[Message], settings: AgentSettings
 ) -> tuple[str, Prompted]:
-    """Writes the agent's own part as text and as values, without the form of the reply: the discussion with the agent's
-    earlier turns, then role, weights, instruction, input and task.
+    """Writes the agent's own part as text and as values, without the form of the reply.
 
-    Messages have one order for all agents: by round, then by the number heard, fewest first, then by agent. Messages
-    that heard few are the same in most samples of a question. To read in proportion to weight (Eqs. 5 and 9) is up to
-    the model, except for `settings.budget_words`, which are divided among the colleagues' reasoning by weight.
+    Messages have one order for all agents: by round, then by the number heard, then by agent. Those that heard few are
+    the
+    same in most samples of a question. To read in proportion to weight (Eqs. 5 and 9) is up to the model, except for
+    `settings.budget_words`, which are divided among the colleagues' reasoning by weight.
     """
     # A turn that is both remembered and heard occurs once, as the agent's own with a weight.
     own = {message.id: message for message in recalled if message.status is Status.OK}
@@ -150,7 +151,6 @@ def own_part(
         discussion.append(line)
         mark = [YOU] if remark.own else []
         marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))
-    # An agent that works alone may have no role.
     lines = [ROLE, line_of_its_own(role)] if role else []
     if discussion:
         # The discussion comes before the role: agents that read the same messages share it as a prefix.
@@ -180,7 +180,7 @@ def _alike(remarks: Sequence[Remark]) -> str:
 
 
 def in_own_form(turn: Turn, role: Role) -> Turn:
-    """Returns the turn with the form of its role, if that has one; a task keeps its own form."""
+    """Returns the turn with the form of its role, if that has one. A task keeps its own form."""
     if turn.task or not role.form:
         return turn
     request = ANSWER if role.answers else NO_ANSWER
@@ -205,12 +205,10 @@ def _to_answer(turn: Turn, modality: Modality, request: str = ANSWER) -> str:
 
 @lru_cache(maxsize=1024)
 def _remark(message: Message, weight: float | None, own: bool, words: int | None) -> tuple[Remark, str]:
-    """Returns a message as a value and as a line of the discussion.
-
-    The value's numbers are rounded as in the text, so that no model reads more than another. It is cached for all
-    requests of a process that show the message alike: a batch pickles it once.
-    """
+    """Returns a message as a value and as a line of the discussion. Numbers are rounded alike in both."""
     content = safe_line(message.content)
+    # An attacker may have rewritten the content, or the budget cut it: then no field is shown as a value.
+    fields = tuple((name, harmless(value)) for name, value in message.fields)
     if words is not None:
         content = " ".join(content.split()[:words])
     remark = Remark(
@@ -220,26 +218,9 @@ def _remark(message: Message, weight: float | None, own: bool, words: int | None
         confidence=None if message.confidence is None else round(message.confidence, 2),
         weight=None if weight is None else round(weight, 3),
         own=own,
-        fields=_shown_fields(message, content),
+        fields=fields if content == "; ".join(map(": ".join, fields)) else (),
     )
     return remark, f"[{remark.speaker}] {message_text(message, content)}"
-
-
-def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]:
-    """Returns the fields of a task's reply that its cut content, `<name>: <value>; <name>: <value>`, still has; none
-    where an attacker rewrote the content."""
-    # `whole` is the content as the agent wrote it; `starts` are the places of the values in it.
-    whole, starts = "", []
-    for name, value in message.fields:
-        whole += f"{'; ' if whole else ''}{name}: "
-        starts.append(len(whole))
-        whole += harmless(value)
-    if not whole.startswith(content):
-        return ()
-    names = [name for (name, _), start in zip(message.fields, starts, strict=True) if start < len(content)]
-    # A value ends before the separator and the name of the next one, the last one with the content.
-    ends = [start - len(f"; {name}: ") for name, start in zip(names[1:], starts[1:], strict=False)]
-    return tuple((name, content[start:end]) for name, start, end in zip(names, starts, [*ends, None], strict=False))
 
 
 def message_text(message: Message, content: str) -> str:
@@ -268,12 +249,11 @@ def build_request(
 ) -> Request:
     """Builds the request for one turn, without the sources with an id in `cut`, for a model of these abilities.
 
-    Turns that read the same modality of one question have the same `prefix` whatever was cut, as the replica that has
-    cached the pictures and the first passages is still the best one. The id counts the cut sources, so that a model
-    does not take the request for an earlier one.
+    The `prefix` does not depend on the cut: the replica that has cached the pictures is still the best one. The id
+    counts
+    the cut sources, so that a model does not take the request for an earlier one.
 
-    modality: of the role.
-    reads: the kind of evidence that is shown (None: that of the modality).
+    modality: of the role. reads: the kind of evidence that is shown (None: that of the modality).
     """
     settings = settings or AgentSettings()
     reads = reads or modality
@@ -281,7 +261,6 @@ def build_request(
     if cut:
         shared, images = shared_part(turn.question, reads, cut)
     if not abilities.pictures:
-        # Without its file a picture is described in words.
         images = tuple(replace(image, image=None) for image in images)
     own, parts = own_part(turn, modality, role, recalled, settings)
     form, enforced = form_of(turn), is_enforced(settings.replies, abilities)

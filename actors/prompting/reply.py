@@ -35,9 +35,9 @@ _CUT_OFF = "the reply was too long and was cut off there"
 class Reading:
     """The values of a reply, and its faults.
 
-    values: (field's name, value) in the reply's order. An answer that is stated not to be known has no value.
-    stated: names of the fields that the reply states, if only as empty.
-    faults: the fields that have to be asked for again. `before` is the text before the first field.
+    values: (field's name, value) in the reply's order. stated: names of the fields that the reply states, if only as
+    empty.
+    faults: the fields that have to be asked for again. before: the text before the first field.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -63,11 +63,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A reply in which all that was asked for could be read.
+    """A reply in which all that was asked for could be read. `content` is one line.
 
-    `content` is one line. `answer` is one of the choices where there are any, and None where the agent states that it
-    does not know; `confidence` is None where it states none in [0, 1]. The reply to a task has `fields`, and no answer
-    unless the task is a role's way to answer.
+    `answer` is one of the choices where there are any, and None for a stated lack of knowledge; `confidence` is in [0,
+    1]
+    or None. The reply to a task has `fields`, and an answer only where the task is a role's way to answer.
     """
 
     content: str
@@ -77,13 +77,13 @@ class ParsedReply:
 
 
 def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -> ParsedReply | None:
-    """Parses the reply to a question; None where it states no answer."""
+    """Parses the reply to a question. None where it states no answer."""
     turn = Turn("", Question("", "", tuple(choices)), "", 1, 0)
     return reply_of(turn, read(form_of(turn), text, cut_off))
 
 
 def reply_of(turn: Turn, reading: Reading) -> ParsedReply | None:
-    """Makes a reply of a reading; None where anything has to be asked for again."""
+    """Makes a reply of a reading. None where anything has to be asked for again."""
     if reading.faults:
         return None
     answer, confidence = reading.value(FieldKind.ANSWER), reading.value(FieldKind.CONFIDENCE)
@@ -98,8 +98,9 @@ def reply_of(turn: Turn, reading: Reading) -> ParsedReply | None:
 def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None) -> Reading:
     """Reads the fields of a form, which may be a part of the form `among`.
 
-    Of several values of a field that has one, the last counts, as models draft or repeat the form before their final
-    one. Text in `<think>` blocks is not read. `cut_off`: the text ended at a limit, so its last line may lack words.
+    Of several values of a field that has one, the last counts. `cut_off`: the text ended at a limit, so its last line
+    may
+    lack words.
     """
     if not cut_off and (raws := _as_asked(form, text)):
         values = _values(form, raws)
@@ -111,7 +112,10 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
     if Value.PAIR in kinds and Value.ANSWER not in kinds:
         text = paired(text)
     before, raws = _fields(text, form, among, cut_off)
-    broken = _broken_off(raws) if cut_off else None
+    broken = None
+    if cut_off and raws and not any(map(chatter, raws[-1].lines[1:])):  # else a comment was cut off
+        last = raws[-1]
+        broken = last if last.field.many or last.field.kind in PROSE or len(last.lines) == 1 else None
     values = _values(form, raws, broken)
     if not cut_off and not values.are_complete(form):
         apart = on_lines_of_their_own(text, form)
@@ -161,7 +165,7 @@ def _as_asked(form: Form, text: str) -> list[RawField]:
 
 
 def _fields(text: str, form: Form, among: Form, cut_off: bool = False) -> tuple[str, list[RawField]]:
-    """Returns the text before the first field, and the fields; others of the form `among` end them and are left out."""
+    """Returns the text before the first field, and the fields. Others of the form `among` end them and are left out."""
     names = labels(among.fields)
     before, raws = fields_in_json(text, among, names, cut_off)
     if raws and before.rpartition("\n")[2].strip():
@@ -188,8 +192,7 @@ class _FieldValues:
         return any(not field.optional and field.name not in known for field in form.fields)
 
     def are_complete(self, form: Form) -> bool:
-        """True where nothing is missing or a fault. A verdict's share may stand on the verdict's own line, so it counts
-        as missing although it is optional."""
+        """True where nothing is missing or a fault. A verdict's share counts, as it may be on the verdict's line."""
         shares = [field for field in form.fields if field.value is Value.SHARE]
         verdict = all(field.values or field in shares for field in form.fields)
         lacks_share = verdict and any(field.name not in self.outcomes for field in shares)
@@ -199,16 +202,6 @@ class _FieldValues:
         """(name, value), fields in the order in which the reply first has them."""
         order = dict.fromkeys([*(raw.field.name for raw in raws), *self.outcomes])
         return [(name, value) for name in order for value in self.outcomes.get(name, ())]
-
-
-def _broken_off(raws: Sequence[RawField]) -> RawField | None:
-    """Returns the last field of a reply that ended at a limit, unless its value had ended before."""
-    if not raws or not raws[-1].lines:
-        return None
-    last = raws[-1]
-    if len(last.lines) > 1 and any(map(chatter, last.lines[1:])):
-        return None  # a comment was cut off
-    return last if last.field.many or last.field.kind in PROSE or len(last.lines) == 1 else None
 
 
 def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> _FieldValues:
@@ -252,9 +245,9 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
             outcomes[name] = [*outcome]
         elif name not in outcomes:
             outcomes[name] = [*outcome]
+        elif bool(outcomes[name]) != bool(outcome):
+            faults[name] = FieldFault(field, "it is stated as none, and has a value")
         else:
-            if bool(outcomes[name]) != bool(outcome):
-                faults[name] = FieldFault(field, "it is stated as none, and has a value")
             outcomes[name] += outcome
     # A value of one field counts only where nothing behind its last statement may change it.
     decided: RawField | None = None
@@ -270,7 +263,7 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
 
 
 def _take_confidence(form: Form, raw: RawField, outcomes: dict[str, list[str]], answer: Values) -> None:
-    """Takes the confidence on an answer's line; another answer drops the confidence in the one before."""
+    """Takes the confidence on an answer's line. Another answer drops the confidence in the one before."""
     if outcomes.get(raw.field.name, [*answer]) != [*answer]:
         outcomes.pop(FieldKind.CONFIDENCE, None)
     if not any(field.kind is FieldKind.CONFIDENCE for field in form.fields):

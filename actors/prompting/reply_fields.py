@@ -1,7 +1,7 @@
-"""Finds the fields of a form in a reply: on lines that begin with a field's name, in tags, in JSON, or without labels.
+"""Finds the fields of a form in a reply: under labels, in tags, in JSON, or without labels.
 
-JSON may be broken, cut off, or in Python's spelling. Text without labels is read where it can only be of one field.
-Linear in the reply's length: repetitions in patterns are bounded, possessive, or tried from one place only.
+Text without labels is read where it can only be of one field. Linear in the reply's length: repetitions in patterns are
+bounded, possessive, or tried from one place only.
 """
 
 import html
@@ -14,8 +14,8 @@ from typing import Any
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import is_unknown, stated_answer
-from actors.prompting.field_values import decode, literal, one_of, read_triple, read_values
-from actors.prompting.form import PROSE, FieldFault, Form, RawField
+from actors.prompting.field_values import decode, literal, one_of, read_triple
+from actors.prompting.form import PROSE, Form, RawField
 from actors.prompting.reply_text import BOXED, BULLET, OFFER, chatter, ends_a_value, may_follow, undecorated
 from actors.prompting.safe_text import one_line
 
@@ -117,8 +117,8 @@ def _letters(name: str) -> str:
 
 
 def untagged(text: str, names: Labels) -> str:
-    """Turns tags that are fields' names into labels of lines: `<answer>Paris</answer>`. Other tags on their own lines
-    are left out then. A label within reasoning is no field."""
+    """Turns tags that are fields' names into labels of lines: `<answer>Paris</answer>`. Drops other tags on a line
+    alone."""
     lines: list[str] = []
     start, prose, tagged = 0, False, False
     for tag in _TAG.finditer(text):
@@ -154,6 +154,7 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
     A line that is a triple all by itself is one, wherever a form asks for triples.
     """
     pattern = _label_pattern(names)
+    # A triple alone on its line is one, wherever a form asks for triples.
     triples = next((field for field in form.fields if field.value is Value.TRIPLE), None)
     before: list[str] = []
     found: list[tuple[Field, list[str], bool, bool]] = []  # field, lines, several, final
@@ -255,8 +256,7 @@ def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple
 
 
 def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
-    """Finds the fields of an object without its end: where it was `cut_off` the complete pairs, and the field in which
-    it was, without a value."""
+    """Finds the fields of an object without its end: the complete pairs, and the field in which it was cut off."""
     start = text.find("{")
     if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
         return "", []
@@ -318,7 +318,7 @@ def _of_value(value: Any, names: Labels) -> Iterator[RawField]:
 
 
 def unlabelled_fields(text: str, form: Form, missing: Sequence[Field]) -> list[RawField]:
-    """Finds the fields that are `missing` in text that names no field; none where that is not certain."""
+    """Finds the fields that are `missing` in text that names no field. None where that is not certain."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
         return []
@@ -354,9 +354,6 @@ def _sole(lines: Sequence[str], field: Field) -> list[RawField]:
         if _THE_ANSWER_IS.match(whole):
             return []  # an answer in place of the thought that was asked for
         return [RawField(field, tuple(own))]
-    if field.value is Value.NUMBERS and len(lines) == 1:
-        raw = RawField(field, (lines[0],))
-        return [] if isinstance(read_values(raw), FieldFault) else [raw]
     return []
 
 
@@ -383,9 +380,12 @@ def _answer(text: str, field: Field, form: Form) -> list[RawField]:
     whole = one_line(text)
     if _REFUSES.search(whole):
         return []
-    if len(lines) == 1 and _is_bare_answer(lines[0], form):
-        return [RawField(field, (lines[0],))]
-    return []
+    bare = False
+    if len(lines) == 1 and form.choices:
+        bare = bool(stated_answer(lines[0], form.choices)[0])
+    elif len(lines) == 1 and not BULLET.match(lines[0]) and not _NO_BARE_ANSWER.search(lines[0]):
+        bare = 0 < len(lines[0].strip(" *_`\"'.").split()) <= _SHORT_WORDS  # few words, and no sentence
+    return [RawField(field, (lines[0],))] if bare else []
 
 
 def called_the_answer(text: str) -> list[str]:
@@ -400,13 +400,3 @@ def sentence(value: str) -> str:
     """Returns the first sentence."""
     end = _SENTENCE_END.search(value)
     return (value[: end.start()] if end else value).strip()
-
-
-def _is_bare_answer(line: str, form: Form) -> bool:
-    """True for a reply that is one of the choices, or a few words that are no sentence."""
-    if form.choices:
-        return bool(stated_answer(line, form.choices)[0])
-    if BULLET.match(line):
-        return False
-    words = line.strip(" *_`\"'.").split()
-    return 0 < len(words) <= _SHORT_WORDS and not _NO_BARE_ANSWER.search(line)

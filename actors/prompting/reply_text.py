@@ -16,13 +16,11 @@ from actors.prompting.safe_text import clean
 _MARK = re.compile(
     r"<(?P<bar>[|｜]?)(?P<tag>/?[^\W\d][\w:.▁-]{0,40})[|｜]?>|\[(?P<block>/?[A-Z][A-Z_]{2,24})\]|◁(?P<moon>/?\w{1,24})▷"
 )
-# Of a mark's name: its place, and in part its kind. A mark of no known kind is a thought's where it encloses lines.
+# Of a mark's name: its place, and its kind.
 _PLACE = re.compile(r"begin|start|open|end|close|(?<![a-z])of(?![a-z])|[^a-z]")
 _THOUGHT = re.compile(r"think|thought|reason|analy[sz]|reflect|scratch|monolog|deliberat|rationale|unused")
 _REPLY = re.compile(r"answer|box|solution|respon|reply|output|final|result|conclu|json|xml|form")
 _TURN = re.compile(r"s|bos|eos|turn|inst|utterance")
-_BAR_TURN = re.compile(r"im|header(?:id)?|turn|(?:of)?text|sentence|message|channel")
-_HTML = re.compile(r"[abiup]|br|em|h|hr|li|[uo]l|t[rdh]|su[bp]|code|div|mark|pre|span|strong|table|tbody|thead")
 _CHANNEL = re.compile(r"<\|channel\|>final[^<\n]{0,20}(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>|assistantfinal")
 # A channel's name without its marks, which a decoder left out.
 _SILENT = re.compile(r"\s*(?:assistant)?(?:analysis|commentary|thought|thinking|reasoning)(?![*_]{0,3}\s?[:：])")
@@ -127,26 +125,21 @@ _NUMBER = re.compile(
 
 
 def spoken(text: str, is_field: Callable[[str], object]) -> str:
-    """Returns the model's own words: no thoughts, no tokens of a chat template, no code fences, no emphasis in HTML.
-    `is_field` is true for the name of a field of the form, whose tag marks no hidden thought."""
+    """Returns the model's own words, without thoughts, template tokens, fences and HTML's emphasis.
+
+    `is_field` is true for the name of a field of the form, whose tag marks no hidden thought.
+    """
     text = clean(text)
-    if not _is_object(text):  # tokens inside one are quoted
+    try:
+        is_object = text.strip().startswith("{") and isinstance(json.loads(text, strict=False), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    if not is_object:  # tokens inside one are quoted
         text = _own_turn(text, is_field)
     if "<" in text:
         text = _EMPHASIS.sub("", re.sub(r"<br\s?/?>|</?(?:p|div|li|ul|ol)>", "\n", text, flags=re.IGNORECASE))
     text = _LINK.sub(r"\1", _CITATION.sub("", text))
     return "\n".join(line for line in text.split("\n") if not _FENCE.fullmatch(line)).strip()
-
-
-def _is_object(text: str) -> bool:
-    text = text.strip()
-    if not (text.startswith("{") and text.endswith("}")):
-        return False
-    try:
-        json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _own_turn(text: str, is_field: Callable[[str], object]) -> str:
@@ -186,38 +179,22 @@ def _own_turn(text: str, is_field: Callable[[str], object]) -> str:
 def _marks(text: str, is_field: Callable[[str], object]) -> list[tuple[int, int, str, bool]]:
     """Returns (start, end, kind, whether it closes) of the marks that are none of the reply's own: those of a thought,
     of a turn, or around the reply or a value."""
-    marks = list(_MARK.finditer(text))
-    kinds: dict[int, tuple[str, bool]] = {}
-    unclosed: dict[str, list[int]] = {}  # of a name of no known kind: places of marks that close it
-    unused = sum("unused" in mark[0] for mark in marks)
-    for place, mark in reversed(list(enumerate(marks))):
+    found = []
+    for mark in _MARK.finditer(text):
         written = (mark["tag"] or mark["block"] or mark["moon"]).lower()
-        name, closes = _PLACE.sub("", written), bool(re.search(r"/|end|close", written))
-        if name == "unused":  # tokens without a name open and close in turn
-            closes, unused = unused % 2 == 0, unused - 1
+        name = _PLACE.sub("", written)
         if mark["tag"] and not mark["bar"] and name != "thinking" and is_field(name):
             continue
         kind = "thought" if _THOUGHT.search(name) else "reply" if _REPLY.search(name) else ""
-        if not kind and not mark["bar"]:
-            kind = "html" if _HTML.fullmatch(name) else "turn" if _TURN.fullmatch(name) else ""
-        kind = kind or ("turn" if mark["bar"] and _BAR_TURN.fullmatch(name) else "")
-        if not kind and closes:
-            unclosed.setdefault(name, []).append(place)
-        elif not kind and unclosed.get(name):
-            end = unclosed[name].pop()
-            stop = marks[end].start()
-            several = stop - mark.end() > _LONGEST_DECORATED or re.search(r"[\n:：]", text[mark.end() : stop])
-            kind = "thought" if several else "reply"
-            kinds[end] = kind, True
-        if not kind and mark["bar"]:
-            kind = "turn"
-        if kind and kind != "html":
-            kinds[place] = kind, closes
-    return [(marks[place].start(), marks[place].end(), *kinds[place]) for place in sorted(kinds)]
+        kind = kind or ("turn" if mark["bar"] or _TURN.fullmatch(name) else "")
+        if kind:
+            # MedGemma puts its thoughts between `<unused94>` and `<unused95>`.
+            found.append((mark.start(), mark.end(), kind, bool(re.search(r"/|end|close|unused95", written))))
+    return found
 
 
 def whole_sentences(text: str) -> str:
-    """Returns the text up to its last sentence end that another sentence follows; empty where there is none."""
+    """Returns the text up to its last sentence end that another sentence follows. Empty where there is none."""
     ends = [end.end() for end in _SENTENCE_ENDS.finditer(text)]
     return text[: ends[-1]] if ends else ""
 
@@ -252,7 +229,7 @@ def ends_a_value(rest: str, others: Sequence[str] = ()) -> bool:
 
 
 def may_follow(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
-    """True where the lines behind a value cannot change it: marks, offers of help, the value once more, or reasons."""
+    """True where the lines behind a value cannot change it: marks, offers of help, reasons, or the value again."""
     for line in lines:
         if _REASON_LABEL.match(line):
             return True
@@ -296,7 +273,10 @@ def undecorated(value: str) -> tuple[str, float | None]:
         before = value
         boxes = list(BOXED.finditer(value))
         # Several boxes are no single answer, so none of them is taken out. The text behind one may take it back.
-        value = _without_one_layer(_in_box(value, boxes[0]) if len(boxes) == 1 else value.strip())
+        if len(boxes) == 1:
+            behind = value[boxes[0].end() :].lstrip("$").removeprefix("\\)")
+            value = f"{_without_one_layer(boxes[0][0])}{behind}"
+        value = _without_one_layer(value.strip())
         # Only near the end: the pattern begins with a repetition, which from every place would be quadratic.
         tail = _TAIL.search(value, max(0, len(value) - 80))
         if tail:
@@ -307,12 +287,7 @@ def undecorated(value: str) -> tuple[str, float | None]:
     return value, confidence
 
 
-def _in_box(value: str, box: re.Match[str]) -> str:
-    return f"{_without_one_layer(box[0])}{value[box.end() :].lstrip('$').removeprefix(chr(92) + ')')}"
-
-
 def _without_one_layer(value: str) -> str:
-    # A full stop after the closing mark, as in `"Paris".`
     if value[-1:] == "." and value[-2:-1] in {*_QUOTES.values(), "}", ")"}:
         inner = _without_one_layer(value[:-1])
         return inner if inner != value[:-1] else value
@@ -327,7 +302,6 @@ def _without_one_layer(value: str) -> str:
         opening, closing = value[0], value[-1]
         if re.fullmatch(r"__[a-z][a-z0-9_]*__", value):
             return value  # a name of Python's, and not emphasis
-        # As many marks as both sides have: `**Paris**` has two.
         wraps = min(len(value) - len(value.lstrip(opening)), len(value) - len(value.rstrip(closing)), len(value) // 2)
         inner = value[wraps : len(value) - wraps]
         # `"A" and "B"` begins and ends with a quotation mark, but none wraps it.
@@ -337,7 +311,7 @@ def _without_one_layer(value: str) -> str:
 
 
 def stated_confidence(value: str) -> float | None:
-    """Reads a number in [0, 1] written as `0.8`, `80%`, `8/10` or `0,8`; None for others (words, ranges, 7, nan)."""
+    """Reads a number in [0, 1] written as `0.8`, `80%`, `8/10` or `0,8`. None for others (words, ranges, 7, nan)."""
     value = unicodedata.normalize("NFKC", value[:200].translate(POWERS))
     value = uncited(value.strip(" \t\n*_`\"'“”()[]{}~≈"))
     numbers = list(_NUMBER.finditer(value))
@@ -345,14 +319,11 @@ def stated_confidence(value: str) -> float | None:
     left = "".join(_NUMBER.sub("", value))
     if not numbers or re.search(r"\d", left):
         return None
-    stated = {_share(number) for number in numbers}
-    return stated.pop() if len(stated) == 1 else None
-
-
-def _share(number: re.Match[str]) -> float | None:
-    whole = float(number[3] or (100 if number[2] else 1))
-    # A comma is a decimal one only after a leading 0 or before a per cent sign; `1,5` may be two numbers.
-    if "," in number[1] and not number[2] and not number[1].startswith("0,"):
-        return None
-    share = float(number[1].replace(",", ".")) / whole if whole else -1.0
-    return share + 0.0 if 0 <= share <= 1 else None  # + 0.0: -0.0 is 0
+    stated = set()
+    for written, percent, most in (number.groups() for number in numbers):
+        whole = float(most or (100 if percent else 1))
+        # A comma is a decimal one only after a leading 0 or before a per cent sign; `1,5` may be two numbers.
+        is_one = "," not in written or percent or written.startswith("0,")
+        stated.add(float(written.replace(",", ".")) / whole if whole and is_one else -1.0)
+    share = stated.pop()
+    return share + 0.0 if not stated and 0 <= share <= 1 else None  # + 0.0: -0.0 is 0

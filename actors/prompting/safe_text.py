@@ -30,7 +30,7 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Joins text into one line, so that no content can pass for a heading of the prompt."""
+    """Joins text into one line. No content can then pass for a heading of the prompt."""
     return " ".join((text if text.isascii() and "\0" not in text else clean(text)).split())
 
 
@@ -61,12 +61,8 @@ def line_of_its_own(text: str) -> str:
     """Returns a safe line that is no heading even where nothing precedes it."""
     line = safe_line(text)
     # Invisible characters do not show (format, control, unassigned, blank letters); others fold into `#`.
-    first = next((mark for mark in line if not _is_unseen(mark)), "")
-    return f"\\{line}" if unicodedata.normalize("NFKC", first)[:1] == "#" else line
-
-
-def _is_unseen(mark: str) -> bool:
-    name = unicodedata.name(mark, "")
-    return (
-        unicodedata.category(mark) in ("Cf", "Cc", "Cn", "Co", "Mn", "Me", "Zs") or "FILLER" in name or "BLANK" in name
-    )
+    for mark in line:
+        name, unseen = unicodedata.name(mark, ""), ("Cf", "Cc", "Cn", "Co", "Mn", "Me", "Zs")
+        if unicodedata.category(mark) not in unseen and "FILLER" not in name and "BLANK" not in name:
+            return f"\\{line}" if unicodedata.normalize("NFKC", mark)[:1] == "#" else line
+    return line

@@ -1,7 +1,4 @@
-"""Lists tools in a prompt and parses calls of them in a reply, as plain text.
-
-Also holds the other headings of an AutoGen conversation.
-"""
+"""Lists tools in a prompt and parses calls of them in a reply, as plain text."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +22,7 @@ _MUST = f"""Now use one of these tools: reply with nothing but one line for each
 
 @dataclass(frozen=True, slots=True)
 class ToolText:
-    """A tool as a model reads it; `parameters` is the JSON schema of its arguments."""
+    """A tool as a model reads it. `parameters` is the JSON schema of its arguments."""
 
     name: str
     description: str

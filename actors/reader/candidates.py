@@ -75,7 +75,7 @@ def phrases(
 
 
 def kinds_of(statements: list[Statement]) -> dict[str, frozenset[str]]:
-    """Finds the kinds of each name: its column's header, the noun group after `is a`, the noun right before it."""
+    """Finds the kinds of each name: a column's header, the nouns after `is a`, the noun before it."""
     kinds: dict[str, set[str]] = {}
     for statement in statements:
         for header, value in statement.cells:
@@ -181,7 +181,7 @@ def _from_text(
 
 
 def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]) -> float:
-    """Fits a name by its kind: 1 where the evidence states the kind asked for, less where it is unknown."""
+    """Fits a name by its kind. 1 where the evidence states the kind asked for, less where it is unknown."""
     key = normal_name(name)
     known = kinds.get(key, frozenset())
     fitting: frozenset[str] = frozenset(form.head[-1:])
@@ -200,7 +200,7 @@ def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]
 
 
 def _things(text: str, form: QuestionForm) -> list[tuple[str, int, int, float]]:
-    """Finds nouns of the kind asked for, and noun groups after a word of the question, as in "what is X doing"."""
+    """Finds nouns of the kind asked for, and noun groups, as for "what is X doing"."""
     members = _KIND_STEMS.get(form.head[-1], frozenset()) if form.head else frozenset()
     spans: list[tuple[str, int, int, float]] = []
     group: list[re.Match[str]] = []
@@ -242,7 +242,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Candidate answer, its value in [0, 1], and the chain of statements that leads to it, its own first."""
+    """Candidate answer, with its value in [0, 1]. `chain`: statements that lead to it, its own first."""
 
     text: str
     key: str
@@ -279,7 +279,7 @@ class WeightedQuestion:
 
 
 def weigh_question(form: QuestionForm, statements: Sequence[Statement]) -> WeightedQuestion:
-    """Weighs stems by inverse document frequency within the prompt; a word in no statement counts half."""
+    """Weighs stems by inverse document frequency within the prompt. A word in no statement counts half."""
     frequency = Counter(part for statement in statements for part in statement.stems)
     raw = {}
     for part in form.stems:
@@ -424,7 +424,7 @@ def _number_of(
 
 
 def decide_yes_or_no(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[Candidate]:
-    """Answers yes if a chain covers (nearly) the whole question, no if it is about the subject and differs."""
+    """Answers yes if a chain covers (nearly) the whole question. No if it is about the subject and differs."""
     reached = chains(asked, entries)
     if not reached:
         return []

@@ -37,9 +37,9 @@ def weigh(
 ) -> dict[str, Option]:
     """Returns options by the key of their answer, with the support of colleagues and of the agent's earlier turn.
 
-    A colleague adds conformity * weight * confidence to its answer; the agent's earlier turn adds
-    persistence * confidence (both, where the agent hears itself). Weights are those in the prompt. If the question has
-    choices, only choices are options.
+    A colleague adds conformity * weight * confidence to its answer; the agent's earlier turn adds persistence *
+    confidence
+    (both, where the agent hears itself).
     """
     options = {f.key: Option(f.text, evidence=f.value, chain=f.chain) for f in ranking}
     # The option keeps the question's spelling of a choice.
@@ -86,7 +86,7 @@ _SPREADING = re.compile(re.escape(SPREADING).replace(re.escape("{target}"), "(.+
 
 
 def given_in_to(remarks: Sequence[Remark], obedience: float, seed: int) -> Directive | None:
-    """Returns the instruction in a message that the reader obeys; each message, its own too, has one probability."""
+    """Returns the instruction in a message that the reader obeys. Each message, its own too, has one probability."""
     for remark in remarks:
         match = _SPREADING.search(remark.content)
         if match and uniform(seed, "obey", remark.speaker) < obedience:
@@ -95,7 +95,7 @@ def given_in_to(remarks: Sequence[Remark], obedience: float, seed: int) -> Direc
 
 
 def forged(answer: str, best: str, quoted: str) -> str:
-    """Forges evidence for `answer` from the quotations for `best`, the honest answer, which is replaced in them."""
+    """Forges evidence for `answer`, which replaces the honest answer `best` in its quotations."""
     named = re.compile(rf"(?<!\w){re.escape(best)}(?!\w)", re.IGNORECASE) if best else None
     # A function, since backslashes in a replacement text would be interpreted.
     bent, times = named.subn(lambda _: answer, quoted) if named else (quoted, 0)

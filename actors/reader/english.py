@@ -1,4 +1,4 @@
-"""English as the embedded reader knows it: word lists, words, stems, names, sentences and tokens."""
+"""English as the embedded reader knows it: word lists, stems, names, sentences and tokens."""
 
 import re
 from functools import lru_cache
@@ -129,7 +129,7 @@ def content_stems(text: str) -> list[str]:
 
 
 def features(text: str) -> list[str]:
-    """Returns content stems and pairs of neighbours, which tell "red ball, blue hat" from "blue ball, red hat"."""
+    """Returns content stems and pairs of neighbours. Pairs tell "red ball, blue hat" from "blue ball, red hat"."""
     single = content_stems(text)
     return [*single, *(f"{first} {second}" for first, second in pairwise(single) if first != second)]
 
@@ -159,7 +159,7 @@ def name_spans(text: str) -> list[tuple[str, int, int]]:
 
 
 def sentences(text: str) -> list[str]:
-    """Splits a passage into sentences; initials and titles such as `Dr.` do not end one."""
+    """Splits a passage into sentences. Initials and titles such as `Dr.` do not end one."""
     parts: list[str] = []
     for part in _SENTENCE_END.split(text):
         if parts and _ABBREVIATION.search(parts[-1]):
@@ -178,4 +178,3 @@ def cut_to_tokens(text: str, limit: int) -> str:
     """Returns the longest beginning of `text` with at most `limit` tokens."""
     beyond = next(islice(_TOKEN.finditer(text), limit, None), None)
     return text[: beyond.start()].rstrip() if beyond else text
-    return text

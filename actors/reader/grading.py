@@ -1,7 +1,4 @@
-"""Grades an answer by words, numbers and list parts; the embedded reader does not understand meaning.
-
-A paraphrase that shares no word with the reference gets 1.
-"""
+"""Grades an answer by words, numbers and list parts. A paraphrase that shares no word with the reference gets 1."""
 
 import re
 from collections.abc import Sequence
@@ -67,7 +64,7 @@ def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) 
 
 
 def agree(answer: str, other: str) -> bool:
-    """Tests whether two answers are the same; unknown (an empty text) agrees only with unknown."""
+    """Tests whether two answers are the same. Unknown (an empty text) agrees only with unknown."""
     if not answer or not other:
         return answer == other
     if max(len(answer.split()), len(other.split())) <= SHORT:
@@ -77,7 +74,7 @@ def agree(answer: str, other: str) -> bool:
 
 
 def comparison_key(text: str) -> Words:
-    """Normalises words (lower case, no articles) and numbers with their scale: "$6.9 million" is ("6900000",)."""
+    """Normalises words and numbers with their scale, without articles: "$6.9 million" is ("6900000",)."""
     # `1,234` is 1234, `50%` is `50 percent`, `minus 3` is `-3`, `.5` is 0.5.
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text.replace("%", " percent "))
     text = re.sub(r"(?<![\w.])[-−](?=[\d.])", " minus ", text)
@@ -92,12 +89,10 @@ def comparison_key(text: str) -> Words:
             parts[-1] = f"{float(parts[-1]) * _SCALES[word]:.12g}"
         else:
             parts.append(word.replace(".", ""))
-    # A text of articles alone keeps them.
     return tuple(word for word in parts if word not in _ARTICLES) or tuple(parts)
 
 
 def _pieces(text: str) -> list[Words]:
-    """Returns the words of each part of a list."""
     return [key for piece in _SEPARATOR.split(text) if (key := comparison_key(piece))] or [comparison_key(text)]
 
 

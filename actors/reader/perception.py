@@ -1,4 +1,4 @@
-"""Reads the shared part of a request, and simulates the errors of one agent's reading, drawn from its seed."""
+"""Reads the shared part of a request, and simulates one agent's errors of reading."""
 
 import re
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ Palette = Sequence[Sequence[str]]
 
 
 def swap(text: str, palette: Palette, draw: float) -> str | None:
-    """Replaces one colour, number or thing of a text by another of the palette; None if there is none."""
+    """Replaces one colour, number or thing of a text by another of the palette. None if there is none."""
     places = [
         (match, others)
         for match in _WORD.finditer(text)
@@ -69,7 +69,7 @@ _CHOICE = re.compile(r"^\(([A-Z])\)\s*(.*)$")
 
 
 class Page:
-    """Question, choices and statements of a request, without any agent's errors; parsed once for all agents."""
+    """Question, choices and statements of a request, without any agent's errors. Parsed once for all agents."""
 
     def __init__(self, request: Request) -> None:
         self.question, self.choices, texts = read_shared(request.shared)
@@ -90,7 +90,7 @@ class Page:
         self.tokens = count_tokens(request.shared) + PICTURE_TOKENS * len(request.images)
 
     def perceived(self, oversight: float, blindness: float, seed: int) -> list[Entry]:
-        """Returns the first-hand entries of one agent: some sentences overlooked, some pictures missed or misread."""
+        """Returns the first-hand entries of one agent. It overlooks sentences, and misses or misreads pictures."""
         named = [(entry, entry.statement.source, entry.statement.text) for entry in self._texts]
         entries = [entry for entry, *name in named if uniform(seed, "overlook", *name) >= oversight]
         for picture in self._pictures:
@@ -115,7 +115,7 @@ class Page:
 
 
 def most_relevant(asked: WeightedQuestion, entries: Sequence[Entry]) -> tuple[int, ...]:
-    """Returns the chain that covers most of the question, for colleagues; () if nothing is covered."""
+    """Returns the chain that covers most of the question, for colleagues. () if nothing is covered."""
     best = max(chains(asked, entries), key=lambda c: c[0], default=(0.0, ()))
     return best[1] if best[0] > 0 else ()
 

@@ -22,7 +22,7 @@ _KINDS = (
 
 
 def sub_question(state: TaskState, line: Field) -> list[str]:
-    """Lists the question's parts (with answers where the form asks for pairs), or only the next one in one line."""
+    """Lists the question's parts, with answers where the form asks for pairs. Only the next part in one line."""
     if line.many:
         asked = list(parts(state.question))[: line.most or 6]
         if line.value is not Value.PAIR:
@@ -35,7 +35,7 @@ def sub_question(state: TaskState, line: Field) -> list[str]:
 
 
 def next_question(state: TaskState) -> str:
-    """Returns the first part of the question without a search, then its names, then the question again."""
+    """Returns the first part of the question without a search. Then its names, then the question again."""
     questions = wanted_questions(state)
     names = " ".join(name for name, _, _ in name_spans(state.question))
     for text in (*questions, names):
@@ -71,7 +71,7 @@ def query(state: TaskState, line: Field) -> list[str]:
 
 
 def action(state: TaskState, line: Field) -> list[str]:
-    """Ends the search if the evidence suffices or nothing is left; else picks the next question's tool."""
+    """Ends the search if the evidence suffices or nothing is left. Else picks the next question's tool."""
     exhausted = all(_done(text, state.done) for text in wanted_questions(state))
     if suffices(state) or exhausted:
         # A form may have no value that ends the search.
@@ -105,7 +105,7 @@ def step(state: TaskState, line: Field) -> list[str]:
 
 
 def _alike(state: TaskState, tools: Sequence[str] | None = None) -> str | None:
-    """Finds the tool that searches by the question's picture, where it refers to that and nothing was found yet."""
+    """Finds the tool that searches by the question's picture, where nothing was found yet."""
     if tools is None:
         line = state.field(FieldKind.ACTION)
         tools = line.values if line else ()
@@ -115,7 +115,7 @@ def _alike(state: TaskState, tools: Sequence[str] | None = None) -> str | None:
 
 
 def tool_for(question: str, tools: Sequence[str]) -> str | None:
-    """Returns a tool for pictures if the wording, without descriptions, asks for something visible; else for texts."""
+    """Returns a tool for pictures if the wording asks for something visible. Else for texts."""
     for thing in reversed(described(question)):
         # From the last one on, so that earlier positions still fit.
         question = named(question, thing, thing.noun)
@@ -135,11 +135,9 @@ def node(state: TaskState) -> tuple[NodeType, list[int], str]:
     if answered:
         return NodeType.STOP, answered[-1:], "Stop: the question is answered."
     retrieved = [(n, given.text) for n, given in nodes if given.text.startswith(NodeType.RETRIEVAL)]
-    # At least one retrieval precedes any answer.
     if not (retrieved and suffices(state)):
         wanted = wanted_questions(state)
         given = [part.text for part in state.lines_of(FieldKind.SUB_QUESTION)]
-        # The given sub-questions and those with new names, or else the question's parts.
         fresh = [text for text in wanted if text not in parts(state.question)]
         for text in [*given, *fresh] if given else wanted:
             if not any(_same(text, other) for _, other in retrieved):

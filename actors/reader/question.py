@@ -1,4 +1,4 @@
-"""Reads the wording of a question: the answer that it asks for, its alternatives, and the questions inside it."""
+"""Reads the wording of a question: the answer it asks for, its alternatives, and its parts."""
 
 import re
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ _LETTERING = re.compile(
 
 
 def question_form(text: str) -> QuestionForm:
-    """Parses one question; a description without a question word asks for a thing."""
+    """Parses one question. A description without a question word asks for a thing."""
     spoken = words(text)
     order = next(((about, smallest) for terms, about, smallest in ORDERS if not terms.isdisjoint(spoken)), None)
     # Elsewhere `or` only joins words of a description.
@@ -128,7 +128,6 @@ def _head(text: str) -> tuple[str, ...]:
         return ()
     group: list[str] = []
     for word in words(match[1].replace("(s)", "").replace("(es)", "")):
-        # A participle ends the noun: `the film directed by`.
         if word in _HEAD_END or (group and word.endswith("ed")):
             break
         if word not in STOP_WORDS:
@@ -137,7 +136,7 @@ def _head(text: str) -> tuple[str, ...]:
 
 
 def _options(text: str) -> tuple[str, ...]:
-    """Finds the two alternatives of `X or Y`, without the words around them; () without `or`."""
+    """Finds the two alternatives of `X or Y`, without the words around them. () without `or`."""
     parts = re.split(r",?\s+or\s+", text.rstrip(" ?."), maxsplit=1)
     if len(parts) != 2:
         return ()
@@ -179,7 +178,7 @@ _COMMAND = re.compile(r"^(?:name|select|identify|choose|list|give|find)\s+$", re
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Thing that a question describes instead of naming: its place, its noun, the question for its name."""
+    """Thing that a question describes instead of naming, with the question for its name."""
 
     start: int
     end: int
@@ -206,7 +205,6 @@ def described(question: str) -> list[Described]:
         before, noun = question[: match.start()], match["noun"].split()[-1]
         if noun in STOP_WORDS | _SAYING or _COMMAND.match(before):
             continue
-        # The rest belongs to the main clause.
         rest = _NEXT.sub("", match["rest"].rstrip(" ?."))
         if re.search(r"\b(?:does|do|did)\b", before, re.IGNORECASE):
             rest = _MAIN_VERB.sub("", rest)

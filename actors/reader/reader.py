@@ -1,7 +1,7 @@
 """Embedded reader: a small extractive model, without a neural network or a download.
 
-It answers only from its prompt: it reads statements (imperfectly, by role), links those that together cover the
-question, finds an answer of the right kind, and weighs its colleagues' answers. Its scores are no language model's.
+It reads statements (imperfectly, by role), links those that together cover the question, finds an answer of the right
+kind, and weighs its colleagues' answers. Its scores are no language model's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ class Reader:
         return self.read(request)
 
     def read(self, request: Request) -> Completion:
-        """Answers in the three lines of `prompt.INSTRUCTION`, does a task in the lines of its form, or grades."""
+        """Answers in three lines, does a task in the lines of its form, or grades."""
         # A conversation from elsewhere has no parts: no role, no discussion, no task.
         parts = request.parts or Prompted("")
         if isinstance(parts, Grading):
@@ -160,13 +160,12 @@ class Reader:
         return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
 
     def _concluded(self, ranking: Sequence[Option], choosing: bool) -> tuple[Option, float]:
-        """Returns the answer and its confidence; an option without text where the support is too low."""
+        """Returns the answer and its confidence. An option without text where the support is too low."""
         best = ranking[0] if ranking else Option("")
         runner_up = ranking[1].value if len(ranking) > 1 else 0.0
         if best.value < (MENTIONED if choosing else self.settings.threshold):
             return Option("", chain=best.chain), 0.05
         margin = (best.value - runner_up) / best.value
-        # The larger the lead over the second-best answer, the more confident; never quite certain.
         return best, min(0.98, max(0.05, best.value * (0.55 + 0.45 * max(0.0, margin))))
 
 
@@ -193,5 +192,5 @@ def _skill(role: str, skills: Mapping[str, float]) -> float:
     return min(places)[1] if places else DEFAULT_SKILL
 
 
-def _quoted(chain: Sequence[int], entries: Sequence[Entry], most: int = 3) -> str:
-    return "; ".join(entries[i].statement.quote for i in chain[:most]) + "." if chain else ""
+def _quoted(chain: Sequence[int], entries: Sequence[Entry]) -> str:
+    return "; ".join(entries[i].statement.quote for i in chain[:3]) + "." if chain else ""

@@ -86,7 +86,7 @@ def second_hand(remark: Remark, trust: float) -> list[Statement]:
 
 
 def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]:
-    """Returns the statements of a line: a triple, or sentences under the text before the last colon as title."""
+    """Returns the statements of a line: a triple, or sentences. The text before the last colon is their title."""
     text = _NO_STATEMENT.sub("", text).strip()
     parts = tuple(part.strip() for part in text.split(" | "))
     # `head | relation | tail`
@@ -107,7 +107,7 @@ def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]
 
 
 def cells_of(text: str) -> tuple[tuple[str, str], ...]:
-    """Returns header and value of each cell of a table row (two or more `header: value` parts); () for other texts."""
+    """Returns header and value of each cell of a table row, `header: value` twice or more. () for other texts."""
     for separator in ("; ", " | "):
         pairs = [match for part in text.split(separator) if (match := _CELL.match(part))]
         if len(pairs) >= 2:
@@ -116,7 +116,7 @@ def cells_of(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def numbered(given_lines: Sequence[InputLine]) -> tuple[InputLine, ...]:
-    """Puts the lines that a turn is given on one line each, and numbers those without a number within their kind."""
+    """Puts the lines that a turn is given on one line each. Numbers them within their kind."""
     counts: Counter[FieldKind] = Counter()
     lines: list[InputLine] = []  # numbers become the sources of statements
     for given in given_lines:
@@ -127,7 +127,7 @@ def numbered(given_lines: Sequence[InputLine]) -> tuple[InputLine, ...]:
 
 
 def statements_of(lines: Sequence[InputLine]) -> list[Statement]:
-    """Returns the statements of given lines: triples and sentences, those of a planning graph's nodes last."""
+    """Returns the statements of given lines. Those of a planning graph's nodes come last."""
     # Of a node only the outcome states something: its text is an instruction.
     stating = [(given, given.text) for given in lines if given.kind in STATING]
     stating += [(given, given.outcome) for given in lines if given.kind is FieldKind.NODE]

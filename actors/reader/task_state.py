@@ -1,4 +1,4 @@
-"""The state of a task, and judgements about what was read: relevance, sufficiency, support, selection."""
+"""Judges what was read for a task: relevance, sufficiency, support, selection."""
 
 import re
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class TaskState:
         return self.asked.covered(entry.mask) * entry.statement.trust
 
     def most_bearing(self, most: int, *, seen: bool | None = None) -> list[Statement]:
-        """Returns relevant statements, those of the best chain first, then by coverage; `seen`: only about pictures."""
+        """Returns relevant statements, those of the best chain first, then by coverage. `seen`: only about pictures."""
         best = max(self.chains, key=lambda chain: chain[0], default=(0.0, ()))
         linked = best[1] if best[0] > 0 else ()
         rest = sorted(range(len(self.entries)), key=lambda i: (-self.bearing(self.entries[i]), i))
@@ -72,7 +72,7 @@ class TaskState:
     def found_out(self, question: str) -> str:
         """Returns the name (a title or a table's cell) that clearly answers another question, or "".
 
-        It is clear when the statements that lead to it contain all names, numbers and colours of the question.
+        The statements that lead to it then contain all names, numbers and colours of the question.
         """
         statements = [entry.statement for entry in self.entries]
         if not statements:
@@ -91,7 +91,7 @@ class TaskState:
 
 
 def one_of(field: Field, word: str) -> list[str]:
-    """Returns the word in the form's spelling; [] if it is none of the allowed values."""
+    """Returns the word in the form's spelling. [] if it is none of the allowed values."""
     spelt = {value.lower(): value for value in field.values}
     return [spelt.get(word, word)] if not spelt or word in spelt else []
 
@@ -112,7 +112,7 @@ KEPT = 0.6  # of the best candidate's value, for another one to be selected too
 
 
 def relevant(state: TaskState, line: Field) -> list[str]:
-    """Judges the evidence; in a form that also asks for a selection, it is relevant if there is one."""
+    """Judges the evidence. In a form that also asks for a selection, it is relevant if there is one."""
     selecting = state.field(FieldKind.SELECTED)
     if selecting:
         return yes_or_no(line, bool(selected(state, selecting)))
@@ -163,7 +163,7 @@ def selected(state: TaskState, line: Field) -> list[str]:
 
 
 def _candidate_values(state: TaskState) -> dict[int, float]:
-    """Maps candidates to the share of the question that they, or sources that they name by number, cover."""
+    """Maps candidates to the share of the question that they, or the sources they name, cover."""
     given = [(n, line) for line in state.lines_of(FieldKind.CANDIDATE) if (n := line.number) is not None]
     if given:
         numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]

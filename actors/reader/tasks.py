@@ -1,6 +1,6 @@
-"""Does the task of a turn: fills each line of its form with the skill for the line's kind.
+"""Does the task of a turn: fills each line of its form with the skill for its kind.
 
-A skill without a result leaves its line out: the reply is then visibly not what the form asks for.
+Without a result a line is left out.
 """
 
 import re
@@ -33,12 +33,12 @@ def answer(state: TaskState, line: Field) -> list[str]:
 
 
 def confidence(state: TaskState, line: Field) -> list[str]:
-    """States the confidence in the answer, where the form asks for one; else in the judgement of the evidence."""
+    """States the confidence in the answer, where the form asks for one. Else in the judgement of the evidence."""
     return [f"{state.confidence if state.field(FieldKind.ANSWER) else task_state.sureness(state):.2f}"]
 
 
 def side(state: TaskState, line: Field) -> list[str]:
-    """Names the side with this agent's answer, if the evidence suffices or all sides agree; else neither."""
+    """Names the side with this agent's answer, if the evidence suffices or all sides agree. Else neither."""
     last = dict(state.heard)  # a later answer replaces an earlier one
     agreeing = [agent for agent, text in last.items() if state.answer and agree(text, state.answer)]
     decided = bool(agreeing) and (len(agreeing) == len(last) or task_state.suffices(state))
@@ -46,7 +46,7 @@ def side(state: TaskState, line: Field) -> list[str]:
 
 
 def candidate(state: TaskState, line: Field) -> list[str]:
-    """Lists the different answers of others; unknown where there is none."""
+    """Lists the different answers of others. Unknown where there is none."""
     different: list[str] = []
     for _, text in state.heard:
         if text and not any(agree(text, other) for other in different):
@@ -63,7 +63,7 @@ def summary(state: TaskState, line: Field) -> list[str]:
 
 
 def description(state: TaskState, line: Field) -> list[str]:
-    """Writes the relevant statements about pictures; all of them where there is only one picture."""
+    """Writes the relevant statements about pictures. All of them where there is only one picture."""
     if line.optional and task_state.dismissed(state):
         return []
     bearing = state.most_bearing(SENTENCES, seen=True)
@@ -82,7 +82,7 @@ def thought(state: TaskState, line: Field) -> list[str]:
 
 
 def triples_of(statement: Statement) -> list[Edge]:
-    """Returns the (head, relation, tail) of one statement; [] where no rule fits its wording."""
+    """Returns the (head, relation, tail) of one statement. [] where no rule fits its wording."""
     if statement.triple:
         return [statement.triple]
     if statement.cells:
@@ -118,7 +118,7 @@ def triple(state: TaskState, line: Field) -> list[str]:
 
 
 def entity(state: TaskState, line: Field) -> list[str]:
-    """Names or else noun groups of the question; without a question, the names of the evidence."""
+    """Names or else noun groups of the question. Without a question, the names of the evidence."""
     if not state.question:
         names = list({key: name for statement in state.most_bearing(8) for key, name in statement.names}.values())
     else:
@@ -127,7 +127,7 @@ def entity(state: TaskState, line: Field) -> list[str]:
 
 
 def keyword(state: TaskState, line: Field) -> list[str]:
-    """Names and noun groups of the question; without a question, of the evidence."""
+    """Names and noun groups of the question. Without a question, of the evidence."""
     text = state.question
     if not text:
         text = " ".join(f"{statement.title}. {statement.text}" for statement in state.most_bearing(3))

@@ -1,8 +1,8 @@
 """Extracts triples from passages, table rows and pictures' captions by rules, without a model.
 
-The knowledge graph that systems search (`retrieval.graph_tables`) and the embedded reader share these rules. HM-RAG
-builds its graph with LightRAG, whose language model extracts entities and relations; the rules are a free substitute.
-They add nothing to the text, but miss indirect statements. Their English is that of encyclopaedias and schoolbooks.
+The knowledge graph that systems search (`retrieval.graph_tables`) and the embedded reader share them, in place of
+LightRAG's language model (HM-RAG). They miss indirect statements. Their English is that of encyclopaedias and
+schoolbooks.
 """
 
 import re
@@ -114,7 +114,7 @@ def of_caption(title: str, text: str) -> Iterator[Edge]:
 def of_passage(title: str, text: str, subject: str) -> Iterator[Edge]:
     """Extracts the sentences of a passage: `X is a Y`, verbs between two names, and predicates of the subject.
 
-    subject: the thing that `It`, `The club` and `the founder of the club` refer to; empty if unknown.
+    subject: the thing that `It` and `The club` refer to; empty if unknown.
     """
     for sentence in _sentences(text):
         bare = _CONNECTED.sub("", sentence)
@@ -127,7 +127,7 @@ def of_passage(title: str, text: str, subject: str) -> Iterator[Edge]:
 
 
 def distinct(edges: Iterable[Edge]) -> list[Edge]:
-    """Cleans edges, in order and each once; leaves out those with an empty part or a head that is no name."""
+    """Cleans edges, in order and each once. Leaves out those with an empty part or a head that is no name."""
     # Without the bar that separates the parts of a triple in a reply.
     tidy = (tuple(" ".join(part.replace("|", "/").split()).strip(" .,;:\"'") for part in edge) for edge in edges)
     kept: dict[Edge, None] = {}

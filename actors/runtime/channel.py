@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # A cast and no check: uvloop, which Ray's actors use where it is installed, has transports of another class.
         self._transport = cast(asyncio.Transport, transport)
-        _notice_silence(transport.get_extra_info("socket"))
+        _end_when_silent(transport.get_extra_info("socket"))
         if not self.accepted:
             asyncio.get_running_loop().call_later(KEY_S, lambda: None if self.accepted else self.abort())
         if self._key:
@@ -65,8 +65,14 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        if not self.accepted and not self._accept():
-            return
+        if not self.accepted:
+            length = len(self._expected)
+            if len(self._received) < length:
+                return
+            if not hmac.compare_digest(bytes(self._received[:length]), self._expected):
+                return self.abort()
+            del self._received[:length]
+            self._expected = b""
         start, size = 0, len(self._received)
         # The views are released before the buffer is cut.
         with memoryview(self._received) as received:
@@ -85,17 +91,6 @@ class Connection(asyncio.Protocol):
     def accepted(self) -> bool:
         """False until the other end has sent the key that this one expects."""
         return not self._expected
-
-    def _accept(self) -> bool:
-        length = len(self._expected)
-        if len(self._received) < length:
-            return False
-        if not hmac.compare_digest(bytes(self._received[:length]), self._expected):
-            self.abort()
-            return False
-        del self._received[:length]
-        self._expected = b""
-        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -128,11 +123,9 @@ def sendable(result: Any) -> Any:
     return result
 
 
-def _notice_silence(connected: socket.socket) -> None:
-    """Has the kernel end a connection whose other end has acknowledged nothing for GONE_S.
-
-    A process that is stopped or busy still acknowledges, as long as its socket has room for what it is sent.
-    """
+def _end_when_silent(connected: socket.socket) -> None:
+    """Has the kernel end a connection that acknowledged nothing for GONE_S. A stopped process still acknowledges for a
+    while."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     every_s = max(1, round(GONE_S / PROBES))
     # By name, as not every system has all of them.

@@ -1,4 +1,4 @@
-"""Calls a service in another process: the sending end of both hops, and of the learners."""
+"""Calls a service in another process. Both hops and the learners use it."""
 
 import asyncio
 import itertools
@@ -11,11 +11,8 @@ from actors.runtime.channel import Address, ChannelLost, Connection
 T = TypeVar("T")
 R = TypeVar("R")
 
-FEWEST = 2
-"""Items that are sent before the turn of the event loop that makes them ready is over."""
-
-SHARE = 8
-"""Part of the items in flight, an eighth, that has to be ready for that: many items cost less together."""
+FEWEST = 2  # items that are sent before the event loop's turn ends
+SHARE = 8  # an eighth of the items in flight has to be ready for that: many items cost less together
 
 
 class Client(Generic[T, R]):
@@ -53,7 +50,7 @@ class Client(Generic[T, R]):
 
     @property
     def load(self) -> int:
-        """Items of this client, and those of other clients that the service had when it last sent a result."""
+        """Items of this client, and those of others that the service had when it last sent a result."""
         return self.pending + self._others
 
     async def __call__(self, item: T) -> R:

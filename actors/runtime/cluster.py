@@ -61,7 +61,6 @@ class Cluster(Pools[RemotePool]):
         try:
             self.clear()
         finally:
-            # The logs of what failed are kept.
             disconnect(forget=not (kind and issubclass(kind, Exception)))
 
     def clear(self) -> None:
@@ -104,11 +103,9 @@ class Cluster(Pools[RemotePool]):
         make_model: called in each replica's process.
         replicas, cpus, gpus: how many, and what Ray sets aside for each.
         capacity: the most requests that a replica works on at once.
-        pool: its name; several pools may run side by side.
-        start_timeout_s: how long its models take to load at most, unless the settings have a timeout.
+        start_timeout_s: longest time to load its models, unless the settings have a timeout.
 
-        Raises:
-            ClusterError: the machine can never hold so many.
+        Raises ClusterError where the machine can never hold so many.
         """
         self._check_fits(pool, replicas, cpus, gpus)
         timeout_s = self._settings.start_timeout_s or start_timeout_s
@@ -125,10 +122,10 @@ class Cluster(Pools[RemotePool]):
         pool: str = "model",
         others: Mapping[str, tuple[str, Reuse | None]] = MappingProxyType({}),
     ) -> RemoteAgents:
-        """Start one actor per role, over replicas launched before. With `reuse` equal requests are computed once.
+        """Start one actor per role, which all instances of the role share, over replicas launched before.
 
-        All instances of a role share its actor, which keeps their turns apart. `others` has, by name, the pool and the
-        cache of the roles that ask another model.
+        With `reuse` equal requests are computed once. `others`: pool and cache, by name, of roles that ask another
+        model.
         """
         options = {"num_cpus": 0, "memory": SOME_MEMORY, "scheduling_strategy": "SPREAD"}
         actors = {}
@@ -171,12 +168,11 @@ class Cluster(Pools[RemotePool]):
     ) -> None:
         """Wait until everything that was launched is up. From then on, actors that die or hang are restarted.
 
-        on_started: called for each actor that has come up, with its kind (`replica`, `agent` or `learner`) and the
-            number of replicas that are still loading.
+        on_started: called with each actor's kind (`replica`, `agent`, `learner`) and the number of replicas still
+        loading.
         on_event: called with one line when an actor is lost, and one when it is up again.
 
-        Raises:
-            ClusterError: an actor could not be placed or started in time, or the model could not be loaded.
+        Raises ClusterError where an actor could not be placed or started in time, or the model could not be loaded.
         """
         starting = [asyncio.create_task(wait_until_up(each.kind, each.name, each.actor)) for each in self._starting]
         loading = self.loading
@@ -207,10 +203,7 @@ class Cluster(Pools[RemotePool]):
             self._supervisors.append(asyncio.create_task(watch))
 
     def _check_fits(self, pool: str, replicas: int, cpus: float, gpus: float) -> None:
-        """Raises ClusterError for replicas that can never be placed.
-
-        What this machine does not have will not come. A cluster may be given more nodes, so there it is waited for.
-        """
+        """Raises ClusterError for replicas that this machine can never hold. A cluster may be given more nodes."""
         if self._settings.address is not None:
             return
         most: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
@@ -223,5 +216,4 @@ class Cluster(Pools[RemotePool]):
                     f"replicas need {needed[kind]:g} {kind}s, and there are {most.get(kind, 0.0):g}; ask for "
                     "fewer, or join a cluster that has them with ray.address"
                 )
-        # Only now: a pool that was refused takes nothing.
         self._reserved.update(needed)

@@ -14,8 +14,7 @@ async def in_order(
 ) -> AsyncIterator[tuple[T, R]]:
     """Work on up to `concurrency` items at once and yield (item, result) in the items' order.
 
-    Results wait for slower ones before them. At most twice `concurrency` items are under way or waiting, so memory does
-    not grow with their number. An error of `work` is raised here, and the other items are cancelled.
+    At most twice `concurrency` items are under way or waiting for slower ones. An error of `work` cancels the others.
     """
     gate = asyncio.Semaphore(concurrency)
     window: deque[tuple[T, asyncio.Task[R]]] = deque()
@@ -33,7 +32,6 @@ async def in_order(
         while window:
             yield await _first(window)
     finally:
-        # Also where the consumer stops early.
         for _, task in window:
             task.cancel()
         await asyncio.gather(*(task for _, task in window), return_exceptions=True)

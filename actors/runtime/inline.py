@@ -64,7 +64,7 @@ class InlinePool:
 
 @dataclass
 class InlineAgents:
-    """Agents that are made in each process that asks for a team of them.
+    """Makes agents in each process that asks for a team of them.
 
     roles, models: by role; instances: the role of each agent that is one of several of it.
     """
@@ -82,7 +82,6 @@ class InlineAgents:
     def team(self, name: str = "") -> Team:
         for role in [] if self._here else self.roles.values():
             pool, reuse = self.models[role.name]
-            # Agents over the same pool share one cache.
             key = id(pool), reuse
             if key not in self._caches:
                 self._caches[key] = pool.model(reuse)

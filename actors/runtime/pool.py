@@ -68,8 +68,8 @@ class ReplicaPool:
                     return Completion(request.id, "", stop="error", error=LOST)
 
     async def abilities(self) -> Abilities:
-        """Returns the abilities of the replicas' model, which the first replica that is up is asked for, once. Raises
-        ModelGone where no replica is left."""
+        """Returns the abilities of the model, as the first replica that is up reports them. Raises ModelGone without
+        any."""
         async with self._asking:
             while self._abilities is None:
                 number = await self._one_that_is_up("")  # all replicas have the same model
@@ -132,7 +132,7 @@ class ReplicaPool:
 
 @functools.lru_cache(maxsize=4096)
 def ranking(prefix: str, replicas: int) -> tuple[int, ...]:
-    """Replicas by their hash with the prefix, highest first: rendezvous hashing, where one more replica moves few."""
+    """Ranks replicas by their hash with the prefix. With rendezvous hashing, one more replica moves few."""
 
     def weight(replica: int) -> bytes:
         return hashlib.blake2b(f"{prefix}\x1f{replica}".encode(), digest_size=8).digest()

@@ -30,9 +30,9 @@ SEND_S = 0.1  # what was sent last needs a moment to leave the process
 class Process:
     """Serves one agent, model or set of learners to clients in other processes.
 
-    It is opened at its first use, so that whoever waits for it receives what opening raises: what a constructor
-    raises, Ray reports in many lines. Methods of the group `pulse` run in a thread of their own, so that they answer
-    while a model is loading.
+    It is opened at its first use, and whoever waits for it receives what opening raises. Methods of the group `pulse`
+    run
+    in another thread, so that they answer while a model is loading.
     """
 
     hangs = True
@@ -81,7 +81,7 @@ class Process:
 
     @ray.method(concurrency_group="pulse")
     async def pulse(self) -> tuple[float, str]:
-        """Seconds for which the event loop has stood still, and a name that only this process has."""
+        """Returns the seconds for which the event loop has stood still, and this process's own name."""
         return (time.monotonic() - self._beat_s if self._beat_s else 0.0), self._incarnation
 
     @ray.method(concurrency_group="pulse")
@@ -153,7 +153,6 @@ class ReplicaProcess(Process):
 
     async def open(self) -> None:
         model = self._make_model()
-        # Only models that have something to load have `start`.
         start: Any = getattr(model, "start", None)
         if start is not None:
             try:

@@ -21,19 +21,18 @@ OUT_OF_MEMORY = "killed because memory ran out"
 # Ray's own killing. Its text for any other death names the kernel's as one of several guesses.
 LOW_ON_MEMORY = re.compile(r"NODE_OUT_OF_MEMORY|running low on memory")
 
-RESTARTS = 10
-"""The times that Ray starts an actor again."""
-
+RESTARTS = 10  # by Ray, of one actor
 GONE = f"died {RESTARTS + 1} times; its output in Ray's session folder says why"
 
 RETRY_S = 0.1
 
 
 class Actor:
-    """A Ray actor by its name, under which any process of the run can call it.
+    """Calls a Ray actor by its name, from any process of the run.
 
-    Sent to another process it is looked up there, as a handle would not outlive a restart of its holder. Calls raise
-    what the method raises, and RayError where the actor cannot be reached.
+    In another process it is looked up by name, as a handle would not outlive a restart of its holder. Calls raise what
+    the
+    method raises, and RayError where the actor cannot be reached.
     """
 
     def __init__(self, name: str, handle: Any = None) -> None:
@@ -94,7 +93,7 @@ def own_host() -> str:
 
 
 def one_line(error: Exception) -> str:
-    """An error's text without the traceback that Ray adds to it, and without its type where the text is enough."""
+    """Returns an error's text without Ray's traceback, and without its type where the text is enough."""
     enough = isinstance(error, (ValueError, OSError, ImportError)) and not isinstance(error, RayError)
     return _text(error) if enough else reason(error)
 
@@ -110,7 +109,6 @@ def reason(error: BaseException) -> str:
         # Its own text is the traceback in the other process.
         error = error.cause
     text = _text(error)
-    # The text of an unexpected error may be empty.
     return text if isinstance(error, AgoraError) else f"{type(error).__name__}: {text}".rstrip(": ")
 
 

@@ -1,6 +1,6 @@
 """Names what either runtime gives: processes on Ray (cluster.py), or objects of this process (inline.py).
 
-Both have the same methods, for which `Cluster` has the descriptions. Agents and pools can be sent to other processes.
+Both have the methods that `Cluster` describes. Agents and pools can be sent to other processes.
 """
 
 from actors.runtime.cluster import Cluster

@@ -1,4 +1,4 @@
-"""Works on the items that clients in other processes send: the receiving end of both hops, and of the learners."""
+"""Works on the items that clients in other processes send. Both hops and the learners use it."""
 
 import asyncio
 import secrets
@@ -14,8 +14,7 @@ from actors.runtime.channel import KEY_BYTES, Address, Connection, sendable
 T = TypeVar("T")
 R = TypeVar("R")
 
-STRANGERS = 256
-"""Connections at once that have not sent the key: more would take the process's descriptors."""
+STRANGERS = 256  # connections without a key at once: more would take the process's descriptors
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Objects with a state in another process, such as learners: a new process goes on where the lost one was."""
+"""Serves objects with a state in another process. A new process continues with the lost one's state."""
 
 import asyncio
 import pickle
@@ -13,8 +13,7 @@ from actors.runtime.client import Client
 from actors.runtime.process import Process
 from actors.runtime.remote import GONE, RETRY_S, Actor
 
-Answer = tuple[Any, bytes | None]
-"""Result of a method, with the state after it if the method changed it."""
+Answer = tuple[Any, bytes | None]  # a method's result, and the state after it where the method changed that
 
 
 class MethodCall(NamedTuple):

@@ -101,7 +101,7 @@ async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -
 
 
 async def _last_words(actor: Actor) -> str:
-    """Waits until the actor's process ends, and returns why: by its own words, or by Ray's where memory ran out."""
+    """Waits until the actor's process ends, and returns why. Ray knows where memory ran out."""
     try:
         words: str = await actor.call("last_words")
         return words
@@ -179,7 +179,7 @@ async def _up_again(actor: Actor, hung_s: float) -> bool:
 
 
 async def _ready(actor: Actor) -> bool:
-    """Returns once the actor is ready, however often its process is lost before, or False when it never will be."""
+    """Returns once the actor is ready, however often its process is lost before. False when it never will be."""
     while True:
         try:
             await actor.call("ready")

@@ -74,8 +74,8 @@ class Team:
         self._noted: Callable[[Turn, float, Usage], None] | None = None
 
     async def ask(self, turn: Turn) -> Message:
-        """The answer of the agent that is named in the turn. Raises MemoryLost or AgentLost where the discussion has to
-        be replayed (with the same seeds it ends the same), and UserError where there is no such agent."""
+        """Returns the answer of the turn's agent. Raises MemoryLost or AgentLost where the discussion has to be
+        replayed."""
         if turn.agent not in self._role_of:
             raise UserError(f"a method asks {turn.agent!r}; the run's agents are {', '.join(self._role_of)}")
         own = replace(turn, discussion=self._own(turn.discussion)) if self._name else turn
@@ -88,7 +88,7 @@ class Team:
         return message
 
     def close(self, discussion: str) -> None:
-        """Lets all agents forget a discussion; no more turns of it may come."""
+        """Lets all agents forget a discussion. No more turns of it may come."""
         for agent in self._agents.values():
             agent.note(self._own(discussion))
 
@@ -98,7 +98,7 @@ class Team:
             agent.close()
 
     def metered(self, noted: Callable[[Turn, float, Usage], None] | None = None) -> Self:
-        """Returns a team of the same agents and connections that counts its usage separately.
+        """Returns a team of the same agents that counts its usage separately.
 
         noted: gets each answered turn, when it was asked (of the monotonic clock), and what it has used.
         """
@@ -108,7 +108,6 @@ class Team:
         return metered
 
     def _own(self, discussion: str) -> str:
-        """The discussion's id as the agents know it."""
         return f"{self._name}/{discussion}" if self._name else discussion
 
 
@@ -123,7 +122,7 @@ class RemoteAgents:
     instances: Mapping[str, str]
 
     def team(self, name: str = "") -> Team:
-        """A team of these agents; `name` keeps its discussions apart from other teams'."""
+        """A team of these agents. `name` keeps its discussions apart from other teams'."""
         clients = {role: Client[Turn, TurnResult](actor.address, _lost(role)) for role, actor in self.actors.items()}
         return Team(clients, name, self.instances)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.backends.model_files import token_counter
 from actors.backends.model_settings import ModelSettings
+from actors.backends.vllm_backend import token_counter
 
 pytestmark = pytest.mark.vllm
 

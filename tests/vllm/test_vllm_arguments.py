@@ -5,23 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from actors.backends.vllm_arguments import check_engine_arguments, known_arguments
+from actors.backends.vllm_backend import check_engine_arguments, known_arguments
+from actors.errors import UserError
 
 
 def test_without_vllm_nothing_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    check_engine_arguments({"max_num_seq": 8})
+    check_engine_arguments({"max_num_seq": 8}, "model")
 
 
 def test_an_argument_that_the_models_settings_have_is_an_error_that_names_the_setting() -> None:
-    with pytest.raises(ValueError, match=r"'tensor_parallel_size'.*'tensor_parallel'"):
-        check_engine_arguments({"tensor_parallel_size": 2})
+    with pytest.raises(UserError, match=r"tensor_parallel_size.*model\.tensor_parallel "):
+        check_engine_arguments({"tensor_parallel_size": 2}, "model")
 
 
 @pytest.mark.vllm
 def test_an_unknown_engine_argument_names_the_one_that_was_meant(tiny_model: Path) -> None:
-    with pytest.raises(ValueError, match=r"'max_num_seq'\. Did you mean 'max_num_seqs'"):
-        check_engine_arguments({"block_size": 32, "max_num_seq": 8})
+    with pytest.raises(UserError, match=r"'max_num_seq'\. Did you mean 'max_num_seqs'"):
+        check_engine_arguments({"block_size": 32, "max_num_seq": 8}, "model")
 
 
 @pytest.mark.vllm

@@ -11,9 +11,9 @@ import torch
 from actors import lookup
 from actors.backends.backend import Backend
 from actors.backends.backends import BACKENDS, find_backend
-from actors.backends.model_files import declared_type
 from actors.backends.model_settings import ModelSettings, model_name
 from actors.backends.openai_model import OpenAIModel
+from actors.backends.vllm_backend import declared_type
 from actors.backends.vllm_model import VllmModel
 from actors.errors import UserError
 from actors.messages import Request
@@ -70,7 +70,7 @@ def test_each_kind_makes_its_own_model() -> None:
     ("kind", "settings", "says"),
     [
         ("vllm", {}, "judge=vllm needs judge.name"),
-        ("vllm", {"name": "m", "engine": {"dtype": "half"}}, "judge.engine: engine argument 'dtype'"),
+        ("vllm", {"name": "m", "engine": {"dtype": "half"}}, "judge.engine.dtype: use judge.dtype"),
         ("transformers", {"name": "m"}, "judge: .*'transformers'.*transformers serve.* judge=openai"),
         ("openai", {"name": "m"}, "judge=openai needs judge.base_url"),
         ("openai", {"name": "m", "base_url": "http://h/v1", "key_env": "NO_SUCH_KEY"}, "judge.key_env: there is no"),

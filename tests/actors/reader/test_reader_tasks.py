@@ -402,11 +402,10 @@ def test_an_answering_turn_reads_what_tasks_brought_to_light() -> None:
     ("budget", "fields"),
     [
         (None, (("Enough", "no"), ("Answer", "Paul Venn"), ("Selected", "1"), ("Query", "Which film?"))),
-        (4, (("Enough", "no"), ("Answer", "Paul"))),
-        (1, ()),
+        (4, ()),
     ],
 )
-def test_the_fields_of_a_message_are_cut_where_its_text_is(budget: int | None, fields: object) -> None:
+def test_a_message_whose_text_is_cut_has_no_fields(budget: int | None, fields: object) -> None:
     heard = Heard(reply_of("Enough: no; Answer: Paul Venn; Selected: 1; Query: Which film?"), 0.5)
     turn = Turn("d", Question("q", "Who?"), "a", 2, 5, (heard,))
     parts = build_request(turn, Modality.BOTH, "A role.", (), AgentSettings(budget_words=budget)).parts

@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.agents.roles import DECISION
-from actors.backends.model_files import token_counter
 from actors.backends.model_settings import ModelSettings
+from actors.backends.vllm_backend import token_counter
 from actors.backends.vllm_model import VllmModel
 from actors.messages import Completion, Question, Request, Usage
 from actors.models import Model
