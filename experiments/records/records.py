@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from actors.messages import Lookup, Message, Status, Trace
+from actors.messages import Status, Trace
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.metrics.answer_metrics import path_metrics
@@ -71,19 +72,22 @@ class Record:
 _ADAPTERS: dict[type[Record], TypeAdapter[Any]] = {}  # pydantic compiles a validator for each
 
 
+@cache  # `fields` is slow, and every message of a run passes here
+def _defaults(kind: Any) -> list[tuple[str, Any]]:
+    return [(field.name, field.default) for field in fields(kind)]
+
+
 def _plain(value: Any) -> dict[str, Any]:
-    """A mapping or a part of a record as JSON has it."""
-    return dict(value) if isinstance(value, Mapping) else _changed(value, [(f.name, f.default) for f in fields(value)])
+    """A mapping as JSON has it, or a dataclass without fields at their default."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {name: own for name, default in _defaults(value.__class__) if (own := getattr(value, name)) != default}
 
 
 def encode_trace(trace: Trace) -> str:
     """Encodes a trace as a line of JSON, without fields at their default. Raises ValueError for NaN and infinity."""
-    line = _changed(trace, _TRACE_DEFAULTS)
-    line["turns"] = [_changed(message, _MESSAGE_DEFAULTS) for message in trace.turns]
-    if trace.lookups:
-        line["lookups"] = [_changed(lookup, _LOOKUP_DEFAULTS) for lookup in trace.lookups]
     # Without `allow_nan=False` Python writes NaN, which other readers of JSON refuse.
-    return json.dumps(line, separators=(",", ":"), allow_nan=False)
+    return json.dumps(_plain(trace), separators=(",", ":"), default=_plain, allow_nan=False)
 
 
 def decode_trace(line: str) -> Trace:
@@ -100,14 +104,6 @@ def decode_trace(line: str) -> Trace:
     return trace
 
 
-def _changed(value: Any, defaults: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: present for name, default in defaults if (present := getattr(value, name)) != default}
-
-
-# Read once: `fields` is slow, and every message of a run passes here.
-_TRACE_DEFAULTS, _MESSAGE_DEFAULTS, _LOOKUP_DEFAULTS = (
-    [(field.name, field.default) for field in fields(kind)] for kind in (Trace, Message, Lookup)
-)
 # In a tuple: a trace's class knows nothing of pydantic, and takes the configuration of what it is part of.
 _TRACE = TypeAdapter(tuple[Trace], config=STRICT)
 
