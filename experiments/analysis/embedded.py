@@ -8,7 +8,7 @@ import base64
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -77,7 +77,10 @@ class Embedded:
             unseeded = tuple(replace(turn, seed=0) for turn in trace.turns)
             bare = replace(trace, seed=0, turns=unseeded, allowed_spatial=(), allowed_temporal=())
             chunk.append(timed(encode_trace(bare), times.get((trace.question, trace.sample))))
-            self.named.update(named_sources(trace))
+            found = (lookup.found for lookup in trace.lookups)
+            ids = chain(trace.evidence, *found, *(turn.cut for turn in trace.turns))
+            # The id of a triple begins with its source's.
+            self.named.update(id.partition("#")[0] for id in ids)
             turns += len(trace.turns)
             if turns >= CHUNK_TURNS:
                 self.chunks.append(_compressed(f"[{','.join(chunk)}]"))
@@ -95,12 +98,6 @@ def timed(line: str, times: DiscussionTimes | None) -> str:
         if turn["id"] in times.turns:
             turn["seconds"] = times.turns[turn["id"]].seconds
     return json.dumps(trace, separators=(",", ":"))
-
-
-def named_sources(trace: Trace) -> Iterator[str]:
-    """Yields ids of the sources that a trace names: shown, found, or cut. That of a triple begins with its source's."""
-    ids = chain(trace.evidence, *(lookup.found for lookup in trace.lookups), *(turn.cut for turn in trace.turns))
-    yield from (id.partition("#")[0] for id in ids)
 
 
 def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS) -> Embedded:

@@ -166,6 +166,19 @@ class ScoreGroup:
         return float(np.nanmean(self.values))
 
 
+def resampled(
+    trials: int, questions: int, clusters: Clusters, generator: np.random.Generator, draws: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """Draws how often each trial [draws, trials] and question [draws, questions] counts; third, the number of clusters.
+
+    A question is drawn as often as its cluster.
+    """
+    of_trials = generator.multinomial(trials, np.full(trials, 1 / trials), size=draws)
+    _, places = np.unique(np.asarray(clusters if len(clusters) else range(questions)), return_inverse=True)
+    drawn = generator.multinomial(k := places.max() + 1, np.full(k, 1 / k), size=draws)
+    return of_trials, drawn[:, places], int(k)
+
+
 def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = 2000) -> tuple[float, float]:
     """`crossed_interval` of the unweighted mean of the groups' means.
 
@@ -179,13 +192,8 @@ def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = 2000) ->
         of_origin = [group.values for group in same]
         # Counts per draw stand for resampled rows and columns: weights on the same matrix instead of copies of it.
         trials, questions = of_origin[0].shape
-        of_trials = generator.multinomial(trials, np.full(trials, 1 / trials), size=draws)
-        labels = same[0].clusters if len(same[0].clusters) else range(questions)
-        _, places = np.unique(np.asarray(labels), return_inverse=True)
-        drawn = generator.multinomial(k := places.max() + 1, np.full(k, 1 / k), size=draws)
+        of_trials, of_questions, k = resampled(trials, questions, same[0].clusters, generator, draws)
         tail = min(tail, _tail(k, questions))
-        # A question is drawn as often as its cluster.
-        of_questions = drawn[:, places]
         for values in of_origin:
             asked = np.isfinite(values)
             counts = np.einsum("dq,dq->d", of_trials @ asked.astype(np.float64), of_questions)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from experiments.analysis.statistics import Clusters
+from experiments.analysis.statistics import Clusters, resampled
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,7 @@ def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = 2000, clusters: C
     values = np.asarray(scores, dtype=np.float64)
     defences, attacks, trials, questions = values.shape
     cells, generator = values.reshape(-1, trials, questions), np.random.default_rng(seed)
-    _, places = np.unique(np.asarray(clusters if len(clusters) else range(questions)), return_inverse=True)
-    # Counts per draw stand for resampled trials and clusters.
-    of_trials = generator.multinomial(trials, np.full(trials, 1 / trials), size=draws).astype(np.float64)
-    drawn = generator.multinomial(k := places.max() + 1, np.full(k, 1 / k), size=draws)
-    of_questions = drawn[:, places].astype(np.float64)
+    of_trials, of_questions, _ = resampled(trials, questions, clusters, generator, draws)
     means, asked = np.nanmean(cells, axis=(1, 2)), np.isfinite(cells)
     sums = np.stack([((of_trials @ cell) * of_questions).sum(1) for cell in np.where(asked, cells, 0.0)], axis=1)
     counts = np.stack([((of_trials @ cell) * of_questions).sum(1) for cell in asked.astype(np.float64)], axis=1)

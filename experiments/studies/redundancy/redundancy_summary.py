@@ -185,7 +185,7 @@ def _learners(findings: Redundancy, effects: Floats, can_go: Bools, seed: int) -
     for learner, learned in findings.pruned.items():
         kinds = {}
         for kind, members in by_kind(findings.edges).items():
-            candidates = np.array([i for i in members if learned.candidate[i]], dtype=np.int64)
+            candidates = np.array([i for i in members if not np.isnan(learned.scores[i])], dtype=np.int64)
             if not len(candidates):
                 continue
             names = [findings.edges[i].kind for i in candidates]

@@ -75,10 +75,9 @@ def by_kind(edges: Sequence[Edge]) -> dict[str, list[int]]:
 
 @dataclass(frozen=True)
 class Pruned:
-    """Graph of a learner, and for all edges [edges] of the full one: candidate, cut, and score (NaN without one)."""
+    """Graph of a learner, and for all edges [edges] of the full one: cut, and score (NaN where it has no such edge)."""
 
     wiring: Wiring
-    candidate: Bools
     cut: Bools
     scores: Floats
 
@@ -154,7 +153,7 @@ class Redundancy:
         scores[np.isneginf(scores)] = np.nan
         # A pruned edge ranks below zero; the decision agent reads one that was pruned with probability zero.
         cut = np.where([edge.kind == "decision" for edge in self.edges], scores <= 0, scores < 0)
-        return Pruned(learning.graphs[method].common, ~np.isnan(scores), cut, scores)
+        return Pruned(learning.graphs[method].common, cut, scores)
 
     async def _phase(self, name: str, graphs: Mapping[str, Wiring], items: Sequence[Item]) -> None:
         """Asks every question along every graph, unless its answer is recorded already."""
