@@ -17,7 +17,6 @@ from experiments.analysis.summary import (
     UNKNOWN,
     Metrics,
     failure_notes,
-    model_notes,
     verdict,
     verdict_text,
 )
@@ -25,7 +24,7 @@ from experiments.attacks.attack_metrics import surrogate_text
 
 
 def in_short(metrics: Metrics) -> Iterator[str]:
-    """Yields the lines that a terminal shows; the report has all tests and notes."""
+    """Yields what was found, as a terminal and the first notes of a report have it."""
     yield from attackers_found(metrics)
     yield from learned_notes(metrics)
     rows = metrics["methods"].items()
@@ -36,7 +35,6 @@ def in_short(metrics: Metrics) -> Iterator[str]:
         yield from (f"Acc*: {line}" for line in differences(metrics["judged"]["paired"], metrics["methods"]))
     yield from of_one_graph(metrics)
     yield from failure_notes(metrics)
-    yield from model_notes(metrics["model"])
 
 
 def attackers_found(metrics: Metrics) -> Iterator[str]:

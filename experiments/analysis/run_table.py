@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.analysis import judged
-from experiments.analysis.findings import attackers_found, in_short, learned_notes, looked_at, of_one_graph
+from experiments.analysis.findings import in_short
 from experiments.analysis.gains import control_names
 from experiments.analysis.result_table import Cell, ResultTable, number, tenths, with_interval
 from experiments.analysis.summary import (
@@ -19,7 +19,7 @@ from experiments.analysis.summary import (
     TRAINING_TOKENS,
     TROUBLES,
     Metrics,
-    failure_notes,
+    model_notes,
     verdict_text,
 )
 from experiments.records.trials import LEARNED_FROM
@@ -92,7 +92,7 @@ def run_table(metrics: Metrics) -> ResultTable:
         columns = {f"clean\n{metric}": number("clean"), attacked: utility, "change": change}
     columns |= {header: cell for name, (header, cell) in MEASURES.items() if _any(rows, name)}
     table = ResultTable.of("method", rows, columns, tuple(_notes(metrics, metric)))
-    return replace(table, spare=SPARE, brief=tuple(in_short(metrics)))
+    return replace(table, spare=SPARE, brief=(*in_short(metrics), *model_notes(metrics["model"])))
 
 
 def _any(rows: Mapping[str, Mapping[str, Any]], name: str) -> bool:
@@ -129,15 +129,11 @@ def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
-    yield from attackers_found(metrics)
-    yield from learned_notes(metrics)
+    yield from in_short(metrics)
     if steady := [name for name, row in metrics["methods"].items() if row.get(MONITOR) == {}]:
         yield f"Monitor: no agent was found to answer worse than in training, along the graphs of {', '.join(steady)}."
-    yield from looked_at(metrics)
-    yield from of_one_graph(metrics)
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
     yield from shared_notes([metrics])
-    yield from failure_notes(metrics)
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."

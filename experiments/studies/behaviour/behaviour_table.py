@@ -53,7 +53,7 @@ def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> ResultTabl
         ],
         notes=tuple(_notes(metrics, metric)),
         spare=COLUMNS[1:3],
-        brief=tuple(in_short(metrics)),
+        brief=(*in_short(metrics), *model_notes(metrics["model"])),
     )
 
 
