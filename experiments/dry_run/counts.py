@@ -184,7 +184,7 @@ def _notes(counts: RunCounts) -> Iterator[str]:
             "turn were needed and no other method had asked the same."
         )
     for method, source in counts.plan.shared_from.items():
-        except_for = " except to confirm its cut" if counts.plan.config.learner.confirm else ""
+        except_for = " except to confirm its cut" if counts.plan.learners[method].confirming else ""
         yield f"{method} learns from the discussions of {source} and holds none for its training{except_for}."
     by_role = " on average, with a measured length for each role" if counts.measured else ""
     yield (

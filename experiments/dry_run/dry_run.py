@@ -158,8 +158,8 @@ class _DryRun:
                 for sample, topology in enumerate(topologies):
                     await self._team.run_discussion(topology, question, config.seed, sample, counts, self._cache)
             # A fair coin prefers no edge, as scores of zero, but moves logits as a run does: after zeros alone the
-            # sparsity term would leave hardly an edge to draw.
-            utilities = coin.integers(2, size=k).astype(float)
+            # sparsity term would leave hardly an edge to draw. Graphs that score alike are compared to the end.
+            utilities = coin.integers(2, size=k).astype(float) * (not learner.confirming)
             turns = coin.integers(2, size=(k, config.topology.rounds, len(self._plan.roles.agents))).astype(float)
             for each in learners:
                 if each is learner or not each.confirming:

@@ -28,7 +28,7 @@ class StepScores:
     """Scores of one step's discussions: arguments of `Learner.learn`.
 
     turns: [k, rounds, agents]; utilities: [k]; groups: int [k], the question of each; tokens: of all discussions.
-    A discussion with a failed turn tells nothing: it has the mean scores of the others of its question.
+    A discussion with a failed turn tells nothing: its utility is NaN.
     """
 
     turns: np.ndarray
@@ -63,11 +63,8 @@ def score_step(plan: Plan, dataset: Dataset, items: Sequence[Item], traces: Sequ
         groups=np.arange(len(utilities)) // k,
         tokens=tokens,
     )
-    failed = np.array([any(turn.status is Status.FAILED for turn in trace.turns) for trace in traces])
-    for question in np.unique(scores.groups[failed]):
-        lost, kept = (side & (scores.groups == question) for side in (failed, ~failed))
-        for values in (scores.turns, scores.utilities):
-            values[lost] = values[kept].mean(0) if kept.any() else 0.0
+    failed = [any(turn.status is Status.FAILED for turn in trace.turns) for trace in traces]
+    scores.utilities[failed] = math.nan
     return scores
 
 

@@ -2,85 +2,161 @@
 
 All graphs answer the same questions. At a look the confirmation ends when bets (betting.py) show that another graph is
 better than the pruned one, or that the pruned one is better than all others. At the end another graph wins if its mean
-is higher by `LEAD` standard errors: what the estimates say for the pruned graph weighs as much.
+is higher by some standard errors.
 """
+
+from collections.abc import Callable, Mapping
+from itertools import product
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from actors.messages import derive_seed
 from topologies.betting import capitals
-from topologies.learning.spec import CONFIRMED, EXPLORING
-from topologies.wiring import Floats, Ints
+from topologies.graphs import as_wirings, joined
+from topologies.learning.edge_state import EdgeState
+from topologies.learning.spec import CONFIRMED, CONFIRMING, LearnerSpec
+from topologies.wiring import Bools, Floats, Ints, Wirings
 
 PRUNED, UNPRUNED, EMPTY, RANDOM = GRAPHS = ("pruned", "unpruned", "empty", "random")
 """The pruned graph, all edges, no edges between agents, and random edges, as many as the pruned graph has."""
 LOOKS = 4  # at most
-LEAD = 0.25  # with 36 questions, no planted world then loses .02 to the best of the simple graphs, on average
+LEAD = 0.25
+"""Standard errors by which a graph's mean must be higher than that of a cut one. Larger leads lose more in worlds where
+the cut harms than they gain elsewhere."""
+CLEAR = 2.0
+"""The same where nothing was cut for want of evidence: there another graph would be chosen by chance."""
 
 
 class Confirmation:
-    """Mean utilities of the graphs, one row a step.
+    """Compares a learner's pruned graph with simple ones in the last steps of its last stage, and leaves the winner.
 
-    state: `scores`: [steps, graphs], NaN where a graph was not tried; `phase`: [1]; `winner`: [1], its place.
+    every: all edges that are learned, bool [unit, unit] by kind. pruned: the pruned graph's wirings, by features of
+    questions or without; left: its edges, bool [rounds or 1, unit, unit] by kind.
+    state: `scores`: mean utility [steps, graphs], NaN where a graph was not tried or its discussions failed; [1] each:
+    `phase`, `winner` (its place), `steps` to take, those `done`, and the number of `failed` discussions.
     """
 
     prefix = "confirm."
 
-    def __init__(self, steps: int, error_rate: float) -> None:
-        self.steps, self.error_rate, self.state = steps, error_rate, dict[str, Tensor]()
-        if steps:
-            scores = torch.full((steps, len(GRAPHS)), torch.nan, dtype=torch.float64)
-            self.state = {"scores": scores, "phase": torch.zeros(1).long(), "winner": torch.zeros(1).long()}
+    def __init__(
+        self,
+        spec: LearnerSpec,
+        edges: EdgeState,
+        every: Mapping[str, Tensor],
+        pruned: Callable[[Floats | None], Wirings],
+        left: Callable[[], Mapping[str, Tensor]],
+    ) -> None:
+        self.spec, self.edges, self.every, self.pruned, self.left = spec, edges, every, pruned, left
+        self.state: dict[str, Tensor] = {}
+        if spec.confirming:
+            scores = torch.full((spec.pruning.steps, len(GRAPHS)), torch.nan, dtype=torch.float64)
+            self.state = {name: torch.zeros(1).long() for name in ("phase", "winner", "steps", "done", "failed")}
+            self.state["scores"] = scores
 
     @property
     def phase(self) -> int:
-        return int(self.state["phase"]) if self.steps else EXPLORING
+        return self._now("phase")
 
     @property
     def winner(self) -> str:
-        return GRAPHS[int(self.state["winner"])] if self.steps else PRUNED
+        return GRAPHS[self._now("winner")]
+
+    @property
+    def undone(self) -> bool:
+        """True if another graph than the pruned one was left."""
+        return self.winner != PRUNED
 
     @property
     def scores(self) -> Floats:
-        """Rows so far [steps so far, graphs]."""
+        """Rows so far [steps done, graphs]."""
         scores: Floats = self.state["scores"].numpy()
-        return scores[: int((~np.isnan(scores)).any(1).sum())]
+        return scores[: self._now("done")]
 
     @property
     def lookahead(self) -> int:
         """Number of steps beyond the next one until the next look."""
-        done, each = len(self.scores), -(-self.steps // LOOKS)
-        return min(each - done % each, self.steps - done) - 1
+        steps, done = self._now("steps"), self._now("done")
+        each = -(-steps // LOOKS)
+        return min(each - done % each, steps - done) - 1
 
-    def places(self, step: int, samples: int) -> Ints:
-        """Graphs of a question's samples [samples], in turns that differ between steps."""
-        return (np.arange(samples) + step) % len(GRAPHS)
+    def begin(self, steps: int) -> None:
+        """Begins to compare, on so many steps' questions."""
+        self._set(phase=CONFIRMING, steps=steps)
 
-    def learn(self, places: Ints, utility: Floats) -> bool:
-        """Adds a step's utilities [k] of graphs [k]; returns True when the confirmation is over."""
-        look, row = not self.lookahead, self.state["scores"][len(self.scores)]
-        for place in np.unique(places):
-            row[place] = float(utility[places == place].mean())
-        return len(self.scores) == self.steps or (look and decided(self.scores, self.error_rate))
+    def sample(self, k: int, questions: int, step: int, features: Floats | None) -> Wirings:
+        """Wirings along the compared graphs, the pruned one by features of the questions; random ones all differ."""
+        draw, batch = np.random.default_rng(derive_seed(self.spec.seed, "compared", step)), []
+        for question, place in product(range(questions), places(step, k // questions)):
+            if GRAPHS[place] == PRUNED:
+                batch.append(self.pruned(None if features is None else features[[question]]))
+            else:
+                edges = self._simple(GRAPHS[place], draw)
+                left = {kind: self.edges.left(kind, each) for kind, each in edges.items()}
+                read = left["decision"].flatten().numpy() if self.every["decision"].any() else None
+                batch.append(as_wirings(self.edges.along(left), self.spec.rounds, decision=read))
+        return joined(batch)
 
-    def decide(self) -> None:
-        """Ends the confirmation."""
+    def learn(self, step: int, questions: int, utility: Floats, failed: Bools) -> None:
+        """Adds a step's utilities [k], as many of each question; ends the confirmation after the last look."""
+        look, done = not self.lookahead, self._now("done")
+        row = self.state["scores"][done]
+        place = np.tile(places(step, len(utility) // questions), questions)
+        for graph in np.unique(place[~failed]):
+            row[graph] = float(utility[~failed & (place == graph)].mean())
+        self._set(done=done + 1, failed=self._now("failed") + int(failed.sum()))
+        if done + 1 == self._now("steps") or (look and decided(self.scores, self.spec.settings.error_rate)):
+            self.decide(step)
+
+    def decide(self, step: int) -> None:
+        """Ends the confirmation: the winner's edges are left."""
         mean, error = leads(self.scores)
-        winner = int(np.where(mean > LEAD * error, mean, 0).argmax())
-        self.state |= {"phase": torch.full((1,), CONFIRMED), "winner": torch.full((1,), winner)}
+        cut = any(bool((every & ~self.edges.mask[kind]).any()) for kind, every in self.every.items())
+        winner = int(np.where(mean > (LEAD if cut else CLEAR) * error, mean, 0).argmax())
+        self._set(phase=CONFIRMED, winner=winner)
+        if winner:
+            draw = np.random.default_rng(derive_seed(self.spec.seed, "chosen graph"))
+            for kind, left in self._simple(GRAPHS[winner], draw).items():
+                self.edges.leave(kind, left, tick=step)
 
     def words(self) -> str:
-        """Describes what came out."""
-        done = "cut confirmed" if self.winner == PRUNED else f"cut undone, {self.winner} graph left"
+        """Describes what came out; empty before that."""
+        if self.phase != CONFIRMED:
+            return ""
+        done = f"cut undone, {self.winner} graph left" if self.undone else "cut confirmed"
         mean, error = leads(self.scores)
         others = (f"{name} {mean[i]:+.3f} (error {error[i]:.3f})" for i, name in enumerate(GRAPHS) if i)
-        return f"{done} after {len(self.scores)} steps; utility minus that of the pruned graph: {', '.join(others)}"
+        failed = self._now("failed")
+        after = f"after {len(self.scores)} steps" + f", {failed} failed discussions not counted" * (failed > 0)
+        return f"{done} {after}; utility minus that of the pruned graph: {', '.join(others)}"
 
     def doubts(self) -> tuple[str, ...]:
         """Returns the outcome where the pruned graph has not the highest mean, or no mean."""
-        doubtful = self.phase == CONFIRMED and not leads(self.scores)[0][1:].max() < 0
-        return (self.words(),) if doubtful else ()
+        return (self.words(),) if self.phase == CONFIRMED and not leads(self.scores)[0][1:].max() < 0 else ()
+
+    def _now(self, name: str) -> int:
+        return int(self.state[name]) if self.state else 0
+
+    def _set(self, **numbers: int) -> None:
+        self.state |= {name: torch.tensor([number]) for name, number in numbers.items()}
+
+    def _simple(self, name: str, draw: np.random.Generator) -> dict[str, Tensor]:
+        """Edges of a graph that the pruned one is compared with, bool [1, unit, unit] by kind."""
+        edges = {}
+        for kind, each in self.every.items():
+            every = each[None]
+            edges[kind] = every & (name == UNPRUNED or kind == "decision")
+            if name == RANDOM:
+                drawn = draw.permutation(every.flatten().nonzero().squeeze(1).numpy())
+                edges[kind] = torch.zeros_like(every)
+                edges[kind].view(-1)[drawn[: int(self.left()[kind].sum())]] = True
+        return edges
+
+
+def places(step: int, samples: int) -> Ints:
+    """Graphs of a question's samples [samples], in turns that differ between steps."""
+    return (np.arange(samples) + step) % len(GRAPHS)
 
 
 def leads(scores: Floats) -> tuple[Floats, Floats]:

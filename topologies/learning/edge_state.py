@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from topologies.learning.stages import Ties
-from topologies.wiring import KINDS
+from topologies.graphs import acyclic
+from topologies.learning.stages import Block, Ties
+from topologies.wiring import KINDS, Bools, Edges, Floats
 
 BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)
 
@@ -43,9 +45,46 @@ class EdgeState:
             each = each[[max(0, round - 1 - (kind == "temporal"))]]
         return self.ties.spread(kind, each.mean(0)).double() * self.ties.edges[kind]
 
+    def reading(self, values: Mapping[str, Tensor], rounds: int) -> Edges[Floats]:
+        """`present` of spatial and temporal values, [sender, receiver], or [rounds, sender, receiver] where rounds have
+        masks of their own."""
+        numbers: list[int | None] = list(range(1, rounds + 1)) if self.by_round else [None]
+        found = (
+            np.stack([self.present(kind, values[kind], each).numpy() for each in numbers]) for kind in Edges._fields
+        )
+        return Edges(*(matrices if self.by_round else matrices[0] for matrices in found))
+
     def left(self, kind: str, mask: Tensor | None = None) -> Tensor:
         """Edges between agents that are left, or that a mask [..., unit, unit] leaves."""
         return self.ties.spread(kind, self.mask[kind] if mask is None else mask) & self.ties.edges[kind]
+
+    def along(self, left: Mapping[str, Tensor]) -> Edges[Bools]:
+        """Opens cycles among edges, bool [rounds or 1, sender, receiver] by kind: the least probable spatial ones go.
+
+        Returns bool [sender, receiver], or [rounds, sender, receiver] where rounds have masks of their own.
+        """
+        kept = {kind: edges.numpy() for kind, edges in left.items()}
+        p = self.ties.spread("spatial", self.probability("spatial")).double().numpy()
+        if not self.by_round:
+            return Edges(acyclic(kept["spatial"][0], p[0]), kept["temporal"][0])
+        spatial = np.stack([acyclic(*each) for each in zip(kept["spatial"], p, strict=True)])
+        temporal = np.zeros_like(spatial)
+        temporal[1:] = kept["temporal"]
+        return Edges(spatial, temporal)
+
+    def counts(self, blocks: Mapping[str, Block]) -> dict[str, int]:
+        """Numbers of present edges of matrices, by name, and ", round t" where rounds have masks of their own."""
+        left = {kind: mask * self.ties.count(kind) for kind, mask in self.mask.items()}
+        found = {name: block.of(left[block.kind]).sum((1, 2)) for name, block in blocks.items()}
+        if not self.by_round:
+            return {name: int(count.sum()) for name, count in found.items()}
+        # Temporal edges are named by the round that they lead into, and none leads into the first.
+        first = {name: 1 + (block.kind == "temporal") for name, block in blocks.items()}
+        return {
+            f"{name}, round {number}": edges
+            for name, count in found.items()
+            for number, edges in enumerate(count.tolist(), start=first[name])
+        }
 
     def climb(self, kind: str, gradient: Tensor, learning_rate: float, trained: Tensor) -> None:
         """Takes one step of Adam (2015, Alg. 1) along a gradient.

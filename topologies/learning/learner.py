@@ -13,7 +13,6 @@ at any time.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,9 @@ import torch
 from torch import Generator, Tensor
 
 from actors.messages import Modality, derive_seed
-from topologies.graphs import acyclic, as_wirings, joined
-from topologies.learning.confirmation import GRAPHS, PRUNED, RANDOM, UNPRUNED, Confirmation
+from topologies.graphs import as_wirings, joined
+from topologies.learning.checks import checked_clock, checked_scores
+from topologies.learning.confirmation import GRAPHS, Confirmation
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
@@ -65,12 +65,13 @@ class Learner:
         self._estimator = ESTIMATORS[spec.variant.estimator](spec, self._edges)
         self._asked: Any = self._estimator if spec.variant.by_question else None
         self._rule = RULES[spec.variant.rule](spec.pruning, self._edges, self._generator)
-        self._confirmation = Confirmation(spec.confirming, spec.settings.error_rate)
+        every = {kind: last | self._stages[1].start[kind] for kind, last in self._stages[self.stages].start.items()}
+        self._confirmation = Confirmation(spec, self._edges, every, self.inference_wirings, self._logits_left)
 
     @property
     def finished(self) -> bool:
         """True if all stages are over. A finished learner may go on: the edges left are learned and pruned further."""
-        last = self._confirmation.phase == CONFIRMED if self._confirmation.steps else self.step >= self.pruning.steps
+        last = self._confirmation.phase == CONFIRMED if self.spec.confirming else self.step >= self.pruning.steps
         return self._over or (self.stage == self.stages and last)
 
     @property
@@ -97,7 +98,7 @@ class Learner:
         if not 0 <= ahead <= self.lookahead():
             raise ValueError(f"ahead must be from 0 to {self.lookahead()} here, got {ahead}")
         if self.confirming:
-            return self._compared(k, questions, self.step + ahead, features)
+            return self._confirmation.sample(k, questions, self.step + ahead, features)
         chances = {kind: self._edges.ties.spread(kind, p) for kind, p in self._estimator.chances(self._stage).items()}
         mask = {kind: self._edges.left(kind) for kind in KINDS}
         speaks, each, masks = self._speaks(ended=False), k, [mask]
@@ -135,29 +136,24 @@ class Learner:
         """Takes one training step: the estimator changes the logits, then the rule prunes.
 
         turn_scores: [k, rounds, agents], how good each agent's own answer was; only `effects` uses it.
-        utilities: [k], of the final answers. groups: int [k], the question of each sample (one by default).
+        utilities: [k], of the final answers, NaN of a failed discussion: it counts neither for nor against an edge or a
+        graph. groups: int [k], the question of each sample (one by default).
         Raises ValueError on a wrong shape, a value that is not finite, and with `rloo` a question with one sample.
         """
         k = len(wirings.spatial)
         check_shapes(wirings, self.rounds, self.agents)
-        utility = torch.from_numpy(finite("utilities", utilities, (k,))).float()
-        scores = torch.from_numpy(finite("turn_scores", turn_scores, (k, self.rounds, self.agents)))
-        question = np.zeros(k) if groups is None else np.asarray(groups)
-        if question.shape != (k,):
-            raise ValueError(f"groups has shape {question.shape}, expected {(k,)}")
-        group = torch.tensor(np.unique(question, return_inverse=True)[1])
+        given = checked_scores(turn_scores, utilities, groups, (k, self.rounds, self.agents))
+        scores, utility = torch.from_numpy(given.turns), torch.from_numpy(given.utilities).float()
+        group, interim = torch.from_numpy(given.groups), self._schedule.steps_to_interim(self.step) == 1
         if compared := self.confirming:
             change, weighted, terms = {"none": torch.zeros(1)}, 0.0, dict.fromkeys(("rank", "noise", "alignment"), 0.0)
-            questions = int(group.max()) + 1
-            places = np.tile(self._confirmation.places(self.step, k // questions), questions)
-            if self._confirmation.learn(places, utility.double().numpy()):
-                self._confirm()
+            self._confirmation.learn(self.step, int(group.max()) + 1, given.utilities, given.failed)
         else:
             change, found = self._estimator.learn(self._stage, wirings, scores, utility, group)
             terms = {name: term.item() for name, term in found._asdict().items()}
             weighted = found.weighted(self.spec.settings, self.spec.variant, self.stage).item()
             self._rule.after_step(self._stage, self.step)
-            if self._schedule.steps_to_interim(self.step) == 1:
+            if interim:
                 for kind, harmful in self._estimator.harmful(self._stage).items():
                     self._edges.keep(kind, ~harmful, tick=1)
                 for kind, certain in self._estimator.certain_harm().items():
@@ -165,6 +161,7 @@ class Learner:
         self.step += 1
         if self.stage == self.stages and self.step >= self._schedule.steps:
             self._end()
+        confirmed = self._confirmation.words() if compared else ""
         return StepReport(
             stage=self.stage,
             step=self.step,
@@ -174,8 +171,9 @@ class Learner:
             gradient_norm=float(torch.stack([g.norm() for g in change.values()]).norm()),
             pruning_rate=0.0 if compared else self._rule.rate,
             edges=self.edges_left(),
-            confirmed=self._confirmation.words() if self._confirmation.phase == CONFIRMED else "",
-            doubts=self.doubts(),
+            confirmed=confirmed,
+            # Any of these steps may be the last one; tests of all edges in every step would take half of its time.
+            doubts=self.doubts() if confirmed or (interim and not compared) else (),
         )
 
     def may_stop(self) -> bool:
@@ -205,7 +203,7 @@ class Learner:
         """Goes on to stage 2, to the confirmation after the last stage, or ends it. A staged one's edges start fully
         connected."""
         if self.confirming:
-            self._confirm()
+            self._confirmation.decide(self.step)
             return
         if self.may_stop():
             self._rule.cut_rest(self._stage)
@@ -227,22 +225,14 @@ class Learner:
     def edges_left(self) -> dict[str, int]:
         """Numbers of present edges of every matrix so far, by "sender>receiver kind", and ", round t" where rounds have
         masks of their own."""
-        blocks = {block.name: block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks}
-        left = {kind: mask * self._edges.ties.count(kind) for kind, mask in self._edges.mask.items()}
-        counts = {name: block.of(left[block.kind]).sum((1, 2)) for name, block in blocks.items()}
-        if not self._edges.by_round:
-            return {name: int(count.sum()) for name, count in counts.items()}
-        # Temporal edges are named by the round that they lead into, and none leads into the first.
-        first = {name: 1 + (block.kind == "temporal") for name, block in blocks.items()}
-        return {
-            f"{name}, round {number}": edges
-            for name, count in counts.items()
-            for number, edges in enumerate(count.tolist(), start=first[name])
-        }
+        return self._edges.counts(
+            {block.name: block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks}
+        )
 
     def probabilities(self, round: int | None = None) -> Edges[Floats]:
         """p * mask, float [sender, receiver]; of one round (from 1) or the mean over rounds where they differ."""
-        return self._present(self._probability(), round)
+        p = self._probability()
+        return Edges(*(self._edges.present(kind, p[kind], round).numpy() for kind in Edges._fields))
 
     def chances(self) -> Edges[Floats]:
         """Returns the chance of each allowed edge in `sample`, which gives the reading weights while learning.
@@ -253,13 +243,13 @@ class Learner:
         if self.confirming:
             every = self._probability()
             return Edges(*(self._edges.ties.spread(kind, every[kind])[0].double().numpy() for kind in Edges._fields))
-        return self._reading(self._estimator.chances(self._stage))
+        return self._edges.reading(self._estimator.chances(self._stage), self.rounds)
 
     def reading(self, features: Floats | None = None) -> Edges[Floats]:
         """p * mask, which gives the reading weights after learning; shapes as for `chances`, or with features [q, d]
         of questions [q, rounds, sender, receiver]."""
         if features is None:
-            return self._reading(self._probability())
+            return self._edges.reading(self._probability(), self.rounds)
         each = self._of_each(features, self.reading)
         shape = (self.rounds, self.agents, self.agents)
         return Edges(*(np.stack([np.broadcast_to(p, shape) for p in kind]) for kind in zip(*each, strict=True)))
@@ -313,18 +303,7 @@ class Learner:
         added in descending p unless they close a cycle; every temporal one stays. [rounds, sender, receiver] where
         rounds have masks of their own.
         """
-        return self._along(self._left())
-
-    def _along(self, left: Mapping[str, Tensor]) -> Edges[Bools]:
-        """`inference()` of other edges than those left, bool [rounds or 1, sender, receiver] by kind."""
-        kept = {kind: edges.numpy() for kind, edges in left.items()}
-        p = self._edges.ties.spread("spatial", self._edges.probability("spatial")).double().numpy()
-        if not self._edges.by_round:
-            return Edges(acyclic(kept["spatial"][0], p[0]), kept["temporal"][0])
-        spatial = np.stack([acyclic(*each) for each in zip(kept["spatial"], p, strict=True)])
-        temporal = np.zeros_like(spatial)
-        temporal[1:] = kept["temporal"]
-        return Edges(spatial, temporal)
+        return self._edges.along(self._left())
 
     def inference_wirings(self, features: Floats | None = None) -> Wirings:
         """`inference()` as one wiring, or one for each question with features [q, d].
@@ -381,15 +360,6 @@ class Learner:
         """Sigmoid of all logits, [rounds or 1, sender, receiver] by kind."""
         return {kind: theta.sigmoid() for kind, theta in self._edges.logits.items()}
 
-    def _present(self, values: Mapping[str, Tensor], round: int | None = None) -> Edges[Floats]:
-        return Edges(*(self._edges.present(kind, values[kind], round).numpy() for kind in Edges._fields))
-
-    def _reading(self, values: Mapping[str, Tensor]) -> Edges[Floats]:
-        if not self._edges.by_round:
-            return self._present(values)
-        each = [self._present(values, number) for number in range(1, self.rounds + 1)]
-        return Edges(*(np.stack(matrices) for matrices in zip(*each, strict=True)))
-
     def _speaks(self, ended: bool) -> Tensor | None:
         """Agents that take part, bool [rounds, agents]; None where all do. `ended`: if the stage ended now."""
         silent = self._rule.silent(self._stage, ended)
@@ -402,7 +372,7 @@ class Learner:
     def _logits_left(self, final: bool = True) -> Mapping[str, Tensor]:
         """As `_left`, of edges that have logits, bool [rounds or 1, unit, unit]."""
         # Without evidence estimates are noise, and where the cut was undone they are wrong.
-        unknown = self._confirmation.winner != PRUNED or self.without_evidence() is not None
+        unknown = self._confirmation.undone or self.without_evidence() is not None
         return self._edges.mask if unknown else self._rule.left(self._stage, final)
 
     @property
@@ -413,43 +383,10 @@ class Learner:
         """Cuts at the end of the last stage, and goes on to confirm the cut."""
         if self._confirmation.phase != EXPLORING:
             return  # a confirmed graph that goes on learning is not cut again
-        if self._confirmation.steps:
+        if self.spec.confirming:
             self._rule.cut_rest(self._stage)
-            self._confirmation.state["phase"][:] = CONFIRMING
+            self._confirmation.begin(self.pruning.steps - self.step)
         self._cut()
-
-    def _confirm(self) -> None:
-        """Ends the confirmation: the winner's edges are left."""
-        self._confirmation.decide()
-        if self._confirmation.winner != PRUNED:
-            draw = np.random.default_rng(derive_seed(self.seed, "chosen graph"))
-            for kind, left in self._simple(self._confirmation.winner, draw).items():
-                self._edges.leave(kind, left, tick=self.step)
-
-    def _simple(self, name: str, draw: np.random.Generator) -> dict[str, Tensor]:
-        """Edges of a graph that the pruned one is compared with, bool [1, unit, unit] by kind."""
-        edges = {}
-        for kind, last in self._stage.start.items():
-            every = (last | self._stages[1].start[kind])[None]
-            edges[kind] = every & (name == UNPRUNED or kind == "decision")
-            if name == RANDOM:
-                drawn = draw.permutation(every.flatten().nonzero().squeeze(1).numpy())
-                edges[kind] = torch.zeros_like(every)
-                edges[kind].view(-1)[drawn[: int(self._logits_left()[kind].sum())]] = True
-        return edges
-
-    def _compared(self, k: int, questions: int, step: int, features: Floats | None) -> Wirings:
-        """Wirings along the compared graphs, the pruned one by features of the questions; random ones all differ."""
-        draw, batch = np.random.default_rng(derive_seed(self.seed, "compared", step)), []
-        places = self._confirmation.places(step, k // questions)
-        for question, place in product(range(questions), places):
-            if GRAPHS[place] == PRUNED:
-                batch.append(self.inference_wirings(None if features is None else features[[question]]))
-            else:
-                edges = self._simple(GRAPHS[place], draw)
-                left = {kind: self._edges.left(kind, each) for kind, each in edges.items()}
-                batch.append(as_wirings(self._along(left), self.rounds, 1, self._readers(None, left).numpy()))
-        return joined(batch)
 
     def _cut(self) -> None:
         if self.without_evidence() is None and not (self._asked and self._asked.by_question()):
@@ -465,31 +402,3 @@ class Learner:
             column = self._edges.left("decision") if left is None else left["decision"]
             return column.view(self.agents) & present
         return present
-
-
-def checked_clock(state: Mapping[str, np.ndarray], mine: Mapping[str, np.ndarray], stages: int) -> tuple[int, int]:
-    """Returns the stage and step of a learner's state. Raises ValueError for one of other names, shapes or types than
-    `mine`, or of a stage beyond `stages`."""
-    for name, own in mine.items():
-        if name not in state:
-            raise ValueError(f"learner state lacks {name}: it is not a state of this kind of learner")
-        theirs = state[name]
-        if theirs.shape != own.shape or theirs.dtype != own.dtype:
-            raise ValueError(
-                f"learner state has {name} as {theirs.dtype} {theirs.shape}, this learner needs "
-                f"{own.dtype} {own.shape}: use the agents, rounds and settings it was saved with"
-            )
-    stage, step = int(state["stage"]), int(state["step"])
-    if not 1 <= stage <= stages or step < 0:
-        raise ValueError(f"learner state is at stage {stage}, step {step}: this learner has {stages} stage(s)")
-    return stage, step
-
-
-def finite(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Returns scores as an array of a shape. Raises ValueError for another shape, NaN or infinity."""
-    array = np.array(values, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} holds NaN or infinity: score every sample, a failed one as 0")
-    return array

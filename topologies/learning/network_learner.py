@@ -16,8 +16,8 @@ from torch import Generator, Tensor, nn
 
 from actors.messages import Modality, derive_seed
 from topologies.graphs import acyclic, as_wirings, joined
+from topologies.learning.checks import checked_clock, checked_scores
 from topologies.learning.convolution import chain_of
-from topologies.learning.learner import checked_clock, finite
 from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport
 from topologies.wiring import Bools, Edges, Floats, Wirings, check_shapes
@@ -101,8 +101,8 @@ class NetworkLearner:
         """
         k = len(wirings.spatial)
         check_shapes(wirings, self.rounds, self.agents)
-        finite("turn_scores", turn_scores, (k, self.rounds, self.agents))
-        utility = torch.from_numpy(finite("utilities", utilities, (k,))).float()
+        scores = checked_scores(turn_scores, utilities, groups, (k, self.rounds, self.agents))
+        utility = torch.from_numpy(scores.utilities).float()
         features = self._features(wirings.features, k)
         self._see(features)
         logits = self.net(features, self.generator("dropout"))[:, None]

@@ -62,8 +62,12 @@ class LearnerSpec:
 
     @property
     def confirming(self) -> int:
-        """Steps at the end of the last stage that confirm its cut; one at least is left to learn from."""
-        return min(round(self.settings.confirm * self.stages * self.pruning.steps), self.pruning.steps - 1)
+        """Least number of steps at the end of the last stage that confirm its cut; one at least is left to learn from.
+
+        Steps that are left where the stage stops early confirm, too.
+        """
+        share = self.variant.confirm if self.settings.confirm is None else self.settings.confirm
+        return min(round(share * self.stages * self.pruning.steps), self.pruning.steps - 1)
 
     def exploring(self, stage: int) -> PruningSettings:
         """The schedule of a stage, without steps that confirm."""

@@ -45,7 +45,7 @@ class Variant:
         `network`: the policy gradient of a network's weights (network_learner.py).
     rule: pruning rule (pruning_rules.py).
     staged: stage 1 learns edges inside modalities and stage 2 those between them; else both stages learn all edges.
-    decision, early_stop: what `learner.decision` and `learner.early_stop` are where they are not set.
+    decision, early_stop, confirm: what `learner.decision` and so on are where they are not set.
     per_round: every round has its own logits and masks.
     temporal, inter: whether temporal edges, and edges between modalities, exist.
     terms: terms of the objective that count, with utility; rank_from: the first stage in which the rank does.
@@ -63,6 +63,7 @@ class Variant:
     temporal: bool = True
     inter: bool = True
     early_stop: float | None = None
+    confirm: float = 0.0
     terms: frozenset[str] = frozenset(("rank", "noise", "alignment"))
     rank_from: int = 1
     by_question: bool = False
@@ -106,6 +107,7 @@ EFFECTS = Variant(
     "by_sign",
     decision="learned",
     early_stop=0.12,
+    confirm=0.25,
 )
 
 BY_QUESTION = replace(
@@ -115,6 +117,7 @@ BY_QUESTION = replace(
     estimator="effects_by_question",
     by_question=True,
     early_stop=None,
+    confirm=0.0,
 )
 
 # Zhang et al. 2025: policy gradient on all spatial and temporal edges with a low-rank term, and one cut at the end, of

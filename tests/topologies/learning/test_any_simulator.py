@@ -14,14 +14,15 @@ TEAM = ["text", "text", "text", "visual", "visual"]
 
 
 class Simulator:
-    """Noisy answers, right or wrong; whoever hears the misleading agent is less often right."""
+    """Noisy answers: who hears the misleading agent is less often right, and who hears another is more often."""
 
     def __init__(self, misleading: int = 1, smooth: bool = False) -> None:
         self.misleading, self.smooth, self.generator = misleading, smooth, np.random.default_rng(0)
 
     def __call__(self, wirings: Wirings) -> tuple[np.ndarray, np.ndarray]:
         hears = wirings.spatial[:, :, self.misleading] | wirings.temporal[:, :, self.misleading]
-        chance = 0.6 - 0.3 * hears
+        others = np.delete(wirings.spatial | wirings.temporal, self.misleading, axis=2).any(2)
+        chance = 0.5 - 0.3 * hears + 0.15 * others
         chance[:, :, self.misleading] = 0.05
         easy = self.generator.normal(0, 0.15)
         scores = np.clip(chance + easy + self.generator.normal(0, 0.15, chance.shape), 0, 1)

@@ -79,7 +79,7 @@ def learned(
     variant: Variant, early_stop: float | None, harm: float, noise: float, seed: int = 0, rate: float = 0.3
 ) -> tuple[Learner, int]:
     """A learner of agents whom hearing the first one does `harm`, and its steps; it stops where it may."""
-    settings = LearnerSettings(early_stop=early_stop, decision="all", learning_rate=rate)
+    settings = LearnerSettings(early_stop=early_stop, confirm=0, decision="all", learning_rate=rate)
     learner = Learner(TEAM, variant=replace(variant, staged=False), settings=settings, pruning=PRUNING, seed=seed)
     draw, steps = np.random.default_rng(seed), 0
     while not learner.finished:

@@ -23,12 +23,13 @@ from topologies.learning.effects import (
     surprise,
 )
 from topologies.learning.learner import Learner
-from topologies.learning.learner_settings import PruningSettings
+from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.objective import leave_one_out
 from topologies.learning.variants import EFFECTS, RLOO
 from topologies.wiring import Wirings
 
 HARMFUL = 1
+UNCONFIRMED = LearnerSettings(confirm=0)
 
 
 def doubles(*values: object) -> Tensor:
@@ -191,7 +192,7 @@ def test_probabilities_follow_the_evidence_and_ranks_agree_with_them() -> None:
 
 
 def test_without_interim_analyses_a_stage_cuts_at_its_end_and_leaves_at_most_the_paper_s_share() -> None:
-    learner = Learner(["text"] * 4, pruning=PruningSettings(rate=0.2, steps=10, interim=0))
+    learner = Learner(["text"] * 4, pruning=PruningSettings(rate=0.2, steps=10, interim=0), settings=UNCONFIRMED)
     generator = np.random.default_rng(1)
     for step in range(10):
         assert learner.edges_left() == {"text>text spatial": 12, "text>text temporal": 16, "agents>decision": 4}, step
@@ -269,7 +270,7 @@ def wirings_are_fair(wirings: Wirings) -> bool:
 
 
 def test_later_steps_of_a_stage_can_be_sampled_before_they_come_and_those_of_a_gradient_cannot() -> None:
-    learner = Learner(["text"] * 3, pruning=PruningSettings(steps=3, interim=0))
+    learner = Learner(["text"] * 3, pruning=PruningSettings(steps=3, interim=0), settings=UNCONFIRMED)
     ahead_of_time = [learner.sample(4, ahead=ahead) for ahead in range(3)]
     assert learner.lookahead() == 2
     for step, wirings in enumerate(ahead_of_time):
@@ -284,7 +285,7 @@ def test_later_steps_of_a_stage_can_be_sampled_before_they_come_and_those_of_a_g
 
 
 def test_steps_can_be_sampled_up_to_the_next_interim_analysis() -> None:
-    learner = Learner(["text"] * 3, pruning=PruningSettings(steps=10, interim=3))
+    learner = Learner(["text"] * 3, pruning=PruningSettings(steps=10, interim=3), settings=UNCONFIRMED)
     seen = []
     for _ in range(10):
         seen.append(learner.lookahead())

@@ -395,7 +395,7 @@ def test_a_term_without_weight_is_still_reported() -> None:
 @pytest.mark.parametrize(
     ("scores", "utilities", "groups", "said"),
     [
-        (np.zeros((4, 2, 5)), [0, 1, np.nan, 0], None, "utilities holds NaN"),
+        (np.zeros((4, 2, 5)), [0, 1, np.inf, 0], None, "utilities holds NaN"),
         (np.zeros((4, 2, 5)), [0, 1, 0], None, "utilities has shape"),
         (np.zeros((4, 2, 4)), [0, 1, 0, 1], None, "turn_scores has shape"),
         (np.zeros((4, 2, 5)), [0, 1, 0, 1], [0, 0, 1], "groups has shape"),

@@ -139,7 +139,7 @@ def test_wirings_are_the_same_for_the_same_draw_and_bad_calls_are_refused(name: 
         with pytest.raises(ValueError, match=r"ahead 0|features has shape"):
             ours.sample(**bad)
     with pytest.raises(ValueError, match="utilities"):
-        ours.learn(first, np.zeros((K, 2, AGENTS)), np.full(K, np.nan))
+        ours.learn(first, np.zeros((K, 2, AGENTS)), np.full(K, np.inf))
 
 
 def test_a_graph_that_only_helps_some_questions_is_learned_for_these() -> None:
