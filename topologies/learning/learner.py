@@ -26,7 +26,6 @@ from topologies.learning.checks import checked_clock, checked_scores
 from topologies.learning.confirmation import GRAPHS, Confirmation
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.effects import Estimate
 from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.grades import with_removals
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
@@ -193,9 +192,10 @@ class Learner:
             parts = (self._edges.mask[block.kind], self._edges.logits[block.kind], *ends[block.kind])
             # Each round's matrix, or the one that all share.
             for present, *values in zip(*map(block.of, parts), strict=True):
-                logits, *forecast = (value[present] for value in values)
+                logits, mean, variance = (value[present] for value in values)
                 if len(logits):
-                    missed, all_edges = misjudged(logits, Estimate(*forecast), cut, generator)
+                    forecast = ends[block.kind]._replace(mean=mean, variance=variance)
+                    missed, all_edges = misjudged(logits, forecast, cut, generator)
                     wrong, whole = wrong + missed, whole + all_edges
         return wrong <= most * whole
 
