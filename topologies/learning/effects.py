@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from math import sqrt
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -79,17 +80,17 @@ def sender_means(edges: Estimate) -> Estimate:
     return Estimate(mean, 1 / total)
 
 
-def regression(values: Estimate, covariates: Tensor, extra_variance: Tensor, prior: Estimate) -> Estimate:
+def regression(values: Estimate, covariates: Tensor, extra_variance: float | Tensor, prior: Estimate) -> Estimate:
     """Weighted least squares of values [n] on covariates [n, p], weights 1 / (variance + extra): fitted, its variance.
 
     prior: of the coefficients [p], normal; a slight precision keeps it solvable when covariates are constant or fewer
         than p values are known.
     """
-    weight = 1 / (values.variance + extra_variance)
-    normal = covariates.T @ (weight[:, None] * covariates) + (1 / prior.variance).diag()
-    inverse = torch.linalg.inv(normal)
-    fitted = covariates @ inverse @ (covariates.T @ (weight * values.mean) + prior.mean / prior.variance)
-    return Estimate(fitted, ((covariates @ inverse) * covariates).sum(1))
+    mean, variance, x = (each.numpy() for each in (*values, covariates))
+    weight, precision = 1 / (variance + float(extra_variance)), 1 / prior.variance.numpy()
+    inverse = np.linalg.inv(x.T @ (weight[:, None] * x) + np.diag(precision))
+    fitted = x @ (inverse @ (x.T @ (weight * mean) + precision * prior.mean.numpy()))
+    return Estimate(torch.from_numpy(fitted), torch.from_numpy(((x @ inverse) * x).sum(1)))
 
 
 def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) -> Tensor:
@@ -146,7 +147,7 @@ def sender_effects(edges: Estimate, apart: Tensor) -> Estimate:
     """
     means = sender_means(edges)
     line = torch.stack([torch.ones_like(apart), apart], dim=1).double()
-    first = regression(means, line, torch.zeros(()), COMPETENCE)
+    first = regression(means, line, 0.0, COMPETENCE)
     scatter = excess_variance(means, first.mean, fitted_parameters=2)
     return shrink(means, regression(means, line, scatter, COMPETENCE), scatter)
 
@@ -178,7 +179,7 @@ def posterior_by_kind(raw: Mapping[str, Estimate], apart: Tensor) -> dict[str, E
     senders = of_senders.mean
     read = Estimate(*(part.mean(0).flatten() for part in raw["decision"]))
     line = torch.stack([torch.ones_like(senders), senders], dim=1)
-    scatter = excess_variance(read, regression(read, line, torch.zeros(()), READING).mean, fitted_parameters=2)
+    scatter = excess_variance(read, regression(read, line, 0.0, READING).mean, fitted_parameters=2)
     judged = shrink(read, regression(read, line, scatter, READING), scatter)
     return found | {"decision": Estimate(*(part[None, :, None].expand_as(raw["decision"].mean) for part in judged))}
 
