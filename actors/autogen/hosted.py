@@ -38,12 +38,12 @@ class HostedAgent(RoleAgent):
     """Plays a role with the agent of `role.agent`. An error of the agent is the reason of a failed turn.
 
     The agent reads a `RoleAgent`'s request as one message. Its final message is parsed like a model's reply, with one
-    repair. Raises ValueError as `load_factory`.
+    repair. Raises UserError as `load_factory`.
     """
 
     def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
         super().__init__(role, model, settings)
-        self._factory = load_factory(role.agent or "")
+        self._factory = load_factory(role.agent or "", f"roles.{role.name}.agent")
 
     async def _answer(
         self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...] = ()
@@ -135,24 +135,23 @@ def _tokens(usage: Usage | RequestUsage) -> int:
     return usage.prompt_tokens + usage.completion_tokens
 
 
-def load_factory(spec: str) -> Factory:
+def load_factory(spec: str, key: str) -> Factory:
     """Imports the function `package.module:function`; one that returns an async function of messages, for such a one.
-    Raises ValueError where there is none, or it takes neither a role and a client nor messages."""
+
+    Raises UserError, which names the setting `key`, where it takes neither a role and a client nor messages.
+    """
     name = spec.rpartition(":")[2]
     if not is_reference(spec):
-        raise ValueError(f"agent={spec!r}: expected package.module:function, such as my_agents:make_critic")
-    try:
-        factory = imported(spec, "agent")
-    except UserError as error:
-        raise ValueError(f"{error}; it must be where Python looks for modules (PYTHONPATH)") from error
+        raise UserError(f"{key}={spec!r}: expected package.module:function, such as my_agents:make_critic")
+    factory = imported(spec, key)
     if not callable(factory):
-        raise ValueError(f"agent={spec}: {name} is not a function")
+        raise UserError(f"{key}={spec}: {name} is not a function")
     is_agent = inspect.iscoroutinefunction(factory)
     try:
         inspect.signature(factory).bind(*([None] if is_agent else [None, None]))
     except TypeError as error:
         call = f"{name}(messages)" if is_agent else f"{name}(role, client)"
-        raise ValueError(f"agent={spec}: {name} is called as {call}, but it has {error}") from error
+        raise UserError(f"{key}={spec}: {name} is called as {call}, but it has {error}") from error
     return (lambda role, client: factory) if is_agent else cast(Factory, factory)
 
 

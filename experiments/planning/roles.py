@@ -138,9 +138,5 @@ def _with_settings(role: Role, settings: Mapping[str, RoleSettings]) -> Role:
         return role
     from actors.autogen.hosted import load_factory  # imports AutoGen, which a run without such agents does without
 
-    try:
-        # For its errors alone; each agent's process loads its own.
-        load_factory(own.agent)
-    except ValueError as error:
-        raise UserError(f"roles.{role.name}.agent: {error}") from error
+    load_factory(own.agent, f"roles.{role.name}.agent")  # for its errors alone; each agent's process loads its own
     return replace(role, agent=own.agent)

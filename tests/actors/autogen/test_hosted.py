@@ -18,7 +18,7 @@ from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import DUMMY_SENTENCE, TEXTUAL, VISUAL
 from actors.autogen.conversation import SourceImage
 from actors.autogen.hosted import HostedAgent, load_factory
-from actors.errors import MemoryLost
+from actors.errors import MemoryLost, UserError
 from actors.messages import (
     Completion,
     Field,
@@ -352,13 +352,13 @@ async def test_a_dummy_says_its_sentence_whoever_holds_the_role() -> None:
     ],
 )
 def test_a_factory_that_cannot_work_is_refused_in_one_line(spec: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason) as raised:
-        load_factory(spec)
+    with pytest.raises(UserError, match=reason) as raised:
+        load_factory(spec, "roles.text_critic.agent")
     assert "\n" not in str(raised.value)
 
 
 def test_a_module_that_fails_to_import_says_how(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(str(tmp_path), "half_written.py").write_text("import nothing_like_it\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ValueError, match=r"make: cannot be imported \(ModuleNotFoundError: .*nothing_like_it"):
-        load_factory("half_written:make")
+    with pytest.raises(UserError, match=r"make: cannot be imported \(ModuleNotFoundError: .*nothing_like_it"):
+        load_factory("half_written:make", "roles.text_critic.agent")
