@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,9 +15,7 @@ from tests.support.paths import ROOT
 
 NODES = 3
 PORTS = 20_000  # from here on, a thousand for each node's workers: what Ray itself sends is known by these
-_SOCKET = re.compile(r"(\S+):(\d+)\s+(\S+):(\d+)\s+users:\(\(\"[^\"]*\",pid=(\d+)")
 _ACTOR = re.compile(r"ray::(\w+Process)\b")  # the title that Ray gives a process
-_SENT = re.compile(r"bytes_sent:(\d+)")
 
 
 @contextmanager
@@ -91,19 +88,3 @@ def object_store() -> float:
     """Bytes that the object stores of all nodes hold."""
     total, free = ray.cluster_resources(), ray.available_resources()
     return float(total["object_store_memory"] - free["object_store_memory"])
-
-
-def sockets() -> dict[tuple[int, str, str], tuple[bool, int]]:
-    """By process and both ends: whether a connection is Ray's own, and the bytes that were sent on it from this end.
-
-    Only of connections within this machine, which all are, and only those that are open.
-    """
-    told = subprocess.run(["ss", "-tnpiH", "state", "established"], capture_output=True, text=True, check=True).stdout
-    found = {}
-    for first, second in zip(lines := told.splitlines(), lines[1:], strict=False):
-        socket, sent = _SOCKET.search(first), _SENT.search(second)
-        if socket and sent:
-            here, there = int(socket[2]), int(socket[4])
-            own = any(PORTS <= port < PORTS + 1000 * NODES for port in (here, there))
-            found[int(socket[5]), f"{socket[1]}:{here}", f"{socket[3]}:{there}"] = own, int(sent[1])
-    return found

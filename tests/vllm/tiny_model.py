@@ -3,7 +3,6 @@
 It says nothing sensible, but everything between a request and its tokens is what a real model goes through.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -55,19 +54,9 @@ NO_SYSTEM_BESIDE_PICTURES = (
 )
 
 
-def write_tiny_model(
-    folder: Path,
-    seed: int = 0,
-    chat_template: str | None = CHAT_TEMPLATE,
-    corpus: Sequence[str] = CORPUS,
-    vocabulary: int = 1000,
-    most_pixels: int = 224 * 224,
-) -> Path:
-    """Write weights, configuration, tokenizer, processor and chat template to `folder`, the same for the same seed.
-
-    The tokenizer learns `vocabulary` tokens from `corpus`; pictures of more than `most_pixels` are made smaller.
-    """
-    tokenizer = _tokenizer(chat_template, corpus, vocabulary)
+def write_tiny_model(folder: Path, chat_template: str | None = CHAT_TEMPLATE) -> Path:
+    """Writes weights, configuration, tokenizer, processor and chat template to a folder, always the same."""
+    tokenizer = _tokenizer(chat_template)
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL}
     text = {
         "vocab_size": len(tokenizer),
@@ -105,10 +94,10 @@ def write_tiny_model(
         tie_word_embeddings=True,
     )
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         Qwen2_5_VLForConditionalGeneration(config).save_pretrained(folder)
     Qwen2_5_VLProcessor(
-        image_processor=Qwen2VLImageProcessor(size={"shortest_edge": 56 * 56, "longest_edge": most_pixels}),
+        image_processor=Qwen2VLImageProcessor(size={"shortest_edge": 56 * 56, "longest_edge": 224 * 224}),
         tokenizer=tokenizer,
         video_processor=Qwen2VLVideoProcessor(),
         chat_template=chat_template,
@@ -116,16 +105,16 @@ def write_tiny_model(
     return folder
 
 
-def _tokenizer(chat_template: str | None, corpus: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
+def _tokenizer(chat_template: str | None) -> PreTrainedTokenizerFast:
     """Byte-level, so that any text has tokens; a few merges, so that there is something to merge."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+        vocab_size=1000, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
-    tokenizer.train_from_iterator(corpus, trainer)
+    tokenizer.train_from_iterator(CORPUS, trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=TURN_END, pad_token=END_OF_TEXT, chat_template=chat_template
     )
