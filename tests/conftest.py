@@ -1,13 +1,16 @@
-"""Fixtures that many tests share: real benchmark files where they are at hand, one Ray cluster, an offline machine."""
+"""Fixtures that many tests share: benchmark files where they are at hand, the guide's files, an offline machine."""
 
 import os
+import re
 import signal
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+
+from tests.support.paths import ROOT
 
 # Before anything imports these packages: no test logs in, reports or downloads.
 os.environ["WANDB_MODE"] = "offline"
@@ -46,14 +49,18 @@ def shared_data() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[None]:
-    """One local cluster of two CPUs for all tests that are marked `ray`."""
-    import ray
-
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
-    yield
-    ray.shutdown()
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files of docs/extending.md as a package in a folder that Python looks in."""
+    (tmp_path / "mine").mkdir()
+    guide = (ROOT / "docs" / "extending.md").read_text()
+    for name, content in re.findall(r"```(?:python|yaml)\n# (mine/[\w.]+)\n(.*?)```", guide, re.DOTALL):
+        (tmp_path / name).write_text(content)
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in [name for name in sys.modules if name == "mine" or name.startswith("mine.")]:
+        monkeypatch.delitem(sys.modules, module)
+    return tmp_path
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,20 +22,6 @@ from experiments.running.inputs import open_dataset
 from retrieval.embed import make_encoder
 from tests.support.paths import ROOT
 
-BLOCK = re.compile(r"```(?:python|yaml)\n# (mine/[\w.]+)\n(.*?)```", re.DOTALL)
-
-
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The guide's files as a package of the user's own, in a folder that Python looks in."""
-    (tmp_path / "mine").mkdir()
-    for name, content in BLOCK.findall((ROOT / "docs" / "extending.md").read_text()):
-        (tmp_path / name).write_text(content)
-    monkeypatch.syspath_prepend(tmp_path)
-    for module in [name for name in sys.modules if name == "mine" or name.startswith("mine.")]:
-        monkeypatch.delitem(sys.modules, module)
-    return tmp_path
-
 
 def test_each_part_of_the_guide_conforms(mine: Path) -> None:
     names = sorted(path.stem for path in (mine / "mine").iterdir())

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ COMMANDS = [shlex.split(line) for line in re.findall(r"^    python run\.py (.+)$
 OWN = re.compile(r"(model(\.\w+)?|ray\.address|concurrency)=")
 SMALL = ["data.limit=3", "pruning.steps=2", "training.samples=2", "training.questions_per_step=2"]
 SMALL += ["runtime=inline", "wandb.mode=disabled"]
-BLOCK = re.compile(r"```python\n# (mine/[\w.]+)\n(.*?)```", re.DOTALL)
 
 
 def test_every_recipe_has_a_command_that_is_read() -> None:
@@ -37,19 +35,6 @@ def without_own(words: list[str]) -> list[str]:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One index, and one computation of what several recipes ask."""
     return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The guide's files as a package of the user's own; the working folder is the project's."""
-    (tmp_path / "mine").mkdir()
-    for name, content in BLOCK.findall((ROOT / "docs" / "extending.md").read_text()):
-        (tmp_path / name).write_text(content)
-    monkeypatch.chdir(ROOT)
-    monkeypatch.syspath_prepend(tmp_path)
-    for module in [name for name in sys.modules if name == "mine" or name.startswith("mine.")]:
-        monkeypatch.delitem(sys.modules, module)
-    return tmp_path
 
 
 @pytest.mark.smoke

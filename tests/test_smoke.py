@@ -1,24 +1,15 @@
 """Runs the program as its users do: one command each, killed, resumed, interrupted, over endpoints and full disks."""
 
-import asyncio
 import json
 import os
-import resource
 import signal
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from autogen_agentchat.teams import GraphFlow
 
-from tests.support.endpoint import Asked, Server, Told, completion
-from tests.support.paths import ROOT
-from tests.support.sessions import interrupt
+from tests.support.endpoint import Asked, Server, Told, completion, serving
+from tests.support.sessions import assert_same_records, begin, finish, folder_of, interrupt, run_folder, wait_for
 
 pytestmark = pytest.mark.smoke
 
@@ -26,59 +17,8 @@ SMALL = [
     *("experiment=mmqa_prune", "data.limit=4", "pruning.steps=3", "training.samples=3", "figures=false"),
     *("topology.text=[critic,scientist]", "topology.visual=[critic]", "methods=[single,full,m3prune,effects]"),
 ]
+LEARNING = "*-mmqa_prune/learned/m3prune/learning.jsonl"
 KEY = "sk-of-the-tests-0123456789abcdef"
-
-
-def begin(*overrides: str, most_bytes: int | None = None, **environment: str) -> subprocess.Popen[str]:
-    """Starts `run.py` in a session of its own; its files may have `most_bytes` bytes each."""
-
-    def limit() -> None:
-        if most_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-
-    return subprocess.Popen(
-        [sys.executable, "run.py", *overrides],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=limit,
-        start_new_session=True,
-    )
-
-
-def finish(process: subprocess.Popen[str], code: int = 0) -> str:
-    """Waits for the process and returns its output: of standard error where it should fail."""
-    printed, error = process.communicate(timeout=600)
-    assert process.returncode == code, printed + error
-    return error if code else printed
-
-
-def run_folder(output: Path) -> Path:
-    [config] = output.glob("*-mmqa_prune/config.yaml")
-    return config.parent
-
-
-def wait_for(process: subprocess.Popen[str], output: Path, pattern: str) -> Path:
-    """Waits until a file of the run has content, and returns it."""
-    while process.poll() is None:
-        for path in output.glob(f"*-mmqa_prune/{pattern}"):
-            if path.stat().st_size:
-                return path
-        time.sleep(0.02)
-    raise AssertionError(process.communicate())
-
-
-def assert_same_records(one: Path, other: Path) -> None:
-    names = ["metrics.json", "scores.jsonl"]
-    names += [path.relative_to(one).as_posix() for path in sorted(one.glob("traces/*.jsonl"))]
-    # Timings differ between runs.
-    learned = [path for path in sorted(one.glob("learned/**/*.jsonl")) if path.parent.name != "timings"]
-    names += [path.relative_to(one).as_posix() for path in learned]
-    assert len(names) > 6
-    for name in names:
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +43,7 @@ def test_a_default_run_prints_its_table_and_fills_its_folder(default: tuple[Path
 
 def test_a_run_killed_while_it_learns_resumes_to_the_same_bytes(default: tuple[Path, str], tmp_path: Path) -> None:
     process = begin(*SMALL, "wandb.mode=disabled", f"output={tmp_path}")
-    wait_for(process, tmp_path, "learned/m3prune/learning.jsonl")
+    wait_for(process, tmp_path, LEARNING)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     finish(begin(f"resume={run_folder(tmp_path)}"))
@@ -112,14 +52,14 @@ def test_a_run_killed_while_it_learns_resumes_to_the_same_bytes(default: tuple[P
 
 def test_an_interrupted_run_prints_how_to_resume_and_leaves_no_process(tmp_path: Path) -> None:
     process = begin(*SMALL, "wandb.mode=disabled", f"output={tmp_path}")
-    wait_for(process, tmp_path, "learned/m3prune/learning.jsonl")
+    wait_for(process, tmp_path, LEARNING)
     assert f"resume={run_folder(tmp_path)}" in interrupt(process)
 
 
 def test_a_sweep_of_two_trials_gives_what_each_run_gives_alone(default: tuple[Path, str], tmp_path: Path) -> None:
     overrides = ["sweep.axes.topology.rounds=[1,2]", "wandb.mode=disabled", f"output={tmp_path}"]
     printed = finish(begin(*SMALL, *overrides))
-    folder = Path(printed.rstrip().rpartition("run: ")[2])
+    folder = folder_of(printed)
     assert (folder / "trials.jsonl").read_text().count("\n") == 2
     assert (folder / "sweep.csv").stat().st_size
     [two_rounds] = (folder / "trials").glob("*rounds=2*")
@@ -140,23 +80,6 @@ async def test_an_exported_team_answers_by_itself(default: tuple[Path, str]) -> 
     assert spoke >= {"decision", "text_critic_2", "text_scientist_2", "visual_critic_2"}
 
 
-@contextmanager
-def serving(server: Server) -> Iterator[str]:
-    """The address of a server in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    running = server.running()
-    asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result()
-    try:
-        yield server.base_url
-    finally:
-        asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
 def test_a_run_over_an_endpoint_that_limits_its_rate_ends_and_keeps_the_key_secret(tmp_path: Path) -> None:
     refused: list[Asked] = []
 
@@ -169,8 +92,8 @@ def test_a_run_over_an_endpoint_that_limits_its_rate_ends_and_keeps_the_key_secr
         return Told(completion("Reasoning: I looked.\nAnswer: unknown\nConfidence: 0.6"))
 
     server = Server(answer)
-    with serving(server) as address:
-        model = ["model=openai", f"model.base_url={address}", "model.name=m", "model.key_env=SMOKE_KEY"]
+    with serving(server):
+        model = ["model=openai", f"model.base_url={server.base_url}", "model.name=m", "model.key_env=SMOKE_KEY"]
         small = [*SMALL, "methods=[single,full]", "wandb.mode=disabled", "runtime=inline", f"output={tmp_path}"]
         finish(begin(*small, *model, SMOKE_KEY=KEY))
     assert len(refused) == 3

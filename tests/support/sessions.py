@@ -1,12 +1,79 @@
-"""A run in a session of its own, which a terminal could interrupt as a whole."""
+"""Runs of the command line in sessions of their own: started, waited for, interrupted, and their records compared."""
 
 import os
+import resource
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from actors.signals import STILL_ENDING
+from tests.support.paths import ROOT
+
+
+def begin(*words: str, most_bytes: int | None = None, **environment: str) -> subprocess.Popen[str]:
+    """Starts `run.py`, whose files may have `most_bytes` bytes each."""
+
+    def limit() -> None:
+        if most_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    return subprocess.Popen(
+        [sys.executable, "run.py", *words],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], code: int = 0) -> str:
+    """Waits for the process and returns its output: of standard error where it should fail."""
+    printed, error = process.communicate(timeout=600)
+    assert process.returncode == code, printed + error
+    return error if code else printed
+
+
+def run_folder(output: Path) -> Path:
+    [config] = output.glob("*-mmqa_prune/config.yaml")
+    return config.parent
+
+
+def folder_of(printed: str) -> Path:
+    """The folder that the last line of a run names."""
+    last = printed.strip().splitlines()[-1]
+    assert last.startswith("run: "), printed
+    return Path(last.removeprefix("run: "))
+
+
+def wait_for(
+    process: subprocess.Popen[str],
+    output: Path,
+    pattern: str,
+    reached: Callable[[Path], object] = lambda path: path.stat().st_size,
+) -> Path:
+    """Waits until one file that matches the pattern has content, or is as far as `reached` asks, and returns it."""
+    while process.poll() is None:
+        for path in output.glob(pattern):
+            if reached(path):
+                return path
+        time.sleep(0.02)
+    raise AssertionError(process.communicate())
+
+
+def assert_same_records(one: Path, other: Path, *more: str) -> None:
+    """Requires the same bytes of all that two runs record of discussions, scores and learning."""
+    # Timings differ between runs.
+    learned = [path for path in one.glob("learned/**/*.jsonl") if path.parent.name != "timings"]
+    found = [path.relative_to(one).as_posix() for path in sorted([*one.glob("traces/*.jsonl"), *learned])]
+    assert found
+    for name in ("metrics.json", "scores.jsonl", *found, *more):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
 def interrupt(process: subprocess.Popen[str]) -> str:

@@ -276,11 +276,10 @@ async def test_a_hanging_engine_fails_all_requests_and_closing_leaves_no_process
     assert not any(map(runs, strict._processes))
 
 
+# The last one: it ends the engine of all others.
 async def test_an_engine_that_dies_fails_all_requests_and_closing_leaves_no_process(
-    settings: ModelSettings, question: Question
+    model: VllmModel, question: Question
 ) -> None:
-    model = VllmModel(settings)
-    await model.start()
     task = asyncio.create_task(model.complete(request(question, max_tokens=800)))
     await taken(model, task)
     for process in model._processes:

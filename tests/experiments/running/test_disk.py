@@ -1,12 +1,8 @@
 """A disk that is full, closed or gone during a run: one line, and the resumed run ends as if nothing had been."""
 
 import errno
-import resource
 import shutil
 import signal
-import subprocess
-import sys
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,70 +11,26 @@ import pytest
 
 from actors.errors import UserError
 from experiments.records.run_files import disk_failure
-from tests.support.paths import ROOT
+from tests.support.sessions import begin, finish, run_folder, wait_for
 
 SMALL = ["experiment=mmqa_prune", "data.limit=2", "pruning.steps=1", "training.samples=2", "runtime=inline"]
 SMALL += ["wandb.mode=disabled", "figures=false"]
 
 
-def begun(*words: str, most_bytes: int | None = None) -> subprocess.Popen[str]:
-    """A run whose files may have so many bytes each."""
-
-    def limit() -> None:
-        if most_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-
-    command = [sys.executable, "run.py", *words]
-    return subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limit
-    )
-
-
-def ended(process: subprocess.Popen[str], code: int) -> str:
-    said, error = process.communicate(timeout=600)
-    assert process.returncode == code, said + error
-    return said if code == 0 else error
-
-
-def folder_in(output: Path) -> Path:
-    [config] = output.glob("*-mmqa_prune/config.yaml")
-    return config.parent
-
-
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run, beside its cache."""
+def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Metrics of an undisturbed run."""
     output = tmp_path_factory.mktemp("undisturbed")
-    ended(begun(*SMALL, f"output={output}"), 0)
-    return folder_in(output)
+    finish(begin(*SMALL, f"output={output}"))
+    return (run_folder(output) / "metrics.json").read_bytes()
 
 
-@pytest.fixture(scope="module")
-def expected(undisturbed: Path) -> bytes:
-    return (undisturbed / "metrics.json").read_bytes()
-
-
-def resumed(folder: Path, *words: str) -> bytes:
-    ended(begun(f"resume={folder}", *words), 0)
+def resumed(folder: Path) -> bytes:
+    finish(begin(f"resume={folder}"))
     for name in ("scores.jsonl", "learned/m3prune/learning.jsonl"):
         lines = (folder / name).read_text().splitlines()
         assert len(set(lines)) == len(lines)
     return (folder / "metrics.json").read_bytes()
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(
-    undisturbed: Path, tmp_path: Path, expected: bytes
-) -> None:
-    # What is no run's own is there already: data and index.
-    cache = f"cache={undisturbed.with_name('cache')}"
-    words = [*SMALL, f"output={tmp_path}", cache, "completions.reuse=false"]
-    error = ended(begun(*words, most_bytes=12_000), 2)
-    folder = folder_in(tmp_path)
-    assert error.startswith(f"error: cannot write {folder}")
-    assert error.count("\n") == 1
-    assert f" run.py resume={folder} {cache}\n" in error
-    assert resumed(folder, cache) == expected
 
 
 def moved(folder: Path) -> Path:
@@ -96,15 +48,13 @@ def deleted(folder: Path) -> Path:
 def test_a_folder_that_is_moved_or_deleted_is_one_line_and_the_run_goes_on_from_it(
     befall: Callable[[Path], Path], tmp_path: Path, expected: bytes
 ) -> None:
-    process = begun(*SMALL, f"output={tmp_path}")
-    deadline = time.monotonic() + 300
-    while not list(tmp_path.glob("*-mmqa_prune/learned/m3prune/learning.jsonl")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    process = begin(*SMALL, f"output={tmp_path}")
+    wait_for(process, tmp_path, "*-mmqa_prune/learned/m3prune/learning.jsonl")
     process.send_signal(signal.SIGSTOP)  # it might write what is being copied
-    folder = folder_in(tmp_path)
+    folder = run_folder(tmp_path)
     place = befall(folder)
     process.send_signal(signal.SIGCONT)
-    error = ended(process, 2)
+    error = finish(process, 2)
     assert error.startswith(f"error: {folder} ")
     assert error.count("\n") == 1
     assert resumed(place) == expected

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,13 @@ from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import LearningRecorder, RunFolder
 from run import main
 from tests.support.paths import ROOT
-from tests.support.sessions import terminate
+from tests.support.sessions import assert_same_records, begin, folder_of, terminate, wait_for
 from topologies.learning.learned_topology import make_learner
 
 pytestmark = pytest.mark.ray
 
 SMALL = ["experiment=mmqa_prune", "data.limit=6", "pruning.steps=3", "training.samples=3"]
 SMALL += ["topology.text=[critic,scientist]", "topology.visual=[critic]", "wandb.mode=disabled", "figures=false"]
-
-
-def folder_of(printed: str) -> Path:
-    last = printed.strip().splitlines()[-1]
-    assert last.startswith("run: ")
-    return Path(last.removeprefix("run: "))
 
 
 def words(output: Path, *more: str) -> list[str]:
@@ -109,11 +102,7 @@ def test_the_same_seed_gives_the_same_numbers_and_traces_one_at_a_time(
     finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words(output, "concurrency=1", "model.replicas=1")) == 0
-    other = folder_of(capsys.readouterr().out)
-    assert (other / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
-    for path in finished.glob("**/traces/*.jsonl"):
-        name = path.relative_to(finished)
-        assert path.read_bytes() == (other / name).read_bytes(), name
+    assert_same_records(finished, folder_of(capsys.readouterr().out))
 
 
 def test_a_run_killed_before_its_first_step_records_its_start_once(
@@ -135,31 +124,20 @@ def test_a_run_killed_before_its_first_step_records_its_start_once(
 def test_a_run_terminated_while_it_learns_and_killed_while_it_evaluates_ends_with_the_same_bytes(
     finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = set(output.glob("*-mmqa_prune"))
-
-    def until(pattern: str, text: str, *words: str) -> tuple[subprocess.Popen[str], Path]:
-        command = [sys.executable, "run.py", *words]
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        deadline = time.monotonic() + 240
-        while time.monotonic() < deadline and process.poll() is None:
-            for folder in set(output.glob("*-mmqa_prune")) - before:
-                if any(text in path.read_text() for path in folder.glob(pattern)):
-                    return process, folder
-            time.sleep(0.05)
-        raise AssertionError(f"{text} was not reached; exit code {process.poll()}")
-
-    process, folder = until(f"learned/*/{LEARNING}", '"stage":2,"step":1', *words(output))
-    printed = terminate(process)
+    pattern = f"*-mmqa_prune/learned/*/{LEARNING}"
+    before = set(output.glob(pattern))
+    process = begin(*words(output))
+    second = wait_for(
+        process, output, pattern, lambda path: path not in before and '"stage":2,"step":1' in path.read_text()
+    )
+    printed, folder = terminate(process), second.parents[2]
     assert printed.startswith("ended by SIGTERM; go on with: ")
     assert printed.endswith(f" run.py resume={folder}\n")
-    process, _ = until("scores.jsonl", '"method":"full"', f"resume={folder}")
+    process = begin(f"resume={folder}")
+    wait_for(process, folder, "scores.jsonl", lambda path: '"method":"full"' in path.read_text())
     process.kill()
     process.communicate()
     assert not (folder / "metrics.json").exists()
     assert main([f"resume={folder}"]) == 0
     assert folder_of(capsys.readouterr().out) == folder
-    assert (folder / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
-    for path in finished.glob(f"learned/*/{LEARNING}"):
-        assert (folder / path.relative_to(finished)).read_bytes() == path.read_bytes()
+    assert_same_records(finished, folder)

@@ -4,10 +4,7 @@ import asyncio
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from hashlib import blake2b
@@ -30,8 +27,8 @@ from experiments.jobs import plan_of
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from run import main
-from tests.experiments.running.test_run import ROOT, folder_of
 from tests.support.endpoint import Asked, Server, Told, completion, serving
+from tests.support.sessions import assert_same_records, begin, folder_of, wait_for
 
 pytestmark = pytest.mark.ray
 
@@ -41,7 +38,7 @@ SMALL = [
 ]
 KEY = "sk-of-the-tests-0123456789abcdef"
 METHODS = "methods=[closed_book,single,full,m3prune]"
-SAME = ("metrics.json", "scores.jsonl", "judgements.jsonl")
+JUDGED = "judgements.jsonl"
 
 
 def words(output: Path, *more: str) -> list[str]:
@@ -57,15 +54,6 @@ def ran(output: Path, *more: str) -> tuple[Path, str]:
 
 def spent(folder: Path) -> Usage:
     return usage.total(RunFolder(folder))
-
-
-def assert_same_records(one: Path, other: Path, names: tuple[str, ...] = SAME) -> None:
-    traces = sorted(path.name for path in (one / "traces").iterdir())
-    assert traces == sorted(path.name for path in (other / "traces").iterdir())
-    records = (path for path in sorted((one / "learned").rglob("*.jsonl")) if path.parent.name != "timings")
-    learned = [path.relative_to(one).as_posix() for path in records]
-    for name in (*names, *learned, *(f"traces/{trace}" for trace in traces)):
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
 def refused(capsys: pytest.CaptureFixture[str], *asked: str) -> str:
@@ -180,7 +168,7 @@ def test_a_second_run_over_the_same_cache_asks_no_model_and_ends_the_same(
 
     monkeypatch.setattr("ray.init", refuse)
     again, _ = ran(output, "judge=reader", "runtime=inline")
-    assert_same_records(first[0], again)
+    assert_same_records(first[0], again, JUDGED)
     assert spent(again).calls == 0
     assert spent(again).reused == spent(first[0]).calls + spent(first[0]).reused
     assert "(100.0%) answered from the completion cache" in (again / "report.html").read_text()
@@ -188,7 +176,7 @@ def test_a_second_run_over_the_same_cache_asks_no_model_and_ends_the_same(
 
 def test_a_run_that_keeps_no_completions_computes_all_and_ends_the_same(first: tuple[Path, str], output: Path) -> None:
     other, _ = ran(output, "judge=reader", "completions.reuse=false", "runtime=inline")
-    assert_same_records(first[0], other)
+    assert_same_records(first[0], other, JUDGED)
     assert spent(other).reused == 0
 
 
@@ -196,7 +184,7 @@ def test_a_replay_ends_as_the_run_that_it_replays_and_says_whose_words_they_are(
     first: tuple[Path, str], output: Path
 ) -> None:
     replayed, printed = ran(output, "judge=reader", "model=replay", f"replay.run={first[0]}", "runtime=inline")
-    assert_same_records(first[0], replayed)
+    assert_same_records(first[0], replayed, JUDGED)
     assert "The model is the embedded reader" in printed
 
 
@@ -334,24 +322,21 @@ def test_a_run_interrupted_and_then_killed_while_its_judge_grades_ends_the_same(
     assert not (folder / "metrics.json").exists()
     assert main([*resumed, "runtime=inline"]) == 0
     capsys.readouterr()
-    assert_same_records(hosted[0], folder)
+    assert_same_records(hosted[0], folder, JUDGED)
 
 
 def stopped(command: list[str], output: Path, judgements: int, how: signal.Signals) -> tuple[Path, int, str]:
     """The folder, exit code and errors of a run that gets a signal once so many answers are judged."""
-    process = subprocess.Popen(
-        [sys.executable, "run.py", *command], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    process = begin(*command)
+    path = wait_for(
+        process,
+        output,
+        "*-mmqa_prune/judgements.jsonl",
+        lambda path: path.read_text().count("\n") >= judgements,
     )
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and process.poll() is None:
-        for path in output.glob("*-mmqa_prune/judgements.jsonl"):
-            if path.read_text().count("\n") >= judgements:
-                process.send_signal(how)
-                _, error = process.communicate(timeout=120)
-                return path.parent, process.returncode, error
-        time.sleep(0.02)
-    process.kill()
-    raise AssertionError(f"{judgements} judgements were not reached: {process.communicate()[1]}")
+    process.send_signal(how)
+    _, error = process.communicate(timeout=120)
+    return path.parent, process.returncode, error
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from experiments.studies.planted.testbed import COLUMNS, draw, metrics, summaris
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, different_turns, explore, learn, price, stopped, worlds
 from tests.support.paths import ROOT
-from tests.support.sessions import terminate
+from tests.support.sessions import begin, terminate, wait_for
 from topologies import wiring
 from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
@@ -158,7 +157,7 @@ def test_a_turn_that_cannot_reach_the_decision_agent_costs_nothing() -> None:
 
 def test_effects_find_the_adversary_at_the_paper_s_budget_and_its_estimator_does_not() -> None:
     learners = [LearnedMethod.M3PRUNE, LearnedMethod.RLOO, LearnedMethod.EFFECTS]
-    settings = replace(SMALL, seeds=2, learners=learners, evaluated=500, checkpoints=[80])
+    settings = replace(SMALL, learners=learners, evaluated=500, checkpoints=[80])
     outcomes = explored(settings, steps=PruningSettings().steps, samples=10, model=OpinionModel())
     rows = {(row.attacked, row.learner): row.measures for row in summarise(outcomes)}
     for learned in ("effects", "effects from m3prune"):
@@ -347,7 +346,9 @@ def test_settings_that_do_not_work_are_refused(word: str) -> None:
 
 
 def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
-    config = load([*WORDS, "planted.seeds=1", "wandb.mode=disabled", f"output={tmp_path}"])
+    config = load(
+        [*WORDS, "planted.learners=[m3prune,effects]", "planted.seeds=1", "wandb.mode=disabled", f"output={tmp_path}"]
+    )
     folder = open_folder(config)
     run(plan_of(config), folder)
     whole = (folder.path / "planted.json").read_text()
@@ -384,11 +385,6 @@ def test_an_unforeseen_failure_is_one_line_with_the_traceback_in_the_run_s_log(t
 
 
 def test_a_terminated_study_names_the_command_that_resumes_it(tmp_path: Path) -> None:
-    command = [sys.executable, "run.py", *WORDS, "planted.seeds=400", "wandb.mode=disabled", f"output={tmp_path}"]
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    while process.poll() is None and not list(tmp_path.glob(f"*-planted/{testbed.RECORDS}")):
-        time.sleep(0.05)
-    [folder] = tmp_path.glob("*-planted")
+    process = begin(*WORDS, "planted.seeds=400", "wandb.mode=disabled", f"output={tmp_path}")
+    folder = wait_for(process, tmp_path, f"*-planted/{testbed.RECORDS}").parent
     assert f"resume={folder}" in terminate(process)

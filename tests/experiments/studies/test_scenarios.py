@@ -22,7 +22,6 @@ QUESTIONS = 1_000
 
 @cache
 def team_of(influence: Influence) -> OpinionTeam:
-    torch.set_num_threads(1)
     special = SCENARIOS[influence].chosen(2, 9) if SCENARIOS[influence].about else []
     return OpinionTeam(OpinionModel(influence=influence), derive_seed(0, "planted", 0), special)
 

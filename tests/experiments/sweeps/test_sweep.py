@@ -2,9 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
-import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +16,7 @@ from experiments.config.setting_groups import SweepSettings
 from experiments.records.trials import RESULTS, read_results
 from experiments.runner import open_folder
 from run import main
-from tests.support.paths import ROOT
-from tests.support.sessions import interrupt
+from tests.support.sessions import assert_same_records, begin, finish, folder_of, interrupt, wait_for
 
 pytestmark = pytest.mark.ray
 
@@ -38,23 +34,6 @@ TINY = [
 ROUNDS = "sweep.axes.topology.rounds=[1,2]"
 
 
-def folder_of(printed: str) -> Path:
-    last = printed.strip().splitlines()[-1]
-    assert last.startswith("run: "), printed
-    return Path(last.removeprefix("run: "))
-
-
-def same_run(one: Path, other: Path) -> None:
-    """All that a run records of what was said and scored is the same, byte for byte."""
-    names = [f"traces/{path.name}" for path in sorted((one / "traces").iterdir())]
-    assert len(names) == 3
-    records = (path for path in sorted((one / "learned").rglob("*.jsonl")) if path.parent.name != "timings")
-    learned = [path.relative_to(one).as_posix() for path in records]
-    assert len(learned) == 4
-    for name in (*names, *learned, "metrics.json", "scores.jsonl"):
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
-
-
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("runs")
@@ -63,39 +42,20 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def swept(output: Path) -> Path:
     """Rounds x seeds, interrupted in the first trial, resumed, killed after it, and resumed again."""
-
-    def until(pattern: str, *words: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "run.py", *words]
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        deadline = time.monotonic() + 240
-        while time.monotonic() < deadline and process.poll() is None:
-            if any(path.stat().st_size for path in output.glob(f"*-mmqa_prune/{pattern}")):
-                break
-            time.sleep(0.05)
-        return process
-
-    error = interrupt(until("trials/*/scores.jsonl", *TINY, ROUNDS, "sweep.seeds=2", f"output={output}"))
+    process = begin(*TINY, ROUNDS, "sweep.seeds=2", f"output={output}")
+    wait_for(process, output, "*-mmqa_prune/trials/*/scores.jsonl")
+    error = interrupt(process)
     [folder] = output.glob("*-mmqa_prune")
     assert f"resume={folder}" in error
-    process = until(RESULTS, f"resume={folder}")
+    process = begin(f"resume={folder}")
+    wait_for(process, folder, RESULTS)
     process.kill()
     _, error = process.communicate()
     first = (folder / RESULTS).read_bytes()
     assert 1 <= first.count(b"\n") < 4, error
     finished = {path: path.stat().st_mtime_ns for path in folder.glob("trials/*/metrics.json")}
     finished = {path: at for path, at in finished.items() if path.parent.name in first.decode()}
-    done = subprocess.run(
-        [sys.executable, "run.py", f"resume={folder}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert folder_of(done.stdout) == folder
+    assert folder_of(finish(begin(f"resume={folder}"))) == folder
     assert (folder / RESULTS).read_bytes().startswith(first)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "a finished trial was done again"
     return folder
@@ -115,8 +75,8 @@ def test_a_sweep_whose_trials_hold_their_own_agents_has_the_same_records(
     words = ["topology.rounds=2", "sweep.seeds=2", "runtime=inline", "wandb.mode=offline"]
     assert main([*TINY, *words, f"output={output / 'inline'}"]) == 0
     inline = folder_of(capsys.readouterr().out)
-    same_run(swept / "trials" / "0002-rounds=2,seed=0", inline / "trials" / "0000-seed=0")
-    same_run(swept / "trials" / "0003-rounds=2,seed=1", inline / "trials" / "0001-seed=1")
+    assert_same_records(swept / "trials" / "0002-rounds=2,seed=0", inline / "trials" / "0000-seed=0")
+    assert_same_records(swept / "trials" / "0003-rounds=2,seed=1", inline / "trials" / "0001-seed=1")
 
 
 def test_a_trial_is_a_whole_run_folder(swept: Path) -> None:
@@ -167,20 +127,15 @@ def test_a_trial_whose_process_is_stopped_is_taken_up_again(output: Path) -> Non
     own = output / "stopped"
     words = [*TINY, "methods=[full,ring,star]", "data.limit=12", "completions.reuse=false", "ray.hung_s=5"]
     words += ["sweep.seeds=2", "sweep.parallel=1"]
-    command = [sys.executable, "run.py", *words, f"output={own}"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and not list(own.glob("*/trials/*/scores.jsonl")) and process.poll() is None:
-        time.sleep(0.02)
+    process = begin(*words, f"output={own}")
+    wait_for(process, own, "*/trials/*/scores.jsonl")
     [trial] = [
         child
         for child in psutil.Process(process.pid).children(recursive=True)
         if "Trainable" in " ".join(child.cmdline())
     ]
     trial.suspend()
-    said, error = process.communicate(timeout=300)
-    assert process.returncode == 0, error
-    assert "its process died; it is taken up again in another one" in said
+    assert "its process died; it is taken up again in another one" in finish(process)
     assert len(list(own.glob("*/trials/*/metrics.json"))) == 2
 
 
