@@ -30,10 +30,7 @@ SMALL = ["data.limit=12", "pruning.steps=4", "training.samples=4", "wandb.mode=d
 METHODS = "methods=[single,random,{}]"
 CASES: dict[str, list[str]] = {
     "default": ["experiment=mmqa_prune", *SMALL],
-    "reinforce": [
-        *("experiment=mmqa_prune", *SMALL),
-        "methods=[single,random,m3prune]",
-    ],
+    "reinforce": [*("experiment=mmqa_prune", *SMALL), "methods=[single,random,m3prune]"],
     "rloo": [
         *("experiment=mmqa_prune", *SMALL, "pruning.rate=0.4"),
         *("topology.inference=sampled", "ablation=no_alignment", "training.questions_per_step=2"),
@@ -47,10 +44,7 @@ CASES: dict[str, list[str]] = {
         "methods=[single,random,m3prune]",
         "seed=3",
     ],
-    "no_inter": [
-        *("experiment=mmqa_prune", *SMALL, "ablation=no_inter"),
-        "methods=[single,random,m3prune]",
-    ],
+    "no_inter": [*("experiment=mmqa_prune", *SMALL, "ablation=no_inter"), "methods=[single,random,m3prune]"],
     "dummies": ["experiment=mmqa_prune", *SMALL, "ablation=dummy_visual", "topology.rounds=3"],
     "agentprune": ["experiment=agentprune", *SMALL, METHODS.format("agentprune")],
     "gptswarm": ["experiment=gptswarm", *SMALL, METHODS.format("gptswarm")],
@@ -70,13 +64,8 @@ CASES: dict[str, list[str]] = {
         *("experiment=mmqa_prune", *SMALL, "data.limit=6", "attack.number=2", "methods=[full,single,m3prune]"),
         "sweep.axes.attack.kind=[none,input,response,collude,sleeper,tamper,poison,contagion]",
     ],
-    "attacked_system": [
-        *("experiment=bdog", *SMALL, "attack=response", "attack.agents=[moderator]", "judge=reader"),
-    ],
-    "sweep": [
-        *("experiment=table3", *SMALL, "data.limit=5", "pruning.steps=2", "sweep.seeds=2"),
-        "sweep.parallel=1",
-    ],
+    "attacked_system": [*("experiment=bdog", *SMALL, "attack=response", "attack.agents=[moderator]", "judge=reader")],
+    "sweep": [*("experiment=table3", *SMALL, "data.limit=5", "pruning.steps=2", "sweep.seeds=2"), "sweep.parallel=1"],
     "table": ["experiment=mmapg_table", *SMALL, "data.limit=3", "sweep.seeds=2"],
     "judged": ["experiment=mmqa_prune", *SMALL, "judge=reader", "methods=[single,full]", "seed=5"],
     "planted": ["experiment=planted", "planted.seeds=2", "planted.truth=2000", "planted.evaluated=400", "seed=1"],

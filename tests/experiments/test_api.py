@@ -131,8 +131,7 @@ def test_the_guide_lists_every_column_with_its_type(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["{", "[]", '{"methods": []}', '{"methods": {"full": {"utility": "high"}}}', '{"methods": {"full": 1}}'],
+    "content", ["{", "[]", '{"methods": []}', '{"methods": {"full": {"utility": "high"}}}', '{"methods": {"full": 1}}']
 )
 def test_damaged_metrics_are_refused(folder: RunFolder, tmp_path: Path, content: str) -> None:
     own = RunFolder(tmp_path)

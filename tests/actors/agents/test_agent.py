@@ -110,11 +110,7 @@ async def test_an_answer_that_was_cut_off_is_repaired() -> None:
 async def test_a_turn_whose_repair_failed_keeps_what_was_said_and_what_it_took() -> None:
     agent = RoleAgent(TEXTUAL[0], Scripted(UNREADABLE, ModelError("no route")), AgentSettings(retries=1))
     message, usage = await agent.take(turn())
-    assert (message.status, message.error, message.content) == (
-        Status.FAILED,
-        "no route",
-        UNREADABLE,
-    )
+    assert (message.status, message.error, message.content) == (Status.FAILED, "no route", UNREADABLE)
     assert (message.calls, message.prompt_tokens, usage.calls) == (1, 10, 3)
 
 

@@ -107,10 +107,7 @@ async def test_a_text_in_which_a_long_reason_is_repeated_is_not_read() -> None:
     cut_off = Completion("", "Thought: We know that we know that we", 10, 5, stop="length")
     told = "Thought: The reply was too long and was cut off there. The Enough (the reply was too long).\nEnough: yes"
     message, _ = await taken(turn, cut_off, told)
-    assert (message.status, message.error) == (
-        Status.UNPARSED,
-        "Thought: the reply was too long and was cut off there",
-    )
+    assert (message.status, message.error) == (Status.UNPARSED, "Thought: the reply was too long and was cut off there")
     message, _ = await taken(turn, cut_off, "Thought: The reply was too short.\nEnough: yes")
     assert message.values(FieldKind.THOUGHT) == ("The reply was too short.",)
 

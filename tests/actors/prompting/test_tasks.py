@@ -32,11 +32,7 @@ READER = Role("single", Modality.BOTH, "You work alone.")
 def test_the_fields_are_read_whatever_models_add_to_them(text: str) -> None:
     reading = read(FORM, text)
     assert reading.faults == ()
-    assert reading.values == (
-        ("Enough", "no"),
-        ("Sub-question", "Who was it?"),
-        ("Sub-question", "When was it?"),
-    )
+    assert reading.values == (("Enough", "no"), ("Sub-question", "Who was it?"), ("Sub-question", "When was it?"))
 
 
 @pytest.mark.parametrize(

@@ -144,16 +144,7 @@ def test_printed_text_shows_its_hidden_characters() -> None:
     assert visible("Café 日本\u00a0x") == "Café 日本\u00a0x"
 
 
-LINES = [
-    "[1]",
-    "3",
-    "null",
-    '"x"',
-    "{}",
-    "[" * 50_000,
-    "9" * 10_000,
-    '{"method": "../../x"}',
-]
+LINES = ["[1]", "3", "null", '"x"', "{}", "[" * 50_000, "9" * 10_000, '{"method": "../../x"}']
 
 
 @pytest.mark.parametrize("line", LINES)

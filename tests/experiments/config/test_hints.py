@@ -84,8 +84,7 @@ def test_a_missing_library_is_noticed_before_anything_starts(
 
 
 @pytest.mark.parametrize(
-    "word",
-    ["ray.address=a:6379", "model.kind=openai", "retrieval.encoder=mine:Letters", "retrieval.encoder=lexical"],
+    "word", ["ray.address=a:6379", "model.kind=openai", "retrieval.encoder=mine:Letters", "retrieval.encoder=lexical"]
 )
 def test_what_this_machine_need_not_have_is_not_asked_for(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

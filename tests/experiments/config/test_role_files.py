@@ -63,10 +63,7 @@ def test_a_run_keeps_what_the_file_said(file: Path, tmp_path: Path) -> None:
         ("- {name: a critic, instruction: x}", "roles[0].name=a critic: expected a name of letters"),
         ("[]", "no roles"),
         (CRITIC, "roles[0]: critic has neither"),
-        (
-            f"{CRITIC}  form: [{{nmae: Doubt}}]",
-            "roles[0].form[0].nmae'. Did you mean 'roles[0].form[0].name'",
-        ),
+        (f"{CRITIC}  form: [{{nmae: Doubt}}]", "roles[0].form[0].nmae'. Did you mean 'roles[0].form[0].name'"),
         (f"{CRITIC}  form: [{{name: Doubt, value: number}}]", "number"),
         (f"{CRITIC}  form: [{{asks: x}}]", "form[0].name='': expected a name of letters"),
         (f"{CRITIC}  form: [{{name: Doubt}}, {{name: doubt}}]", "form: two fields have one name"),

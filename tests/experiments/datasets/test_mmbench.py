@@ -182,10 +182,7 @@ def test_parts_are_means_over_the_questions_with_a_value_and_combined_values_cou
     utilities = {"sp": {"a": 1.0, "b": 0.0, "c": 0.5}}
     tags = {"a": {"context": "IMG+TXT", "same": "x"}, "b": {"context": "IMG", "same": "x"}, "c": {"same": "x"}}
     assert by_tag(utilities, tags) == {
-        "context": {
-            "IMG": {"questions": 2, "utility": {"sp": 0.5}},
-            "TXT": {"questions": 1, "utility": {"sp": 1.0}},
-        }
+        "context": {"IMG": {"questions": 2, "utility": {"sp": 0.5}}, "TXT": {"questions": 1, "utility": {"sp": 1.0}}}
     }
 
 

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from actors.messages import Question
 from experiments.datasets.item import Item, Score, choice_score, text_score
-from experiments.metrics.answer_metrics import (
-    exact_match,
-    list_f1,
-    normalise,
-    recall_at_k,
-    strict_exact_match,
-)
+from experiments.metrics.answer_metrics import exact_match, list_f1, normalise, recall_at_k, strict_exact_match
 from topologies.answers import choice_of
 
 steady = settings(derandomize=True)

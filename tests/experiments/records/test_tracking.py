@@ -164,8 +164,7 @@ print("ended")
 
 
 @pytest.mark.parametrize(
-    ("sent", "warning"),
-    [("SIGSTOP", "W&B did not end within 1 s"), ("SIGKILL", r"W&B (could not \w+|did not end)")],
+    ("sent", "warning"), [("SIGSTOP", "W&B did not end within 1 s"), ("SIGKILL", r"W&B (could not \w+|did not end)")]
 )
 def test_a_service_that_hangs_or_dies_is_one_warning_and_no_process_waits_for_it(
     tmp_path: Path, sent: str, warning: str

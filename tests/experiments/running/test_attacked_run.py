@@ -12,13 +12,7 @@ from actors.errors import UserError
 from actors.runtime.inline import Local
 from experiments.analysis import summary
 from experiments.attacks.attack import choose_attackers
-from experiments.attacks.attack_metrics import (
-    Harm,
-    attackers_found,
-    edge_measures,
-    mean_by_round,
-    write_edge_scores,
-)
+from experiments.attacks.attack_metrics import Harm, attackers_found, edge_measures, mean_by_round, write_edge_scores
 from experiments.config.config import Config
 from experiments.config.loading import load, load_overrides
 from experiments.config.saved import save

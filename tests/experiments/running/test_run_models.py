@@ -329,10 +329,7 @@ def stopped(command: list[str], output: Path, judgements: int, how: signal.Signa
     """The folder, exit code and errors of a run that gets a signal once so many answers are judged."""
     process = begin(*command)
     path = wait_for(
-        process,
-        output,
-        "*-mmqa_prune/judgements.jsonl",
-        lambda path: path.read_text().count("\n") >= judgements,
+        process, output, "*-mmqa_prune/judgements.jsonl", lambda path: path.read_text().count("\n") >= judgements
     )
     process.send_signal(how)
     _, error = process.communicate(timeout=120)

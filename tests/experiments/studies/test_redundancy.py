@@ -37,14 +37,7 @@ from experiments.studies.redundancy.redundancy_summary import (
     split_half,
     write,
 )
-from experiments.studies.redundancy.removal import (
-    Edge,
-    Redundancy,
-    by_kind,
-    edges_of,
-    redundant,
-    without,
-)
+from experiments.studies.redundancy.removal import Edge, Redundancy, by_kind, edges_of, redundant, without
 from run import main
 from topologies.baselines import complete_wiring
 from topologies.learning.learned_topology import make_learner
@@ -238,9 +231,7 @@ def test_the_edges_that_matter_are_found(planted: tuple[RunFolder, dict[str, Any
     assert counts == [3 + 9 + 3, 13, 12, 1, 2]
 
 
-def test_a_learner_that_sees_what_edges_do_cuts_redundant_ones_alone(
-    planted: tuple[RunFolder, dict[str, Any]],
-) -> None:
+def test_a_learner_that_sees_what_edges_do_cuts_redundant_ones_alone(planted: tuple[RunFolder, dict[str, Any]]) -> None:
     folder, findings = planted
     learned = findings["learners"]["effects"]["all"]
     assert learned["cut"] > 0

@@ -22,10 +22,7 @@ from experiments.view.folders import Root
 from tests.support.browser import find
 from tests.support.fake_run import FACTS, METHODS, carry_on, item, learn, trace
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find() is None, reason="no Chromium or Chrome on this machine"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find() is None, reason="no Chromium or Chrome on this machine")]
 
 TOKEN = "t0ken"
 MANY = 2_000

@@ -324,9 +324,7 @@ async def stubborn(position: int, seed: int, agents: int = 7) -> list[Trace]:
 
 
 @pytest.mark.parametrize("suspicion", [suspicions.disagreement, suspicions.anomaly])
-async def test_a_stubborn_wrong_agent_is_found_nearly_always_wherever_it_sits(
-    suspicion: suspicions.Suspicion,
-) -> None:
+async def test_a_stubborn_wrong_agent_is_found_nearly_always_wherever_it_sits(suspicion: suspicions.Suspicion) -> None:
     found = 0
     for position in range(7):
         for seed in range(3):

@@ -34,14 +34,7 @@ from topologies.systems.bdog import (
     SUPPORT,
     SUPPORT_NONE,
 )
-from topologies.systems.bdog_graph import (
-    Blueprint,
-    blueprint,
-    change,
-    distance,
-    limited,
-    read_triples,
-)
+from topologies.systems.bdog_graph import Blueprint, blueprint, change, distance, limited, read_triples
 from topologies.systems.bdog_scene_graphs import read_blueprints, read_scene_graph
 from topologies.systems.helpers import SOLO
 

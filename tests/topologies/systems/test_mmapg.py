@@ -146,13 +146,7 @@ def carrying_out(plan: Plan, filled: Values | None = None, answer: Callable[[Tur
     return reply
 
 
-async def held(
-    name: str,
-    store: Store,
-    script: Reply,
-    item: Item = ITEM,
-    **kept: object,
-) -> tuple[Trace, list[Turn]]:
+async def held(name: str, store: Store, script: Reply, item: Item = ITEM, **kept: object) -> tuple[Trace, list[Turn]]:
     config = load(["experiment=mmapg"])
     config.retrieval = RetrievalSettings(texts=3, pictures=2, **kept)
     team = ScriptedTeam((SINGLE, *ROLES), script)

@@ -166,10 +166,7 @@ async def test_a_source_has_one_number_for_omnisearch_s_planner_and_solver(store
     ]
     _, turns = await held("omnisearch", store, {"search_planner": plans, "single": [FINAL]}, texts=1)
     planner, solver = numbered(turns[-1]), numbered(turns[-2])
-    assert {number: line.partition(":")[0] for number, line in solver.items()} == {
-        "1": "Harbour",
-        "4": "Rye bread",
-    }
+    assert {number: line.partition(":")[0] for number, line in solver.items()} == {"1": "Harbour", "4": "Rye bread"}
     assert planner == {"1": "Harbour", "3": "Bus"}
 
 
@@ -292,11 +289,7 @@ def draft(*rests_on: int, answer: str = "Aarhus") -> str:
 
 
 async def test_vidorag_picks_inspects_and_picks_on_until_the_inspector_has_a_draft(store: Store) -> None:
-    replies = {
-        "seeker": [seek(1), seek(2)],
-        "page_inspector": [missing(1), draft(2)],
-        "synthesiser": [FINAL],
-    }
+    replies = {"seeker": [seek(1), seek(2)], "page_inspector": [missing(1), draft(2)], "synthesiser": [FINAL]}
     trace, turns = await held("vidorag", store, replies)
     agents = ["seeker", "page_inspector", "seeker", "page_inspector", "synthesiser"]
     assert [turn.agent for turn in turns] == agents
@@ -322,11 +315,7 @@ async def test_vidorag_takes_a_draft_that_rests_on_all_that_was_read_for_the_ans
 
 
 async def test_vidorag_keeps_what_the_inspector_names_and_never_shows_the_rest_again(store: Store) -> None:
-    replies = {
-        "seeker": [seek(1, 2), seek(3)],
-        "page_inspector": [missing(2), missing()],
-        "synthesiser": [FINAL],
-    }
+    replies = {"seeker": [seek(1, 2), seek(3)], "page_inspector": [missing(2), missing()], "synthesiser": [FINAL]}
     _, turns = await held("vidorag", store, replies, texts=3)
     agents = ["seeker", "page_inspector", "seeker", "page_inspector", "synthesiser"]
     assert [turn.agent for turn in turns] == agents
