@@ -13,7 +13,7 @@ from experiments.datasets.kind import DataRequest, DataSettings
 
 SECONDS = 60  # of a processor
 WAITED = 10 * SECONDS  # of the clock: of what waits for ever, and not for a busy or halted machine
-MEMORY = 1 << 30  # bytes beyond what the process has already
+MEMORY = 1 << 29  # bytes beyond what the process has already
 
 
 class TooLong(BaseException):

@@ -88,6 +88,7 @@ def titled(title: str) -> list[psutil.Process]:
     return [child for child in psutil.Process().children(recursive=True) if title in " ".join(cmdline(child)[:1])]
 
 
+@pytest.mark.ray
 def test_a_ray_that_nobody_joins_ends_with_the_process_that_began_it_and_leaves_nothing(tmp_path: Path) -> None:
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     begins = "from actors.runtime.head import begin, _heads; begin(); print(_heads[0]._process.pid)"
@@ -105,6 +106,7 @@ def test_a_ray_that_nobody_joins_ends_with_the_process_that_began_it_and_leaves_
         shutil.rmtree(folder)
 
 
+@pytest.mark.ray
 @pytest.mark.parametrize("up_to", ["", "gcs_server", "raylet"])
 async def test_a_ray_that_is_given_up_ends_at_once_and_leaves_nothing(
     up_to: str, monkeypatch: pytest.MonkeyPatch
@@ -233,6 +235,7 @@ except ClusterError:
 """
 
 
+@pytest.mark.ray
 @pytest.mark.parametrize(
     ("first", "token", "printed"),
     [
