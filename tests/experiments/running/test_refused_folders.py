@@ -11,7 +11,7 @@ from experiments.records.run_files import discard, is_recorded
 from experiments.running.discussions import Discussions
 from run import main
 
-SMALL = ["wandb.mode=offline", "data.limit=2", "pruning.steps=1", "training.samples=2", "concurrency=4"]
+SMALL = ["wandb.mode=disabled", "data.limit=2", "pruning.steps=1", "training.samples=2", "concurrency=4"]
 INLINE = ["experiment=mmqa_prune", "runtime=inline", *SMALL, "methods=[single,m3prune]"]
 
 

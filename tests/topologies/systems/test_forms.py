@@ -21,7 +21,7 @@ from tests.topologies.systems.test_systems import experiment_of
 from topologies import systems
 
 Shape = tuple[object, ...]
-REPLIES = (improvised(1), improvised(2), stubborn(0))
+REPLIES = (improvised(1), stubborn(0))
 
 
 def shape(field: Field) -> Shape:
