@@ -7,6 +7,7 @@ import contextlib
 import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,18 +114,19 @@ def completion(text: str | None = "yes", finish: str = "stop", **usage: Any) -> 
 @contextlib.contextmanager
 def serving(server: Server) -> Iterator[None]:
     """Serves in a thread, so that a run in this process can ask."""
-    ready, done = threading.Event(), threading.Event()
+    ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
+        done = asyncio.Event()
         async with server.running():
-            ready.set()
-            await asyncio.to_thread(done.wait)
+            ready.set_result((asyncio.get_running_loop(), done))
+            await done.wait()
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
+    loop, done = ready.result()
     try:
-        assert ready.wait(30)
         yield
     finally:
-        done.set()
-        thread.join(30)
+        loop.call_soon_threadsafe(done.set)
+        thread.join()

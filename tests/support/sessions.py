@@ -17,8 +17,7 @@ def begin(*words: str, most_bytes: int | None = None, **environment: str) -> sub
     """Starts `run.py`, whose files may have `most_bytes` bytes each."""
 
     def limit() -> None:
-        if most_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes or 0, most_bytes or 0))
 
     return subprocess.Popen(
         [sys.executable, "run.py", *words],
@@ -27,7 +26,7 @@ def begin(*words: str, most_bytes: int | None = None, **environment: str) -> sub
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=limit,
+        preexec_fn=limit if most_bytes else None,
         start_new_session=True,
     )
 
