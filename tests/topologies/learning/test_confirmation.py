@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from actors.errors import UserError
-from topologies.learning.confirmation import GRAPHS, decided, leads
+from topologies.learning.confirmation import GRAPHS, PRUNED, decided, leads, places
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.variants import AGENTDROPOUT
@@ -80,6 +80,33 @@ def test_a_confirmation_that_was_killed_goes_on_and_ends_the_same() -> None:
     assert ends[0].keys() == ends[1].keys()
     for name, value in ends[0].items():
         assert np.array_equal(value, ends[1][name], equal_nan=True), name
+
+
+def test_failed_discussions_count_neither_for_nor_against_a_graph_and_are_counted() -> None:
+    learner = taught(made(), 0.0, np.random.default_rng(5), steps=16)
+    assert learner.confirming
+    steps = 0
+    while not learner.finished:
+        failed = places(learner.step, len(GRAPHS)) == GRAPHS.index(PRUNED)
+        wirings, scores = learner.sample(len(GRAPHS)), np.zeros((len(GRAPHS), 2, len(TEAM)))
+        # All others score 1: with failures as 0 the cut would be undone.
+        learner.learn(wirings, scores, np.where(failed, np.nan, 1.0))
+        steps += 1
+    assert from_liar(learner.inference_wirings()) == 0
+    assert learner.state()["confirm.failed"] == steps
+    assert len(learner.doubts()) == 1
+
+
+def test_where_nothing_was_cut_another_graph_is_not_chosen_by_chance() -> None:
+    learner = Learner(TEAM, pruning=PruningSettings(steps=10))
+    draw = np.random.default_rng(6)
+    while not learner.finished:
+        wirings = learner.sample(learner.wanted(8))
+        # The empty graph is ahead by chance: by one standard error or so.
+        ahead = 0.1 * ~(wirings.spatial.any((1, 2, 3)) | wirings.temporal.any((1, 2, 3)))
+        utility = (draw.random(len(ahead)) < 0.5) * 0.5 + ahead * learner.confirming
+        learner.learn(wirings, np.zeros((len(ahead), 2, len(TEAM))), utility)
+    assert sum(learner.edges_left().values()) == 12 + 16 + 4
 
 
 def test_tests_at_any_look_find_a_large_difference_and_no_difference_in_few_runs() -> None:
