@@ -37,9 +37,9 @@ from experiments.records.trials import RESULTS
 from experiments.running.inputs import open_dataset
 from experiments.sweeps.trials import expand
 from run import main
-from tests.experiments.running.test_run import folder_of
 from tests.experiments.running.test_run_models import serving
 from tests.support.endpoint import Asked, Server, Told, completion
+from tests.support.sessions import folder_of
 from topologies.catalogue import METHODS, find_methods
 
 TABLES = {table.name: table for path in FOLDER.glob("*.yaml") for table in tables_of(path.stem)}
