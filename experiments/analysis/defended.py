@@ -1,14 +1,12 @@
 """Measures how well defences find attackers, from the weights, suspicion and attackers of traces."""
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 
 from actors.messages import Status, derive_seed
 from experiments.analysis.result_table import Cell, ResultTable, number, with_interval
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.analysis.summary import Metrics, rounded
+from experiments.analysis.summary import Metrics, RunFacts, rounded
 from experiments.records.recorder import RunFolder
 from topologies.wiring import Bools, Floats
 
@@ -40,18 +38,15 @@ def detection(weights: Floats, scores: Floats, bad: Bools) -> dict[str, Floats]:
     return dict(zip((*BY_ROUND, "honest_silenced", "delay"), (tpr, fpr, f1, auroc, missed[:, -1:], delay), strict=True))
 
 
-def summarise(run: RunFolder, methods: Sequence[str], clean: Mapping[str, str], seed: int) -> dict[str, Metrics]:
-    """Returns the measures of each method whose traces have weights, with 95% intervals over discussions.
-
-    clean: by method, its evaluation without the attack.
-    """
+def summarise(run: RunFolder, about: RunFacts) -> dict[str, Metrics]:
+    """Returns the measures of each method whose traces have weights, with 95% intervals over discussions."""
     answers, rows = by_method(run), dict[str, Metrics]()
-    for method in methods:
+    for method in about.methods:
         row: Metrics = {}
 
         def add(name: str, values: Floats, row: Metrics = row, method: str = method) -> None:
             if (known := values[~np.isnan(values)]).size:
-                ends = bootstrap_interval(known, derive_seed(seed, name, method))
+                ends = bootstrap_interval(known, derive_seed(about.seed, name, method))
                 row |= rounded({name: known.mean(), f"{name}_ci95": ends})
 
         first = next(run.traces(f"evaluate-{method}"), None)
@@ -66,8 +61,8 @@ def summarise(run: RunFolder, methods: Sequence[str], clean: Mapping[str, str], 
             add(name, values if name == "delay" else values.mean(axis=1))
             for place, of_round in enumerate(values.T if name in BY_ROUND else (), 1):
                 add(f"{name}_round_{place}", of_round)
-        if {"full", method} <= clean.keys():
-            full, own = (answers.get(clean[name], {}) for name in ("full", method))
+        if {"full", method} <= about.clean.keys():
+            full, own = (answers.get(about.clean[name], {}) for name in ("full", method))
             lost = [full[id].utility - own[id].utility for id in sorted(full.keys() & own.keys())]
             add("utility_lost", np.array(lost))
         rows[method] = row

@@ -24,7 +24,7 @@ NOTES = (
 )
 
 
-def summarise(run: RunFolder, controls: Mapping[str, Mapping[Any, str]], dataset: Dataset, about: RunFacts) -> Metrics:
+def summarise(run: RunFolder, about: RunFacts, controls: Mapping[str, Mapping[Any, str]], dataset: Dataset) -> Metrics:
     """Returns the gains of each method as metrics.json has them, and how independent its agents are.
 
     - `tokens_ratio`: the twin's tokens over the method's, on questions that both answered without failure. Beyond 2% of

@@ -6,34 +6,24 @@ from typing import Any
 
 from actors.messages import derive_seed
 from experiments.analysis.statistics import score_interval
-from experiments.analysis.summary import EMBEDDED, paired_tests, rounded
-from experiments.config.setting_groups import CompareSettings
+from experiments.analysis.summary import EMBEDDED, RunFacts, paired_tests, rounded
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import judged, similarities
 from experiments.judging.rubric import CORRECT, GRADED, Rubric
-from experiments.records.failures import FailureSettings
 from experiments.records.recorder import RunFolder
 
 EMBEDDED_JUDGE_NOTE = "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."
 
 
-def summarise(
-    folder: RunFolder,
-    judge: str,
-    methods: Sequence[str],
-    pairs: Sequence[tuple[str, str]],
-    seed: int,
-    rubric: Rubric = GRADED,
-    failures: float = FailureSettings.share,
-    margin: float = CompareSettings.margin,
-) -> dict[str, Any]:
+def summarise(folder: RunFolder, about: RunFacts, judge: str, rubric: Rubric = GRADED) -> dict[str, Any]:
     """Returns the judgements as metrics.json holds them: the judge, its rubric, Acc* of every method, paired tests.
 
-    Answers whose judgement failed, and questions that failed, are in no mean; beyond the share `failures` of them a
+    Answers whose judgement failed, and questions that failed, are in no mean; beyond the run's share of failures a
     method has no Acc* (None) and is in no pair.
 
     Raises ValueError unless the same questions, one at least, are judged for all of `methods`.
     """
+    methods = about.methods
     judgements: dict[str, dict[str, Judgement]] = {method: {} for method in methods}
     digests: set[str] = set()
     for line in judged(folder):
@@ -53,7 +43,7 @@ def summarise(
     # Sorted by question id: order must not change a file.
     for method, of_method in judgements.items():
         graded = [id for id in sorted(questions) if of_method[id].grade is not None and (method, id) not in failed]
-        enough = len(questions) - len(graded) <= failures * len(questions)
+        enough = len(questions) - len(graded) <= about.failures * len(questions)
         correct[method] = {id: float(of_method[id].correct) for id in graded} if enough else {}
     similar = similarities(folder)
     shares = {method: [share for (name, _), share in similar.items() if name == method] for method in methods}
@@ -70,11 +60,11 @@ def summarise(
                 [*judgements[method].values()],
                 [*correct[method].values()],
                 [clusters[id] for id in correct[method]],
-                derive_seed(seed, "bootstrap acc*", method),
+                derive_seed(about.seed, "bootstrap acc*", method),
             )
             for method in methods
         },
-        "paired": paired_tests(correct, pairs, seed, "paired acc*", margin, clusters),
+        "paired": paired_tests(correct, about.pairs, about.seed, "paired acc*", about.margin, clusters),
         **({"caption_similarity": means} if means else {}),
     }
 

@@ -13,7 +13,7 @@ import pandas as pd
 from actors.messages import derive_seed
 from experiments.analysis.scores import by_method, clusters_of
 from experiments.analysis.statistics import Clusters, PairedTest, cluster_totals
-from experiments.analysis.summary import UNKNOWN, adjusted_tests, rounded, verdict
+from experiments.analysis.summary import UNKNOWN, RunFacts, adjusted_tests, rounded, verdict
 from experiments.datasets.item import Dataset, Item, Subset
 from experiments.records.recorder import RunFolder
 from topologies.betting import capitals
@@ -59,12 +59,12 @@ def reached(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -
     return test is not None and bool(test["verdict"] != UNKNOWN)
 
 
-def summarise(run: RunFolder, pair: Sequence[str], dataset: Dataset, seed: int, margin: float) -> dict[str, Any]:
+def summarise(run: RunFolder, about: RunFacts, pair: Sequence[str], dataset: Dataset) -> dict[str, Any]:
     """Returns what metrics.json has of the looks: the pair, questions asked and planned, and the anytime-valid test."""
     count = sum(scored.method == pair[0] for scored in run.scores())
-    planned = looks(dataset, seed)
+    planned = looks(dataset, about.seed)
     last = next((look for look in planned if len(look.items) >= count), planned[-1])
-    test = test_so_far(run, pair, last, margin)
+    test = test_so_far(run, pair, last, about.margin)
     return {"pair": list(pair), "questions": len(last.items), "planned": len(planned[-1].items), "test": test}
 
 

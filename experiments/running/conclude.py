@@ -61,20 +61,17 @@ def conclude(
     )
     metrics = summary.summarise(folder, about) | (further or {})
     if judge:
-        name = model_name(judge.settings)
-        metrics["judged"] = judged.summarise(
-            folder, name, methods, pairs, config.seed, plan.rubric, config.failures.share, margin
-        )
+        metrics["judged"] = judged.summarise(folder, about, model_name(judge.settings), plan.rubric)
     learners = {name: spec for name, spec in plan.learners.items() if name in methods}
     trained = islice(dataset.train(), 2 * config.pruning.steps * config.training.questions_per_step)  # of both stages
     found = monitored.summarise(folder, learners, plan.shared_from, trained, dataset)
-    for rows in (defended.summarise(folder, methods, plan.clean, config.seed), found):
+    for rows in (defended.summarise(folder, about), found):
         for name, row in rows.items():
             metrics["methods"][name] |= row
     if plan.controls and not compared:
-        metrics[summary.GAINS] = gains.summarise(folder, plan.controls, dataset, about)
+        metrics[summary.GAINS] = gains.summarise(folder, about, plan.controls, dataset)
     if config.compare.stop and not compared:
-        metrics[summary.SEQUENTIAL] = looks.summarise(folder, config.compare.stop, dataset, config.seed, margin)
+        metrics[summary.SEQUENTIAL] = looks.summarise(folder, about, config.compare.stop, dataset)
     if config.compare.plan and not trial:
         planned, digest = read_lock(Path(config.compare.plan))
         metrics[summary.PLAN] = {"sha256": digest, "differs": departures(planned, plan_lock(config, dataset))}

@@ -23,7 +23,7 @@ from experiments.judging.rubric import GRADED, SAME_ANSWER, SAME_SCENE
 from experiments.records.failures import Breaker, FailureSettings
 from experiments.records.progress import Progress
 from experiments.records.recorder import JUDGEMENTS, RunFolder
-from tests.support.fake_run import METHODS, item, make_run
+from tests.support.fake_run import FACTS, METHODS, item, make_run
 
 QUESTIONS = 6
 FORM, RUBRIC = GRADED.form, GRADED.text
@@ -267,7 +267,7 @@ def test_a_data_set_s_answers_are_judged_as_its_paper_does_unless_a_rubric_is_ch
 def test_a_summary_says_what_its_rubric_calls_right(run: RunFolder) -> None:
     with Progress() as progress:
         asyncio.run(judge_run(run, reader_judge(), ITEMS, 4, progress, Breaker(FailureSettings()), SAME_ANSWER))
-    summary = summarise(run, "reader", [*METHODS], (), 0, SAME_ANSWER)
+    summary = summarise(run, replace(FACTS, pairs=()), "reader", SAME_ANSWER)
     assert SAME_ANSWER.text in summary["rubric"]
     assert next(notes(summary)) == "Acc* is the share of answers that reader finds the same as the reference."
 
@@ -363,13 +363,12 @@ def test_a_broken_line_is_named(run: RunFolder) -> None:
 
 def test_a_summary_holds_the_rubric_and_what_each_method_scored(run: RunFolder) -> None:
     judge_all(run, reader_judge())
-    methods = [*METHODS]
-    pairs = (("m3prune", "full-graph"),)
-    summary = summarise(run, "reader", methods, pairs, seed=3)
-    assert summary == summarise(run, "reader", methods, pairs, seed=3)
+    about = replace(FACTS, pairs=(("m3prune", "full-graph"),))
+    summary = summarise(run, about, "reader")
+    assert summary == summarise(run, about, "reader")
     assert RUBRIC in summary["rubric"]
     assert summary["digest"] == reader_judge().digest()
-    for method in methods:
+    for method in METHODS:
         row = summary["methods"][method]
         utilities = [scored.utility for scored in run.scores() if scored.method == method]
         assert row["acc_star"] == pytest.approx(sum(utilities) / QUESTIONS, abs=1e-6)
@@ -383,7 +382,7 @@ def test_a_summary_holds_the_rubric_and_what_each_method_scored(run: RunFolder) 
 
 def test_judgements_that_failed_make_no_figure_and_are_shown(run: RunFolder) -> None:
     judge_all(run, Judge(Says("no idea"), "m"))
-    summary = summarise(run, "m", [*METHODS], (), seed=0)
+    summary = summarise(run, replace(FACTS, pairs=()), "m")
     row = summary["methods"]["m3prune"]
     assert (row["acc_star"], row["grade"], row["failed"], row["calls"]) == (None, None, QUESTIONS, 2)
     assert f"{QUESTIONS * len(METHODS)} of its judgements failed" in " ".join(notes(summary))
@@ -393,7 +392,7 @@ def test_a_summary_of_half_a_judgement_is_refused(run: RunFolder) -> None:
     lines = judge_all(run, reader_judge()).splitlines(keepends=True)
     (run.path / JUDGEMENTS).write_bytes(b"".join(lines[:-1]))
     with pytest.raises(ValueError, match="5 answers of m3prune are judged, 6 of closed-book"):
-        summarise(run, "reader", [*METHODS], (), seed=0)
+        summarise(run, FACTS, "reader")
 
 
 def test_ids_differ_although_requests_are_alike() -> None:

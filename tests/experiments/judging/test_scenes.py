@@ -1,6 +1,7 @@
 """Descriptions of a graph's pictures are compared with people's: the share that shows the same (MH-MMKG, Table 4)."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from experiments.judging.judgements import judge_run, judge_scenes, judged, simi
 from experiments.records.failures import Breaker, FailureSettings
 from experiments.records.progress import Progress
 from experiments.records.recorder import SCENES, Recorder, RunFolder
+from tests.support.fake_run import FACTS
 from tests.support.mh_release import write_small
 
 PEOPLE = {"Roarer Bite": "It snaps at the hunter.", "Roarer Spin": "It turns around itself."}
@@ -79,7 +81,7 @@ def test_the_similarity_is_a_measure_of_tables_and_stands_in_metrics(run: RunFol
     judge_all(run)
     answers = Evaluated(run, {}, {}).answers["mh_mmkg"]
     assert [measures.get("caption_similarity") for _, measures in answers.values()] == [0.5, 1.0, None]
-    summary = summarise(run, "reader", ["mh_mmkg"], (), 0)
+    summary = summarise(run, replace(FACTS, methods=("mh_mmkg",), pairs=()), "reader")
     assert summary["caption_similarity"] == {"mh_mmkg": 0.75}
     assert any("mh_mmkg 0.750" in note for note in notes(summary))
 
