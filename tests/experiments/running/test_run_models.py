@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -186,35 +185,6 @@ def test_a_replay_ends_as_the_run_that_it_replays_and_says_whose_words_they_are(
     replayed, printed = ran(output, "judge=reader", "model=replay", f"replay.run={first[0]}", "runtime=inline")
     assert_same_records(first[0], replayed, JUDGED)
     assert "The model is the embedded reader" in printed
-
-
-def test_a_replay_may_be_of_fewer_questions_and_methods(first: tuple[Path, str], output: Path) -> None:
-    replayed, _ = ran(
-        *(output, "data.limit=3", "methods=[single,full]", "model=replay", f"replay.run={first[0]}", "runtime=inline")
-    )
-    metrics = json.loads((replayed / "metrics.json").read_text())
-    assert metrics["questions"] == 3
-    assert list(metrics["methods"]) == ["single", "full"]
-
-
-def test_a_replay_with_another_seed_is_refused(
-    first: tuple[Path, str], output: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = refused(capsys, *words(output, "seed=2", "model=replay", f"replay.run={first[0]}"))
-    assert "recorded with seed=0 (not 2)" in line
-
-
-def test_a_replay_that_lacks_a_discussion_says_which_turn_is_missing(
-    first: tuple[Path, str], output: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    holed = output / "holed"
-    shutil.copytree(first[0], holed)
-    traces = holed / "traces" / "evaluate-full.jsonl"
-    lines = traces.read_text().splitlines(keepends=True)
-    missing = json.loads(lines.pop(2))["question"]
-    traces.write_text("".join(lines))
-    line = refused(capsys, *words(output, "methods=[full]", "model=replay", f"replay.run={holed}", "runtime=inline"))
-    assert f"turn 1/text_critic of question {missing} (method full, sample 0) was never recorded" in line
 
 
 def test_a_dry_run_counts_just_the_turns_that_the_run_then_records_and_leaves_no_folder(
