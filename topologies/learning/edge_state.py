@@ -18,7 +18,7 @@ class EdgeState:
 
     mask: bool, the edges that are left.
     logits: float; zero is a probability of one half.
-    cut: float; 0 while an edge is left, else tick + p at the moment it was pruned.
+    cut: float; 0 while an edge is left, else tick + p at the moment it was pruned, or -1 where a simple graph lacks it.
     """
 
     def __init__(self, masks: Mapping[str, Tensor], ties: Ties, rounds: int | None = None) -> None:
@@ -115,10 +115,11 @@ class EdgeState:
         self.cut[kind] += (tick + self.probability(kind).double()) * gone
 
     def leave(self, kind: str, left: Tensor, tick: int) -> None:
-        """Leaves exactly the edges in `left`, bool; edges that were cut come back."""
+        """Leaves exactly the edges in `left`, bool; edges that were cut come back. All are ranked by p from now on: no
+        estimate says which ones these are."""
         self.keep(kind, left, tick)
         self.mask[kind] = self.mask[kind] | left
-        self.cut[kind] *= ~left
+        self.cut[kind] = -((self.cut[kind] > 0) & ~left).double()
 
     def rank_anew(self, kind: str, last: Tensor) -> None:
         """Ranks cut edges by their present p instead of their time; edges in `last`, bool [unit, unit], below all
@@ -134,7 +135,8 @@ class EdgeState:
         """
         # tick + p grows with the tick of pruning, then with p; -1 / (tick + p) puts that order below 0.
         cut = self.cut[kind]
-        pruned = self.ties.spread(kind, torch.where(cut > 0, -1 / cut, -torch.inf).mean(0))
+        rank = self.probability(kind).double().where(cut < 0, torch.where(cut > 0, -1 / cut, -torch.inf))
+        pruned = self.ties.spread(kind, rank.mean(0))
         ranked = self.present(kind, self.probability(kind)).where(self.left(kind).any(0), pruned)
         return ranked.where(self.ties.edges[kind], -torch.inf)
 
