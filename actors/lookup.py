@@ -74,8 +74,7 @@ def _installed(group: str, path: tuple[str, ...]) -> dict[str, str]:
 
 def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
     """Returns an entry of `ours`, of the entry points `agora_mm.<group>`, or the object of a reference. Raises
-    UserError,
-    which names the setting `key`, the closest name and all known ones.
+    UserError, which names the setting `key`, the closest name and all known ones.
     """
     # The project's own come first, so that no package can replace one.
     if name in ours:

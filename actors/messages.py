@@ -66,8 +66,7 @@ class Source:
     """One retrievable piece: a passage, one row of a table, or one picture.
 
     `doc` names its document, which all rows of a table share. For a picture, `image` is its file and `text` the data
-    set's
-    description (may be empty).
+    set's description (may be empty).
     """
 
     id: str
@@ -168,8 +167,7 @@ class Question:
     """A question without its label, as all code outside `experiments/` sees it.
 
     `own` holds the documents that are part of the question itself, such as its picture. `order` has the ids of all
-    evidence
-    where turns read different parts of it. `compared` names the form in which answers are compared
+    evidence where turns read different parts of it. `compared` names the form in which answers are compared
     (`topologies.answers`).
     """
 
@@ -618,8 +616,7 @@ def derive_seed(*parts: str | int) -> int:
     """Returns a 63-bit seed that depends on every part and on nothing else: no order of execution, host or process.
 
     A turn's parts are (run seed, question id, round, agent): who hears the same answers the same, so that wirings
-    sampled
-    for one question differ by their edges alone (common random numbers).
+    sampled for one question differ by their edges alone (common random numbers).
     """
     # The separator keeps ("a", "bc") and ("ab", "c") apart. One bit less than 64: it fits a signed integer.
     digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest()

@@ -84,9 +84,8 @@ class RoleAgent:
         """Answers one turn. A failure is a message with status `unparsed` or `failed`, and the error.
 
         The message depends on the turn and the model alone; the usage includes crashes and repeated calls. `cut` are
-        ids of
-        sources to leave out from the start. Raises MemoryLost where this agent was restarted in the middle of the
-        discussion.
+        ids of sources to leave out from the start. Raises MemoryLost where this agent was restarted in the middle of
+        the discussion.
         """
         recalled, turn = (*self.memory.recall(turn), *turn.memories), in_own_form(turn, self.role)
         if self.role.dummy:

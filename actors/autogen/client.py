@@ -99,8 +99,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         """Returns one reply; `extra_create_args` may set `seed`, `temperature` and `max_tokens`.
 
         Raises CannotAnswer where the prompt does not fit, the model refuses it, or the reply is no such JSON;
-        ModelError where
-        all calls failed; and CancelledError where the token was cancelled.
+        ModelError where all calls failed; and CancelledError where the token was cancelled.
         """
         listed = _listed(tools, tool_choice)
         own = [tools_part(listed, required=tool_choice not in ("auto", "none"))] if listed else []

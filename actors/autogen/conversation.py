@@ -67,8 +67,7 @@ def laid_out(messages: Sequence[LLMMessage], own: Sequence[str], task: Request |
     """Returns a conversation as a request, without seed and limits.
 
     System messages become `system`, the user's first message becomes `shared`, and the rest follows `own`, sections
-    about
-    the form of the reply. A conversation that opens with `task` keeps that request's system, shared and own part.
+    about the form of the reply. A conversation that opens with `task` keeps that request's system, shared and own part.
     """
     system = "\n".join(message.content for message in messages if isinstance(message, SystemMessage))
     later = [message for message in messages if not isinstance(message, SystemMessage)]

@@ -24,8 +24,7 @@ def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: b
     """Returns the messages of a request.
 
     A picture without a file is described in words. Without a `system_turn`, its text opens the user turn. `pictures`
-    are
-    content parts, one for each picture with a file, in order.
+    are content parts, one for each picture with a file, in order.
     """
     shown = [source for source in request.images if source.image is not None]
     described = [f"{_label(source)}: {safe_line(source.text)}" for source in request.images if source.image is None]

@@ -219,8 +219,7 @@ class OpenAIModel:
         """Answers one request. One that the endpoint refuses, or fails too often, gets a completion with the reason.
 
         Cancelling the call closes its connection. Raises ModelGone where the endpoint accepts nothing from this account
-        any
-        more, or nothing listens at its address.
+        any more, or nothing listens at its address.
         """
         if self._client is None:
             raise RuntimeError("OpenAIModel.complete before start, or after close")
@@ -243,8 +242,7 @@ class OpenAIModel:
         """Returns the completion of a request that failed for good, or None once the layout suits it.
 
         `answered` counts the endpoint's replies before the request: later ones show that it still answers. Raises
-        ModelGone
-        where it now refuses a tiny request as well.
+        ModelGone where it now refuses a tiny request as well.
         """
         layout, sized = self._layout, fault.prompt_tokens > fault.limit_tokens > 0
         ready = replace(self._ready, temperature=request.temperature, max_tokens=request.max_tokens)

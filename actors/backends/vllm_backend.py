@@ -64,8 +64,7 @@ class VllmBackend(Backend):
         minutes.
 
         It runs float32 weights safely in no other type, and others fast in bfloat16 only where the processor supports
-        it (this
-        machine's is taken for all nodes').
+        it (this machine's is taken for all nodes').
         """
         if cluster_gpus:
             return self, ""

@@ -130,8 +130,7 @@ class VllmModel:
         """Answers one request. One that is too long, or has unreadable pictures, gets a completion with the reason.
 
         Cancelling the call removes the request from the engine. Raises ModelError where the engine failed this request,
-        and
-        ModelLost where it is dead, hangs, or was closed.
+        and ModelLost where it is dead, hangs, or was closed.
         """
         lost = self._lost
         if lost is None:
@@ -235,8 +234,7 @@ class VllmModel:
         """Asks the engine for a sign of life as long as requests wait for it.
 
         The question passes the loop that runs the engine's steps, so that a step that never returns blocks it. Beats
-        are
-        counted, not seconds: an event loop that was blocked for minutes has missed one.
+        are counted, not seconds: an event loop that was blocked for minutes has missed one.
         """
         beats = max(1, round(self.hang_s / BEAT_S))
         while self._in_flight:

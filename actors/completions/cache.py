@@ -34,8 +34,7 @@ class Reuse:
     """Settings of one model's cache, which drops the least recently used completions.
 
     `model` identifies the model and all settings that an answer depends on. The `folder` takes at most `disk_gb`, and
-    each
-    process `memory_mb`.
+    each process `memory_mb`.
     """
 
     folder: str
@@ -59,9 +58,8 @@ class CachedModel:
         """Returns a cached completion, marked `reused`, or the model's own.
 
         Completions without an answer (`too_long`, `error`, an empty text), or from another model or layout than at the
-        start,
-        go to all that wait for them, but are not cached. An exception goes to the caller that asked; then another one
-        asks.
+        start, go to all that wait for them, but are not cached. An exception goes to the caller that asked; then
+        another one asks.
         """
         try:
             key, able = await self._key(request)
@@ -114,8 +112,7 @@ def completion_key(request: Request, model: str, files: Sequence[bytes | None]) 
     """Returns the digest of everything that a completion may depend on. `files` are digests of the pictures' files.
 
     Id, title and description of a picture count too, since models differ in what they use. The request's `parts` repeat
-    its
-    text, and do not count.
+    its text, and do not count.
     """
     parts = [request.own, repr(float(request.temperature)), str(request.max_tokens), str(request.seed)]
     parts += [str(request.likelihoods), request.rejected, request.correction]

@@ -104,8 +104,7 @@ def answer_text(lines: Sequence[str], closed: bool = False) -> tuple[str, Sequen
     """Returns an answer on one line, without the sources that it cites, and the lines that follow it.
 
     It is the first line with content, the lines of a list, or, where another field follows (`closed`), all lines
-    without a
-    sentence.
+    without a sentence.
     """
     whole, rest = _answer_lines(lines, closed)
     value = re.sub(r"(?<=\d)\\text\{\s*([^{}]{1,40})\}", r" \1", one_line(whole))

@@ -163,8 +163,7 @@ def schema(form: Form, max_tokens: int | None = None) -> str:
     """Returns the JSON schema of the form. Optional fields are required and may be null, as strict schemas demand.
 
     Lists are as long as `max_tokens` allow, and numbers end with the highest one shown: small models under a schema go
-    on
-    with a list until they are cut off.
+    on with a list until they are cut off.
     """
     room = None if max_tokens is None else max(1, max_tokens // _ITEM_TOKENS)
     properties = {}

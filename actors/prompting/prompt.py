@@ -96,8 +96,7 @@ def shared_part(question: Question, reads: Modality, cut: Sequence[str] = ()) ->
     too.
 
     Sources with an id in `cut` are left out. A source has its number in the question's order, whatever is cut: data
-    sets'
-    ids are long, and agents repeat them with every quotation.
+    sets' ids are long, and agents repeat them with every quotation.
     """
     numbers = places(question)
     numbered = [replace(s, id=str(numbers[s.id])) for s in question.evidence if s.id not in cut]
@@ -129,9 +128,8 @@ def own_part(
     """Writes the agent's own part as text and as values, without the form of the reply.
 
     Messages have one order for all agents: by round, then by the number heard, then by agent. Those that heard few are
-    the
-    same in most samples of a question. To read in proportion to weight (Eqs. 5 and 9) is up to the model, except for
-    `settings.budget_words`, which are divided among the colleagues' reasoning by weight.
+    the same in most samples of a question. To read in proportion to weight (Eqs. 5 and 9) is up to the model, except
+    for `settings.budget_words`, which are divided among the colleagues' reasoning by weight.
     """
     # A turn that is both remembered and heard occurs once, as the agent's own with a weight.
     own = {message.id: message for message in recalled if message.status is Status.OK}
@@ -250,8 +248,7 @@ def build_request(
     """Builds the request for one turn, without the sources with an id in `cut`, for a model of these abilities.
 
     The `prefix` does not depend on the cut: the replica that has cached the pictures is still the best one. The id
-    counts
-    the cut sources, so that a model does not take the request for an earlier one.
+    counts the cut sources, so that a model does not take the request for an earlier one.
 
     modality: of the role. reads: the kind of evidence that is shown (None: that of the modality).
     """

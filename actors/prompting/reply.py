@@ -66,8 +66,7 @@ class ParsedReply:
     """A reply in which all that was asked for could be read. `content` is one line.
 
     `answer` is one of the choices where there are any, and None for a stated lack of knowledge; `confidence` is in [0,
-    1]
-    or None. The reply to a task has `fields`, and an answer only where the task is a role's way to answer.
+    1] or None. The reply to a task has `fields`, and an answer only where the task is a role's way to answer.
     """
 
     content: str
@@ -99,8 +98,7 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
     """Reads the fields of a form, which may be a part of the form `among`.
 
     Of several values of a field that has one, the last counts. `cut_off`: the text ended at a limit, so its last line
-    may
-    lack words.
+    may lack words.
     """
     if not cut_off and (raws := _as_asked(form, text)):
         values = _values(form, raws)

@@ -38,8 +38,7 @@ def weigh(
     """Returns options by the key of their answer, with the support of colleagues and of the agent's earlier turn.
 
     A colleague adds conformity * weight * confidence to its answer; the agent's earlier turn adds persistence *
-    confidence
-    (both, where the agent hears itself).
+    confidence (both, where the agent hears itself).
     """
     options = {f.key: Option(f.text, evidence=f.value, chain=f.chain) for f in ranking}
     # The option keeps the question's spelling of a choice.

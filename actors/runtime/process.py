@@ -31,8 +31,7 @@ class Process:
     """Serves one agent, model or set of learners to clients in other processes.
 
     It is opened at its first use, and whoever waits for it receives what opening raises. Methods of the group `pulse`
-    run
-    in another thread, so that they answer while a model is loading.
+    run in another thread, so that they answer while a model is loading.
     """
 
     hangs = True

@@ -31,8 +31,7 @@ class Actor:
     """Calls a Ray actor by its name, from any process of the run.
 
     In another process it is looked up by name, as a handle would not outlive a restart of its holder. Calls raise what
-    the
-    method raises, and RayError where the actor cannot be reached.
+    the method raises, and RayError where the actor cannot be reached.
     """
 
     def __init__(self, name: str, handle: Any = None) -> None:

@@ -77,9 +77,9 @@ class Config:
     retrieval: RetrievalSettings = setting(factory=RetrievalSettings, when="job!=planted")
     model: ModelSettings = setting(factory=ModelSettings, when=DISCUSSES)
     judge: dict[str, Any] = setting(factory=dict, over=ModelSettings, when="job=prune|redundancy")
-    """Overrides over `model` for the model that judges answers (Acc*), by the same keys: `judge=openai
-    judge.name=...`. Empty: no judge. Another kind starts from the defaults, another address without a key; one
-    replica unless `judge.replicas` is given."""
+    """Overrides over `model` for the model that judges answers (Acc*), by the same keys: `judge=openai judge.name=...`.
+    Empty: no judge. Another kind starts from the defaults, another address without a key; one replica unless
+    `judge.replicas` is given."""
     judge_rubric: Literal["auto", "graded", "same_answer"] = setting("auto", when="judge!=none, job=prune|redundancy")
     """Rubric of the judge: `graded`: 1 to 5, right from 4 on; `same_answer`: same as the reference or not; `auto`: that
     of the data set's paper."""

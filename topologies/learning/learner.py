@@ -292,8 +292,8 @@ class Learner:
         """Ranks all edges, float [sender, receiver]: p where present, negative where pruned, -inf for no edge.
 
         A pruned edge ranks below the present ones of its matrix, and the lower the earlier it was pruned. Among edges
-        pruned together, and with `effects` among all, the smaller p ranks lower. Where a simple graph took the
-        place of the pruned one, the edges that it lacks have p too.
+        pruned together, and with `effects` among all, the smaller p ranks lower. Where a simple graph took the place of
+        the pruned one, the edges that it lacks have p too.
         """
         return Edges(self._edges.score("spatial").numpy(), self._edges.score("temporal").numpy())
 

@@ -40,8 +40,8 @@ class Effects:
     """Logits that are each edge's effect / standard deviation (effects.py).
 
     The effect is the one on the receiver's own answers, which are many, as long as these go with the final answer's
-    utility. Where they do not (agents that give no answer, a decision by other things), it is the effect on
-    utility itself. Both together, weighted by their precision, measured worse: the second only adds noise.
+    utility. Where they do not (agents that give no answer, a decision by other things), it is the effect on utility
+    itself. Both together, weighted by their precision, measured worse: the second only adds noise.
 
     `state`: sums over all samples so far, in double precision:
     sums.<kind>: [5, rounds or 1, sender, receiver]; squares of draws, products with the receiver's and the utility's
