@@ -22,9 +22,9 @@ from topologies.wiring import Bools, Floats, Ints, Wirings
 PRUNED, UNPRUNED, EMPTY, RANDOM = GRAPHS = ("pruned", "unpruned", "empty", "random")
 """The pruned graph, all edges, no edges between agents, and random edges, as many as the pruned graph has."""
 LOOKS = 4  # at most
-LEAD = 0.25
-"""Standard errors by which a graph's mean must be higher than that of a cut one. Larger leads lose more in worlds where
-the cut harms than they gain elsewhere."""
+LEADS = np.array([0.0, 1.0, 0.25, 1.0])
+"""Standard errors by which each graph's mean must be higher than that of a cut one: more for those that bring back edges
+that were found to harm, by more discussions than are compared here."""
 CLEAR = 2.0
 """The same where nothing was cut for want of evidence: there another graph would be chosen by chance."""
 
@@ -113,7 +113,7 @@ class Confirmation:
         """Ends the confirmation: the winner's edges are left."""
         mean, error = leads(self.scores)
         cut = any(bool((every & ~self.edges.mask[kind]).any()) for kind, every in self.every.items())
-        winner = int(np.where(mean > (LEAD if cut else CLEAR) * error, mean, 0).argmax())
+        winner = int(np.where(mean > (LEADS if cut else CLEAR) * error, mean, 0).argmax())
         self._set(phase=CONFIRMED, winner=winner)
         if winner:
             draw = np.random.default_rng(derive_seed(self.spec.seed, "chosen graph"))

@@ -58,7 +58,7 @@ class LearnerSettings:
     `effects`, which its own discussions then save, and never with others; 0: never)."""
     confirm: float | None = setting(None, at_least=0, at_most=0.5, since="0.4.0", before=0.0)
     """Least share of the training questions, the last ones, on which the pruned graph is compared with the unpruned
-    one, with no edges and with random edges; a cut that is worse is undone (null: .25 with `effects`, none with others;
+    one, with no edges and with random edges; a cut that is worse is undone (null: .2 with `effects`, none with others;
     0: none)."""
 
 

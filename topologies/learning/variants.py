@@ -107,7 +107,7 @@ EFFECTS = Variant(
     "by_sign",
     decision="learned",
     early_stop=0.12,
-    confirm=0.25,
+    confirm=0.2,
 )
 
 BY_QUESTION = replace(

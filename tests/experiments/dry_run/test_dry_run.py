@@ -175,8 +175,8 @@ def test_a_graph_that_is_learned_from_another_s_discussions_only_confirms_its_cu
     told = "effects learns from the discussions of m3prune and holds none for its training except to confirm its cut."
     shared, apart = planned(cache), planned(cache, "training.share=false")
     assert {one.name for one in apart.phases} - {one.name for one in shared.phases} == {"learning effects, stage 1"}
-    # Of six steps, two confirm.
-    assert shared.whole.calls == apart.whole.calls - 4 * 2 * (3 * 2 + 1)
+    # Of six steps, one confirms.
+    assert shared.whole.calls == apart.whole.calls - 5 * 2 * (3 * 2 + 1)
     assert told in counts_table(shared).notes
     assert told not in counts_table(apart).notes
     assert told not in counts_table(planned(cache, "methods=[full,effects]")).notes

@@ -109,7 +109,7 @@ def test_failed_discussions_count_neither_for_nor_against_a_graph_and_are_counte
 
 
 def test_where_nothing_was_cut_another_graph_is_not_chosen_by_chance() -> None:
-    learner = Learner(TEAM, pruning=PruningSettings(steps=10))
+    learner = Learner(TEAM, pruning=PruningSettings(steps=10), settings=LearnerSettings(confirm=0.25))
     draw = np.random.default_rng(6)
     while not learner.finished:
         wirings = learner.sample(learner.wanted(8))
