@@ -23,8 +23,8 @@ PRUNED, UNPRUNED, EMPTY, RANDOM = GRAPHS = ("pruned", "unpruned", "empty", "rand
 """The pruned graph, all edges, no edges between agents, and random edges, as many as the pruned graph has."""
 LOOKS = 4  # at most
 LEADS = np.array([0.0, 1.0, 0.25, 1.0])
-"""Standard errors by which each graph's mean must be higher than that of a cut one: more for those that bring back edges
-that were found to harm, by more discussions than are compared here."""
+"""Standard errors by which each graph's mean must be higher than that of a cut one: more for those that bring back
+edges that were found to harm, by more discussions than are compared here."""
 CLEAR = 2.0
 """The same where nothing was cut for want of evidence: there another graph would be chosen by chance."""
 
