@@ -124,7 +124,7 @@ class Confirmation:
         """Describes what came out; empty before that."""
         if self.phase != CONFIRMED:
             return ""
-        done = f"cut undone, {self.winner} graph left" if self.undone else "cut confirmed"
+        done = f"cut undone, {self.winner} graph left" if self.undone else "pruned graph kept"
         mean, error = leads(self.scores)
         others = (f"{name} {mean[i]:+.3f} (error {error[i]:.3f})" for i, name in enumerate(GRAPHS) if i)
         failed = self._now("failed")
