@@ -81,7 +81,7 @@ def differences(paired: Mapping[str, Mapping[str, Any]], rows: Mapping[str, Mapp
     yield f"Shown by {tests}: {'; '.join(claims) or 'no difference'}."
     least, clusters = least_clusters(len(paired)), min(test.get("clusters", test["n"]) for test in paired.values())
     if clusters < least:
-        yield f"{clusters} independent questions are too few for any verdict: {tests} need {least} at least."
+        yield f"{clusters} independent questions are too few for a verdict of {tests}: {least} are needed."
 
 
 def looked_at(metrics: Metrics) -> Iterator[str]:

@@ -119,11 +119,14 @@ class Training:
             for number in range(first, len(items)):
                 # No discussions are under way at an interim analysis, so that none is in vain.
                 if all([await learner.may_stop(stage) for learner in self._all]):
-                    line = f"{self.own.method}, stage {stage}: stopped early after {number} of {len(items)} steps"
+                    await self.own.end(stage)
+                    confirms, k = (await self.own.position())[-1], config.training.samples
+                    fewer = k - await self.own.learner.wanted(k) if confirms else k
+                    saved = f"{(len(items) - number) * len(items[0]) * fewer:,} discussions fewer"
+                    line = f"{self.own.method}, stage {stage}: ends after {number} of {len(items)} steps, {saved}"
                     log.info(line)
                     self.context.progress.print(line)
-                    await self.own.end(stage)
-                    if not (await self.own.position())[-1]:
+                    if not confirms:
                         break
                 # Limited by concurrency, by the lookahead of the estimator, and by the end of the stage.
                 last = min(number + fill, number + await self.own.learner.lookahead(), len(items) - 1)
