@@ -117,7 +117,6 @@ BY_QUESTION = replace(
     estimator="effects_by_question",
     by_question=True,
     early_stop=None,
-    confirm=0.0,
 )
 
 # Zhang et al. 2025: policy gradient on all spatial and temporal edges with a low-rank term, and one cut at the end, of

@@ -10,7 +10,7 @@ from actors.messages import Kind, Question, Source
 from actors.runtime.inline import Local
 from topologies.baselines import random_like
 from topologies.learning.learned_topology import LearnedTopology
-from topologies.learning.learner import Learner, LearnerSettings, PruningSettings
+from topologies.learning.learner import Learner, PruningSettings
 from topologies.learning.question_features import features_of
 from topologies.learning.question_model import Deviations
 from topologies.learning.variants import BY_QUESTION, EFFECTS, M3PRUNE
@@ -74,10 +74,7 @@ def test_embeddings_show_the_kind_too() -> None:
 
 @pytest.mark.parametrize("effects", [(0.0, 0.0), (-0.3, -0.3), (0.2, 0.2)])
 def test_where_no_effect_depends_on_the_question_it_is_the_common_learner(effects: tuple[float, float]) -> None:
-    learner, common = (
-        taught(effects, settings=LearnerSettings(confirm=0), **options)
-        for options in ({}, {"variant": EFFECTS, "features": 0})
-    )
+    learner, common = taught(effects), taught(effects, variant=EFFECTS, features=0)
     mine, theirs = learner.state(), common.state()
     assert {name: mine[name].tobytes() for name in theirs} == {name: theirs[name].tobytes() for name in theirs}
     [one] = common.inference_wirings().temporal
