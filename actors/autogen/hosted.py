@@ -29,7 +29,7 @@ from actors.prompting.form import form_of, still_asked
 from actors.prompting.prompt import build_request, correction
 from actors.prompting.reply import ParsedReply, read, reply_of
 from actors.prompting.safe_text import clean, one_line
-from actors.settings import AgentSettings
+from actors.settings import AgentSettings, shown
 
 Factory = Callable[[Role, ChatCompletionClient], object]
 
@@ -142,16 +142,16 @@ def load_factory(spec: str, key: str) -> Factory:
     """
     name = spec.rpartition(":")[2]
     if not is_reference(spec):
-        raise UserError(f"{key}={spec!r}: expected package.module:function, such as my_agents:make_critic")
+        raise UserError(f"{key}={shown(spec)}: expected package.module:function, such as my_agents:make_critic")
     factory = imported(spec, key)
     if not callable(factory):
-        raise UserError(f"{key}={spec}: {name} is not a function")
+        raise UserError(f"{key}={shown(spec)}: {shown(name)} is not a function")
     is_agent = inspect.iscoroutinefunction(factory)
     try:
         inspect.signature(factory).bind(*([None] if is_agent else [None, None]))
     except TypeError as error:
         call = f"{name}(messages)" if is_agent else f"{name}(role, client)"
-        raise UserError(f"{key}={spec}: {name} is called as {call}, but it has {error}") from error
+        raise UserError(f"{key}={shown(spec)}: {shown(name)} is called as {call}, but it has {error}") from error
     return (lambda role, client: factory) if is_agent else cast(Factory, factory)
 
 

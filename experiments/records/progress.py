@@ -2,6 +2,7 @@
 
 import time
 from datetime import timedelta
+from textwrap import fill
 from typing import Self
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from actors.errors import visible
 
+LINE = 110  # characters of a folded line
 PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough for a log
 BAR_WIDTH = 24  # narrow enough for rate, turns and time on a line of a hundred characters
 
@@ -62,12 +64,12 @@ class Progress:
             table.add_row("", Text(f"phases that are over: {len(over)}", "dim"))
         return table
 
-    def print(self, line: str) -> None:
-        """Prints a line above the bars; one that trials of a sweep repeat is printed once."""
+    def print(self, line: str, folded: bool = False) -> None:
+        """Prints a line above the bars, which may be folded; one that trials of a sweep repeat is printed once."""
         if line not in self._printed:
             self._printed.add(line)
             # As Text: rich would read square brackets as markup, and names between colons as emoji.
-            self._console.print(Text(visible(line)), soft_wrap=True)
+            self._console.print(Text(fill(visible(line), LINE) if folded else visible(line)), soft_wrap=True)
 
 
 class Bar:

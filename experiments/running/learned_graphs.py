@@ -91,7 +91,7 @@ class GraphLearning:
         folder = self.context.recorder.run.learned(method).path
         for doubt in await learner.doubts():
             log.warning(line := f"Warning: {method}: {doubt}")
-            self.context.progress.print(line)
+            self.context.progress.print(line, folded=True)
         # Also in a resumed run that has nothing left to learn: the frozen wiring is in memory only.
         await topology.freeze()
         check = await learner.surrogate()

@@ -157,7 +157,7 @@ class Training:
                 bar.advance()
                 if reports[-1] and reports[-1].confirmed:
                     log.info(line := f"{self.own.method}: {reports[-1].confirmed}")
-                    self.context.progress.print(line)
+                    self.context.progress.print(line, folded=True)
                     break
             if learned:
                 await self._record(stage, *learned)

@@ -130,8 +130,9 @@ class OpinionTeam:
         pull = m.conformity * _blend(read / number.clamp(min=1), known if passes_on else before)
         pull += m.decision_pull * one_hot(questions.decision[index], m.options)
         pull += (m.noise + m.distraction * number.sqrt()) * questions.decision_sway[index]
-        # Draws for scores that do not depend on messages.
-        drawn = self._generator("chance", zlib.crc32(np.ascontiguousarray(wirings.order).tobytes()))
+        # Draws for scores that do not depend on messages. Graphs that are compared speak in one order in every step.
+        held = np.ascontiguousarray(wirings.order).tobytes() + index.numpy().tobytes()
+        drawn = self._generator("chance", zlib.crc32(held))
         return self.scenario.graded(scores, (pull.argmax(1) == 0).float(), m, drawn)
 
     def _generator(self, *key: str | int) -> Generator:

@@ -280,7 +280,7 @@ def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undisturbed()
         used.append(number)
         before = learner.state()
         assert stopped(learner).finished
-        assert all(np.array_equal(array, before[name]) for name, array in learner.state().items())
+        assert all(np.array_equal(array, before[name], equal_nan=True) for name, array in learner.state().items())
     assert used == list(range(1, 11))
 
 
