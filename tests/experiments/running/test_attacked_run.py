@@ -213,7 +213,7 @@ def test_a_run_whose_scores_are_chance_says_that_nothing_is_cut_for_its_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(Progress, "print", lambda self, line: said.append(line))
+    monkeypatch.setattr(Progress, "print", lambda self, line, folded=False: said.append(line))
     folder = carry_out(["methods=[full,effects]"], tmp_path)  # two steps of two samples tell nothing of any edge
     assert any("effects: no evidence that any edge matters (p = " in line for line in said)
     left = list(folder.learned("effects").learning())[-1].edges
