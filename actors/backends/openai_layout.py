@@ -30,8 +30,9 @@ ROLE = re.compile(r"\b(?:system|roles?)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How requests are written for one endpoint: `changes` are names in `CHANGES`, `base` the address with the version.
+    """Writes requests for one endpoint.
 
+    base: the address with the version. changes: names in `CHANGES`.
     most_pictures: of one request (None: any number); further ones are described in words.
     """
 

@@ -43,8 +43,9 @@ def without_special_tokens(messages: Sequence[dict[str, Any]], tokenizer: Any) -
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How a model's chat template is applied, with vLLM's `parameters`.
+    """Applies a model's chat template.
 
+    parameters: vLLM's, of the template.
     system_turn: whether it renders one, without pictures (False) and with pictures (True).
     dated: it writes today's date, in whose place it gets `DAY`, so that prompts are the same tomorrow.
     """

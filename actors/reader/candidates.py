@@ -200,7 +200,7 @@ def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]
 
 
 def _things(text: str, form: QuestionForm) -> list[tuple[str, int, int, float]]:
-    """Finds nouns of the kind asked for, and noun groups, as for "what is X doing"."""
+    """Finds nouns of the kind asked for, and noun groups for questions such as "what is X doing"."""
     members = _KIND_STEMS.get(form.head[-1], frozenset()) if form.head else frozenset()
     spans: list[tuple[str, int, int, float]] = []
     group: list[re.Match[str]] = []

@@ -23,10 +23,11 @@ PRUNED, UNPRUNED, EMPTY, RANDOM = GRAPHS = ("pruned", "unpruned", "empty", "rand
 """The pruned graph, all edges, no edges between agents, and random edges, as many as the pruned graph has."""
 LOOKS = 4  # at most
 LEADS = np.array([0.0, 1.0, 0.25, 1.0])
-"""Standard errors by which each graph's mean must be higher than that of a cut one: more for those that bring back
-edges that were found to harm, by more discussions than are compared here."""
+"""Lead that each graph needs over a cut one, in standard errors of the difference of means.
+
+Unpruned and random graphs need more: they bring back edges that more discussions than these found to harm."""
 CLEAR = 2.0
-"""The same where nothing was cut for want of evidence: there another graph would be chosen by chance."""
+"""Lead over a graph from which nothing was cut for want of evidence, where a small lead is chance."""
 
 
 class Confirmation:
@@ -107,9 +108,9 @@ class Confirmation:
             row[graph] = float(utility[~failed & (place == graph)].mean())
         self._set(done=done + 1, failed=self._now("failed") + int(failed.sum()))
         if done + 1 == self._now("steps") or (look and decided(self.scores, self.spec.settings.error_rate)):
-            self.decide(step)
+            self.decide()
 
-    def decide(self, step: int) -> None:
+    def decide(self) -> None:
         """Ends the confirmation: the winner's edges are left."""
         mean, error = leads(self.scores)
         cut = any(bool((every & ~self.edges.mask[kind]).any()) for kind, every in self.every.items())
@@ -118,7 +119,7 @@ class Confirmation:
         if winner:
             draw = np.random.default_rng(derive_seed(self.spec.seed, "chosen graph"))
             for kind, left in self._simple(GRAPHS[winner], draw).items():
-                self.edges.leave(kind, left, tick=step)
+                self.edges.leave(kind, left)
 
     def words(self) -> str:
         """Describes what came out; empty before that."""

@@ -114,12 +114,14 @@ class EdgeState:
         self.mask[kind] = self.mask[kind] & kept
         self.cut[kind] += (tick + self.probability(kind).double()) * gone
 
-    def leave(self, kind: str, left: Tensor, tick: int) -> None:
-        """Leaves exactly the edges in `left`, bool; edges that were cut come back. All are ranked by p from now on: no
-        estimate says which ones these are."""
-        self.keep(kind, left, tick)
-        self.mask[kind] = self.mask[kind] | left
-        self.cut[kind] = -((self.cut[kind] > 0) & ~left).double()
+    def leave(self, kind: str, left: Tensor) -> None:
+        """Leaves exactly the edges in `left`, bool; edges that were cut come back.
+
+        All edges are ranked by p from now on, since no estimate chose these.
+        """
+        known = self.mask[kind] | (self.cut[kind] > 0)
+        self.mask[kind] = left.expand_as(known).clone()
+        self.cut[kind] = -(known & ~left).double()
 
     def rank_anew(self, kind: str, last: Tensor) -> None:
         """Ranks cut edges by their present p instead of their time; edges in `last`, bool [unit, unit], below all

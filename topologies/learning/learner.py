@@ -203,7 +203,7 @@ class Learner:
         """Goes on to stage 2, to the confirmation after the last stage, or ends it. A staged one's edges start fully
         connected."""
         if self.confirming:
-            self._confirmation.decide(self.step)
+            self._confirmation.decide()
             return
         if self.may_stop():
             self._rule.cut_rest(self._stage)
