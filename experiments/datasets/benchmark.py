@@ -8,7 +8,6 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -151,17 +150,7 @@ class SingleSplit(Benchmark):
         """Items by question; several where a question is asked several times over."""
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        """Items of a split; training questions are asked once."""
-        train, evaluated = self._parted
-        for id, items in self.groups.items():
-            if name == "train" and id in train:
-                yield items[0]
-            elif name != "train" and id in evaluated:
-                yield from items
-
-    @cached_property
-    def _parted(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Ids of training and of evaluated questions. Raises UserError when there are too few."""
+        """Items of a split; training questions are asked once. Raises UserError where there are too few."""
         train, limit, total = self.request.held_out, self.settings.limit, len(self.groups)
         evaluated = total - train if limit is None else min(limit, total)
         if evaluated < 1 or train + evaluated > total:
@@ -171,7 +160,10 @@ class SingleSplit(Benchmark):
             )
         order = sorted(self.groups, key=lambda id: _draw(id, self.request.seed))
         # Not `order[-train:]`, which is everything for train=0.
-        return frozenset(order[total - train :]), frozenset(order[:evaluated])
+        chosen = frozenset(order[total - train :] if name == "train" else order[:evaluated])
+        for id, items in self.groups.items():
+            if id in chosen:
+                yield from items[:1] if name == "train" else items
 
 
 def choose(ids: Iterable[str], count: int | None, seed: int) -> frozenset[str] | None:
@@ -186,12 +178,11 @@ def _draw(id: str, seed: int) -> tuple[int, str]:
 def check_image(path: Path, *, decode: bool = True) -> None:
     """Decodes a picture, or reads its header only. Raises UserError as `opened` raises OSError."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about metadata, which is not read
-            with opened(path) as picture:
-                if decode:
-                    picture.draft("RGB", (1, 1))  # much faster, and every byte is still read
-                    picture.load()
+        # Warnings are about metadata, which is not read.
+        with warnings.catch_warnings(action="ignore"), opened(path) as picture:
+            if decode:
+                picture.draft("RGB", (1, 1))  # much faster, and every byte is still read
+                picture.load()
     except OSError as error:
         raise UserError(str(error)) from error
 

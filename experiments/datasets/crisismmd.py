@@ -1,13 +1,15 @@
-"""CrisisMMD v2.0 (Alam et al. 2018): posts of seven disasters, each a text with a picture, to be put into a class.
+"""CrisisMMD v2.0 (Alam et al. 2018): posts of seven disasters, to be put into classes.
 
-One folder holds data_image/ and the release's splits: crisismmd_datasplit_agreed_label/ with the posts on whose text
-and picture the annotators agree, or else crisismmd_datasplit_all/. Where both hold a task the agreed one is used: its
-posts have one label. A post's text and its picture are the question's own sources; posts of the test split and of the
-training split are the corpus.
+A post is a text with a picture. One folder holds data_image/ and the release's splits:
+crisismmd_datasplit_agreed_label/ with the posts on whose text and picture the annotators agree, or else
+crisismmd_datasplit_all/. Where both hold a task the agreed one is used: its posts have one label. A post's text and its
+picture are the question's own sources; posts of the test split and of the training split are the corpus.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
@@ -15,7 +17,7 @@ from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Text
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
-from experiments.datasets.reading import each, once, placed, read_table
+from experiments.datasets.reading import once, placed, read_table
 
 # In order of preference: posts with agreed labels first.
 LAYOUTS = (
@@ -75,7 +77,6 @@ class CrisisMmd(Benchmark):
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
-        self._read: dict[str, list[CrisisMmdPost]] = {}
         # The merged task maps the humanitarian labels, from the same files.
         task = self.settings.task.removesuffix("_merged")
         # Both splits are of one layout, that of the evaluated one.
@@ -83,59 +84,50 @@ class CrisisMmd(Benchmark):
         for part in ("train", self.evaluated):
             self.files[part] = tuple(layout.format(task=task, split=part) for layout in there[:1] or LAYOUTS)
 
+    @cached_property
+    def posts(self) -> dict[str, list[CrisisMmdPost]]:
+        """Posts by split, which the corpus and the questions share; without the training file, of one split."""
+        posts: dict[str, list[CrisisMmdPost]] = {}
+        trains = self.has("train") or self.request.held_out
+        for split in (self.evaluated, "train") if trains else (self.evaluated,):
+            posts[split], seen = [], set[str]()
+            # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
+            for where, post in read_table(self.path(split), CrisisMmdPost, quoted=False):
+                with placed(where):
+                    if post.label not in CHOICES[self.settings.task]:
+                        raise UserError(f"unknown label {post.label!r} of task {self.settings.task}")
+                    once(post.image_id, seen, "image_id")
+                posts[split].append(post)
+        return posts
+
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        posts = self._posts(name)
+        posts, task, classes = self.posts[name], self.settings.task, CHOICES[self.settings.task]
         if name == "train":
             # The pictures of one post may be in different splits.
-            evaluated = {post.tweet_id for post in self._posts(self.evaluated)}
+            evaluated = {post.tweet_id for post in self.posts[self.evaluated]}
             posts = [post for post in posts if post.tweet_id not in evaluated]
-        return map(self._item, self.limited(posts, lambda post: post.image_id, count))
+        for post in self.limited(posts, lambda post: post.image_id, count):
+            own = (f"{post.tweet_id}:text", post.image_id)
+            yield Item(
+                # By picture, because a post may have several. Merged classes share a text, which is one choice only.
+                question=Question(post.image_id, QUESTIONS[task], tuple(dict.fromkeys(classes.values()))),
+                gold=(classes[post.label],),
+                # The annotators saw the post alone, so every method is shown it.
+                pool=own,
+                supporting=own,
+                own=own,
+                tags={"task": task, "event": post.event_name},
+                cluster=post.tweet_id,
+            )
 
     def sources(self) -> Iterator[Source]:
-        """Text and picture of every post; posts of one text share it."""
-        for split in (self.evaluated, "train") if self.has("train") else (self.evaluated,):
-            for post in self._posts(split):
-                yield from self._sources_of(post)
-
-    def _item(self, post: CrisisMmdPost) -> Item:
-        own = tuple(source.doc for source in self._sources_of(post))
-        task, classes = self.settings.task, CHOICES[self.settings.task]
-        return Item(
-            # By picture, because a post may have several. Merged classes share a text, which is one choice only.
-            question=Question(post.image_id, QUESTIONS[task], tuple(dict.fromkeys(classes.values()))),
-            gold=(classes[post.label],),
-            # The annotators saw the post alone, so every method is shown it.
-            pool=own,
-            supporting=own,
-            own=own,
-            tags={"task": task, "event": post.event_name},
-            cluster=post.tweet_id,
-        )
-
-    def _sources_of(self, post: CrisisMmdPost) -> tuple[Source, Source]:
-        """The text and the picture of a post, both titled with the name of the disaster."""
-        text, picture, title = f"{post.tweet_id}:text", post.image_id, post.event_name.replace("_", " ")
-        with placed(f"{self.folder}, image_id {picture}"):
-            image = self.picture(post.image)
-        return (
-            Source(text, text, Kind.TEXT, title, post.tweet_text),
-            Source(picture, picture, Kind.IMAGE, title, "", image),
-        )
-
-    def _posts(self, split: str) -> list[CrisisMmdPost]:
-        # Kept: the corpus and the questions need the same rows.
-        if split not in self._read:
-            seen: set[str] = set()
-
-            def checked(post: CrisisMmdPost) -> CrisisMmdPost:
-                if post.label not in CHOICES[self.settings.task]:
-                    raise UserError(f"unknown label {post.label!r} of task {self.settings.task}")
-                once(post.image_id, seen, "image_id")
-                return post
-
-            # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
-            self._read[split] = list(each(read_table(self.path(split), CrisisMmdPost, quoted=False), checked))
-        return self._read[split]
+        """Text and picture of every post, titled with its disaster; posts of one text share it."""
+        for post in chain.from_iterable(self.posts.values()):
+            text, picture, title = f"{post.tweet_id}:text", post.image_id, post.event_name.replace("_", " ")
+            with placed(f"{self.folder}, image_id {picture}"):
+                image = self.picture(post.image)
+            yield Source(text, text, Kind.TEXT, title, post.tweet_text)
+            yield Source(picture, picture, Kind.IMAGE, title, "", image)
 
 
 CRISISMMD = DatasetKind("crisismmd", CrisisMmd.release, CrisisMmd)

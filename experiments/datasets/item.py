@@ -61,11 +61,10 @@ def text_score(item: Item, answer: str | None) -> Score:
 
 def choice_score(item: Item, answer: str | None) -> Score:
     """Scores multiple choice: 1 for an answer that names the right choice and no other, else 0."""
-    if answer is None:
-        return Score(0.0, 0.0)
     choices = item.question.choices
-    # An answer that names no choice, or several, is None here and equals no index.
-    accuracy = float(choice_of(answer, choices) == choices.index(item.gold[0]))
+    named = None if answer is None else choice_of(answer, choices)
+    # By text, not by place: two choices of a question may be the same words.
+    accuracy = float(named is not None and choices[named] == item.gold[0])
     return Score(accuracy, accuracy)
 
 

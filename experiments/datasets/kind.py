@@ -1,7 +1,7 @@
 """Data sets that `data=` can name: their settings, the request that opens one, and the checks that all of them pass."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ from typing import Literal
 from actors.errors import UserError
 from actors.lookup import names_code
 from actors.settings import setting
-from experiments.datasets.item import Dataset, Item
+from experiments.datasets.item import Dataset
 from experiments.datasets.reading import once, placed
 
 
@@ -112,23 +112,20 @@ def check_questions(dataset: Dataset, name: str, *, trains: bool) -> None:
     Raises UserError where there is none, for one that is there twice or in both splits, and for one without text or
     gold.
     """
-    evaluated = _checked_ids(dataset.evaluate(), name, "evaluated")
-    if not evaluated:
-        raise UserError(f"{name}: there is no question to evaluate; copy its files again")
-    if not trains:
-        return
-    if both := sorted(evaluated & _checked_ids(dataset.train(), name, "training")):
-        raise UserError(
-            f"{name}: {len(both):,} questions are both learned from and evaluated, {both[0]} among them; take them out "
-            "of the training questions"
-        )
-
-
-def _checked_ids(items: Iterable[Item], name: str, split: str) -> set[str]:
-    ids: set[str] = set()
-    for item in items:
-        with placed(f"{name}: {split}"):
-            once(item.question.id, ids, "question")
-            if not item.question.text.strip() or not item.gold or not all(gold.strip() for gold in item.gold):
-                raise UserError(f"question {item.question.id} has no text, or an empty gold answer: remove it")
-    return ids
+    splits = {"evaluated": dataset.evaluate} | ({"training": dataset.train} if trains else {})
+    evaluated = set[str]()
+    for split, items in splits.items():
+        ids = set[str]()
+        for item in items():
+            with placed(f"{name}: {split}"):
+                once(item.question.id, ids, "question")
+                if not item.question.text.strip() or not item.gold or not all(gold.strip() for gold in item.gold):
+                    raise UserError(f"question {item.question.id} has no text, or an empty gold answer: remove it")
+        if not ids and split == "evaluated":
+            raise UserError(f"{name}: there is no question to evaluate; copy its files again")
+        if both := sorted(evaluated & ids):
+            raise UserError(
+                f"{name}: {len(both):,} questions are both learned from and evaluated, {both[0]} among them; take them "
+                "out of the training questions"
+            )
+        evaluated |= ids

@@ -117,7 +117,24 @@ class Mh(Benchmark):
             chosen = choose(ids, self.settings.limit, self.request.seed)
             # Without a limit every question is evaluated, and none is left to learn from.
             ids = [] if chosen is None else [id for id in ids if id not in chosen]
-        return map(self._item, self.limited(ids, str, count))
+        for id in self.limited(ids, str, count):
+            question = self._questions[id]
+            paths = paths_of(question.route, question.monster, self._monsters)
+            own = tuple(dict.fromkeys(source.doc for source in self._pictures(id)))
+            # A path of n entities has n - 1 edges.
+            hops = max(map(len, paths)) - 1
+            yield Item(
+                question=Question(id, question.text),
+                gold=(question.answer,),
+                pool=(*own, *self._entities),
+                # An entity that the sheets only name has no source, so it is in no pool and cannot support.
+                supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self._entities),
+                own=own,
+                paths=paths,
+                topics=self._folders,
+                tags={"task": TASKS[question.task], "monster": question.monster, "hops": str(hops)},
+                cluster=question.monster,
+            )
 
     def sources(self) -> Iterator[Source]:
         """Every entity's information and key frames, then the questions' pictures."""
@@ -141,31 +158,11 @@ class Mh(Benchmark):
         sources = chain.from_iterable(self._entities.values())
         return {source.doc: source.text for source in sources if source.kind is Kind.IMAGE and source.text}
 
-    def _item(self, id: str) -> Item:
-        question = self._questions[id]
-        paths = paths_of(question.route, question.monster, self._monsters)
-        own = tuple(dict.fromkeys(source.doc for source in self._pictures(id)))
-        return Item(
-            question=Question(id, question.text),
-            gold=(question.answer,),
-            pool=(*own, *self._entities),
-            # An entity that the sheets only name has no source, so it is in no pool and cannot support.
-            supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self._entities),
-            own=own,
-            paths=paths,
-            topics=self._folders,
-            # A path of n entities has n - 1 edges.
-            tags={"task": TASKS[question.task], "monster": question.monster, "hops": str(max(map(len, paths)) - 1)},
-            cluster=question.monster,
-        )
-
     def _pictures(self, id: str) -> tuple[Source, ...]:
         question = self._questions[id]
-        if not question.image and not question.perception:
-            return ()
         with placed(f"{self.path(QUESTIONS)}, question {id}"):
-            frames = self._frames(question.image, "questions_mh", question.file)
-        return pictures_of(f"{id}:picture", BATTLE, question.perception, frames)
+            place = "questions_mh", question.file, question.image
+            return self.clip(f"{id}:picture", BATTLE, question.perception, *place)
 
     def check_files(self) -> None:
         super().check_files()
@@ -206,21 +203,27 @@ class Mh(Benchmark):
                 # Another monster's sheet may only mention it, with empty columns.
                 if not entities.get(name):
                     with placed(where):
-                        frames = self._frames(row.picture, "mmkg", monster, "Knowledge_Images")
+                        pictures = self.clip(name, name, row.caption, "mmkg", monster, "Knowledge_Images", row.picture)
                     texts = [Source(name, name, Kind.TEXT, name, row.information)] if row.information else []
-                    entities[name] = (*texts, *pictures_of(name, name, row.caption, frames))
+                    entities[name] = (*texts, *pictures)
         return {name: sources for name, sources in entities.items() if sources}
 
-    def _frames(self, name: str, *folder: str) -> tuple[str, ...]:
-        """The files of a picture, or of its folder of frames in their order in time; none where it is missing."""
-        if not name:
-            return ()
-        if self.folder.folder(*folder, name):
-            files = [file for file in self.folder.files_below(*folder, name) if file.suffix.lower() in SUFFIXES]
-            # By number: frame-10 comes after frame-9.
-            files.sort(key=lambda file: ([int(number) for number in re.findall(r"\d+", file.stem)], file.name))
-            return tuple(map(str, files))
-        return tuple(filter(None, (self.picture(*folder, name),)))
+    def clip(self, doc: str, title: str, caption: str, *place: str) -> tuple[Source, ...]:
+        """Makes the sources of a clip, which all have its caption; of one without a file, the caption alone.
+
+        place: folders, and the name of a picture or of a folder of frames; an empty name means no file.
+        """
+        files: list[str | None] = []
+        if place[-1] and self.folder.folder(*place):
+            frames = [file for file in self.folder.files_below(*place) if file.suffix.lower() in SUFFIXES]
+            # In their order in time, by number: frame-10 comes after frame-9.
+            frames.sort(key=lambda file: ([int(number) for number in re.findall(r"\d+", file.stem)], file.name))
+            files += map(str, frames)
+        elif place[-1] and (picture := self.picture(*place)):
+            files.append(picture)
+        # A caption without a file is an image source too: agents that read pictures get its text.
+        files = files or [None] * bool(caption)
+        return tuple(Source(f"{doc}:{n}", doc, Kind.IMAGE, title, caption, file) for n, file in enumerate(files, 1))
 
 
 def sheet_of(monster: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -244,15 +247,6 @@ def paths_of(route: str, monster: str, monsters: Container[str]) -> tuple[tuple[
             entities.append(entity_name(name, inside, monsters))
         paths.append(tuple(entities))
     return tuple(paths)
-
-
-def pictures_of(doc: str, title: str, caption: str, frames: tuple[str, ...]) -> tuple[Source, ...]:
-    """The frames of one clip, all with its caption; without any file, the caption alone, or nothing."""
-    # A caption without a file is an image source too: agents that read pictures get its text.
-    files = frames or ((None,) if caption else ())
-    return tuple(
-        Source(f"{doc}:{number}", doc, Kind.IMAGE, title, caption, file) for number, file in enumerate(files, 1)
-    )
 
 
 ADVICE = (  # the rules of the game that the authors give their expansion agent

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
@@ -23,10 +23,9 @@ from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import SingleSplit, write_picture
 from experiments.datasets.fields import Label, NonBlank, Stripped, Text, matching
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Item
 from experiments.datasets.kind import DatasetKind
 from experiments.datasets.reading import each, placed, read_table
-from topologies.answers import choice_of
 
 ROTATION = 1_000_000  # from a row's index to that of its next rotation
 REFERENCE = 64  # characters: a shorter image is the index of another row, since base64 is longer
@@ -56,11 +55,13 @@ class MmBenchRow:
         return str(int(self.index) % ROTATION)
 
 
-def _with_options(row: dict[str, str]) -> dict[str, Any]:
-    return row | {"options": {letter: row[letter] for letter in ascii_uppercase if row.get(letter, "").strip()}}
-
-
-ROW = TypeAdapter(Annotated[MmBenchRow, BeforeValidator(_with_options)])
+# Columns of one capital letter are choices, unless they are blank.
+ROW = TypeAdapter(
+    Annotated[
+        MmBenchRow,
+        BeforeValidator(lambda row: row | {"options": {c: row[c] for c in ascii_uppercase if row.get(c, "").strip()}}),
+    ]
+)
 
 
 class MmBench(SingleSplit):
@@ -76,11 +77,20 @@ class MmBench(SingleSplit):
         groups: dict[str, list[Item]] = {}
         for item in each(read_table(self._file, ROW, quoted=True), item_of):
             groups.setdefault(item.group, []).append(item)
-        # As in the authors' script, a rotation without its question's first row is left out.
-        whole = {group: items for group, items in groups.items() if items[0].question.id == group}
+        whole: dict[str, tuple[Item, ...]] = {}
+        for group, (first, *others) in groups.items():
+            # As in the authors' script, a rotation without its question's first row is left out.
+            if first.question.id != group:
+                continue
+            text, choices = first.question.text, first.question.choices
+            rotations = [
+                Question(str(int(group) + turn * ROTATION), text, choices[turn:] + choices[:turn])
+                for turn in range(len(choices))
+            ]
+            whole[group] = (first, *others) if others else tuple(replace(first, question=one) for one in rotations)
         if not whole:
             raise UserError(f"{self._file} has no questions: copy {self.release}")
-        return {group: tuple(items) if len(items) > 1 else rotated(items[0]) for group, items in whole.items()}
+        return whole
 
     def sources(self) -> Iterator[Source]:
         """Hint and picture of every question; the picture is written to the cache."""
@@ -100,13 +110,6 @@ class MmBench(SingleSplit):
                     write_picture(file, row.image)
             files[row.index] = file
             yield Source(picture, picture, Kind.IMAGE, "Picture", "", str(file))
-
-    def score(self, item: Item, answer: str | None) -> Score:
-        """Accuracy of one rotation: the answer must name the right choice by its text or letter, and no other."""
-        # By text, not by place: two choices of a question may be the same words.
-        named = None if answer is None else choice_of(answer, item.question.choices)
-        accuracy = float(named is not None and item.question.choices[named] == item.gold[0])
-        return Score(accuracy, accuracy)
 
     @cached_property
     def _file(self) -> Path:
@@ -134,15 +137,6 @@ def item_of(row: MmBenchRow) -> Item:
         group=row.group,
         # One row holds a picture, and others refer to that row.
         cluster=row.image if len(row.image) <= REFERENCE and row.index == row.group else "",
-    )
-
-
-def rotated(first: Item) -> tuple[Item, ...]:
-    """The question with its choices moved on by 0, 1, ... places, indexed as the release does."""
-    text, choices, index = first.question.text, first.question.choices, int(first.question.id)
-    return tuple(
-        replace(first, question=Question(str(index + turn * ROTATION), text, choices[turn:] + choices[:turn]))
-        for turn in range(len(choices))
     )
 
 

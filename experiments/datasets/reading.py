@@ -67,7 +67,7 @@ def once(id: str, seen: set[str], noun: str = "id") -> None:
     seen.add(id)
 
 
-class _Members:
+class ShortPadding:
     """The bytes of a gzip file. Raises gzip.BadGzipFile for more than `PADDING` zeros after a member.
 
     `gzip` skips such zeros one at a time: gigabytes of them, which need no room on a disk, would take hours.
@@ -88,7 +88,7 @@ class _Members:
 @contextmanager
 def unpacked(path: Path) -> Iterator[BinaryIO]:
     """Opens the content of a gzip file. Reading it raises what `gzip.open` raises."""
-    with path.open("rb") as file, gzip.GzipFile(fileobj=cast("BinaryIO", _Members(file)), mode="rb") as content:
+    with path.open("rb") as file, gzip.GzipFile(fileobj=cast("BinaryIO", ShortPadding(file)), mode="rb") as content:
         yield cast("BinaryIO", content)
 
 
@@ -126,35 +126,7 @@ def read_json(path: Path, layout: type[T] | TypeAdapter[T]) -> T:
     return parsed(adapter(layout), read_bytes(path), str(path))
 
 
-def read_members(
-    path: Path, layout: type[T] | TypeAdapter[T], noun: str, inside: str = ""
-) -> Iterator[tuple[str, str, T]]:
-    """Yields place, name and value of every member of a file's JSON object, or of the object `inside`.
-
-    `noun` is a member in errors. Raises UserError also for none, and for a name that is there twice.
-    """
-    seen, schema = set[str](), adapter(layout)
-    for name, value in _streamed(path, noun, inside, names=True):
-        where = f"{path}, {noun} {name[:ID]}"
-        if not name or not name.isprintable() or len(name) > ID:
-            raise UserError(f"{where}: expected a name in one line, of at most {ID} characters")
-        with placed(str(path)):
-            once(name, seen, noun)
-        yield where, name, validated(schema, value, where)
-
-
-def read_elements(path: Path, layout: type[T] | TypeAdapter[T], noun: str, inside: str = "") -> Iterator[tuple[str, T]]:
-    """Yields place (from 0) and value of every element of a file's JSON list, or of the list `inside`.
-
-    `noun` is an element in errors. Raises UserError also for a list without elements.
-    """
-    schema = adapter(layout)
-    for number, (_, value) in enumerate(_streamed(path, noun, inside, names=False)):
-        where = f"{path}, {noun} {number}"
-        yield where, validated(schema, value, where)
-
-
-class _Limited:
+class ShortRecords:
     """A file for `ijson` that refuses records and files beyond the limits; `begin` is called before every record."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
@@ -176,18 +148,40 @@ class _Limited:
         return found
 
 
-def _streamed(path: Path, noun: str, inside: str, *, names: bool) -> Iterator[tuple[str, Any]]:
-    """Yields name ("" in a list) and value of each record; no more than one is in memory."""
-    number = 0
+def read_members(
+    path: Path, layout: type[T] | TypeAdapter[T], noun: str, inside: str = "", *, of_list: bool = False
+) -> Iterator[tuple[str, str, T]]:
+    """Yields place, name and value of every member of a file's JSON object, or of the object `inside`.
+
+    `noun` is a member in errors. With `of_list`, members are the elements of a list, and their numbers (from 0) are the
+    names. Raises UserError also for none, and for a name that is there twice. No more than one value is in memory.
+    """
+    seen, schema, depth = set[str](), adapter(layout), 0
+
+    def shallow(events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        nonlocal depth
+        for event, value in events:
+            depth += (event in ("start_map", "start_array")) - (event in ("end_map", "end_array"))
+            if depth > NESTING:  # which would fill the memory
+                raise ValueError(f"more than {NESTING} levels")
+            yield event, value
+
     with reading(path), path.open("rb") as file:
-        limited = _Limited(path, file)
+        limited = ShortRecords(path, file)
         try:
-            events = ijson.parse(_shallow(ijson.basic_parse(limited, use_float=True)))
-            place = ".".join(filter(None, (inside, "" if names else "item")))
-            members = ijson.kvitems(events, place) if names else (("", each) for each in ijson.items(events, place))
+            events = ijson.parse(shallow(ijson.basic_parse(limited, use_float=True)))
+            if of_list:
+                elements = ijson.items(events, f"{inside}.item" if inside else "item")
+                members = ((str(number), value) for number, value in enumerate(elements))
+            else:
+                members = ijson.kvitems(events, inside)
             for name, value in members:
-                yield name, value
-                number += 1
+                where = f"{path}, {noun} {name[:ID]}"
+                if not name or not name.isprintable() or len(name) > ID:
+                    raise UserError(f"{where}: expected a name in one line, of at most {ID} characters")
+                with placed(str(path)):
+                    once(name, seen, noun)
+                yield where, name, validated(schema, value, where)
                 limited.begin()
         except UnicodeDecodeError:
             raise
@@ -196,23 +190,17 @@ def _streamed(path: Path, noun: str, inside: str, *, names: bool) -> Iterator[tu
             text = error.args[0] if error.args else ""
             reason = (text.decode(errors="replace") if isinstance(text, bytes) else str(text)).partition("\n")[0]
             raise UserError(
-                f"{path}, after {number:,} times {noun}: broken JSON ({reason.strip()}); the file may be truncated, "
+                f"{path}, after {len(seen):,} times {noun}: broken JSON ({reason.strip()}); the file may be truncated, "
                 "download it again"
             ) from None
-    if not number:
-        form = "object" if names else "list"
-        where = f" under {inside!r}" if inside else ""
+    if not seen:
+        form, where = "list" if of_list else "object", f" under {inside!r}" if inside else ""
         raise UserError(f"{path}: expected a JSON {form}{where} with one {noun} at least; download it again")
 
 
-def _shallow(events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yields the events of a JSON text. Raises ValueError for too deep nesting, which would fill the memory."""
-    depth = 0
-    for event, value in events:
-        depth += (event in ("start_map", "start_array")) - (event in ("end_map", "end_array"))
-        if depth > NESTING:
-            raise ValueError(f"more than {NESTING} levels")
-        yield event, value
+def read_elements(path: Path, layout: type[T] | TypeAdapter[T], noun: str, inside: str = "") -> Iterator[tuple[str, T]]:
+    """Yields place and value of every element of a file's JSON list, or of the list `inside`, as `read_members`."""
+    return ((where, value) for where, _, value in read_members(path, layout, noun, inside, of_list=True))
 
 
 def read_table(path: Path, layout: type[T] | TypeAdapter[T], *, quoted: bool) -> Iterator[tuple[str, T]]:
@@ -222,24 +210,8 @@ def read_table(path: Path, layout: type[T] | TypeAdapter[T], *, quoted: bool) ->
     Raises UserError also for a file without rows or without a column that the layout requires, and for a row of too few
     values.
     """
-    rows, schema = _rows(path, quoted), adapter(layout)
-    where, header = next(rows, ("", []))
-    heading = where
-    if missing := [name for name in schema.json_schema()["required"] if name not in header]:
-        raise UserError(f"{path} has no column {missing[0]!r} as the official release has: copy it again")
-    for where, values in rows:
-        if len(values) < len(header) or (quoted and len(values) > len(header)):
-            raise UserError(
-                f"{where}: {len(values)} values under {len(header)} columns; the file may be truncated, download it "
-                "again"
-            )
-        yield where, validated(schema, dict(zip(header, values, strict=False)), where)
-    if where == heading:
-        raise UserError(f"{path} is empty: download it again")
-
-
-def _rows(path: Path, quoted: bool) -> Iterator[tuple[str, list[str]]]:
-    number, left = 0, ROW
+    schema, number, left, records = adapter(layout), 0, ROW, 0
+    header: list[str] = []
 
     def lines() -> Iterator[str]:
         nonlocal number, left
@@ -261,15 +233,26 @@ def _rows(path: Path, quoted: bool) -> Iterator[tuple[str, list[str]]]:
     while True:
         left = ROW
         try:
-            row = next(rows)
-        except StopIteration:
-            return
+            values = next(rows, None)
         except csv.Error as error:
-            raise UserError(
-                f"{path}, line {number} is not of a tab-separated file ({error}): download it again"
-            ) from error
-        if row:
-            yield f"{path}, line {number}", row
+            raise UserError(f"{path}, line {number} is not of a table ({error}): download it again") from error
+        if values is None:
+            break
+        where = f"{path}, line {number}"
+        if values and not header:
+            if missing := [name for name in schema.json_schema()["required"] if name not in values]:
+                raise UserError(f"{path} has no column {missing[0]!r} as the official release has: copy it again")
+            header = values
+        elif values:
+            if len(values) < len(header) or (quoted and len(values) > len(header)):
+                raise UserError(
+                    f"{where}: {len(values)} values under {len(header)} columns; the file may be truncated, download "
+                    "it again"
+                )
+            records += 1
+            yield where, validated(schema, dict(zip(header, values, strict=False)), where)
+    if not records:
+        raise UserError(f"{path} is empty: download it again")
 
 
 def row_cells(headers: Iterable[str], values: Iterable[str]) -> list[str]:

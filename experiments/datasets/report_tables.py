@@ -49,30 +49,27 @@ def header_rows(rows: Sequence[Sequence[str]]) -> int:
     The first row names columns in any case; so does a later row with a label and without an amount that has a unit ("($
     in millions)", "£m"), a value in a column without a name, or the table's first years or other periods.
     """
+    named, periods_above = set[int](), False
     for number, row in enumerate(rows):
-        if number and row[0] and any(row[1:]) and not _names_columns(row, rows[:number]):
+        values = {place: cell for place, cell in enumerate(row) if place and cell.strip()}
+        periods = any(map(_PERIOD.search, values.values()))
+        names = any(map(is_unit, row)) or not values.keys() <= named or (periods and not periods_above)
+        if number and row[0] and any(row[1:]) and (not names or any(map(is_amount, values.values()))):
             return number
+        named |= values.keys()
+        periods_above |= periods
     return len(rows)
 
 
-def _names_columns(row: Sequence[str], above: Sequence[Sequence[str]]) -> bool:
-    values = {place: cell for place, cell in enumerate(row) if place and cell.strip()}
-    if any(map(_is_amount, values.values())):
-        return False
-    named = {place for other in above for place, cell in enumerate(other) if cell.strip()}
-    periods = any(map(_PERIOD.search, values.values()))
-    periods_above = any(_PERIOD.search(cell) for other in above for cell in other[1:])
-    return any(map(_is_unit, row)) or not values.keys() <= named or (periods and not periods_above)
-
-
-def _is_amount(cell: str) -> bool:
-    if _is_unit(cell) or _PERIOD.search(cell):
-        return False
+def is_amount(cell: str) -> bool:
+    """True for a number, with whatever sign and currency, or for a sign that there is none."""
     left = _LEFT_OUT.sub("", cell).lower()
-    return left.removesuffix("x").isdigit() or left in _NO_AMOUNT
+    number = left.removesuffix("x").isdigit() or left in _NO_AMOUNT
+    return number and not is_unit(cell) and not _PERIOD.search(cell)
 
 
-def _is_unit(cell: str) -> bool:
+def is_unit(cell: str) -> bool:
+    """True for the unit of a column or a table, without a number of it."""
     return _UNIT.search(cell) is not None and not re.search(r"[\d–—−-]", cell.replace("000", ""))
 
 

@@ -39,8 +39,7 @@ OCR_TEXT = 256 * 1024  # characters of one picture in ocrs.json (8 kB)
 def _ocr_text(text: str) -> str:
     """Recognised words in reading order. ocrs.json holds each picture's list of (box, word, confidence) as text."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about a backslash in a word
+        with warnings.catch_warnings(action="ignore"):  # about a backslash in a word
             found = ast.literal_eval(text)  # Python literals, not JSON; this runs no code
         words = [word for _, word, _ in found]
         "".join(words).encode()  # raises for anything but texts without lone surrogates
@@ -90,7 +89,29 @@ class ScienceQa(Benchmark):
         present = [pid for pid in self._splits.get(name, ()) if pid in self._problems]
         if self.settings.pictures:
             present = [pid for pid in present if self._problems[pid].image]
-        return map(self._item, self.limited(present, str, count))
+        for pid in self.limited(present, str, count):
+            problem = self._problems[pid]
+            own = tuple(source.doc for source in self._own_sources(pid))
+            lecture = lecture_id(problem.lecture)
+            # A question with both a picture and a hint counts in both, "IMG+TXT".
+            context = [tag for tag, present in (("IMG", problem.image), ("TXT", problem.hint)) if present]
+            yield Item(
+                question=Question(pid, problem.question, problem.choices),
+                gold=(problem.choices[problem.answer],),
+                pool=own,
+                supporting=own,
+                own=own,
+                withheld=(lecture,) if lecture in self._lectures else (),
+                tags={
+                    "subject": SUBJECTS[problem.subject],
+                    "context": "+".join(context) or "NO",
+                    # The two grade bands of the paper's tables.
+                    "grade": "G1-6" if int(problem.grade.removeprefix("grade")) <= 6 else "G7-12",
+                    "topic": problem.topic,
+                },
+                # Questions of one lecture ask for one skill.
+                cluster=lecture if problem.lecture else "",
+            )
 
     def sources(self) -> Iterator[Source]:
         """Lectures, then hints and pictures of all problems."""
@@ -98,30 +119,6 @@ class ScienceQa(Benchmark):
             yield Source(id, id, Kind.TEXT, category, text)
         for pid in self._problems:
             yield from self._own_sources(pid)
-
-    def _item(self, pid: str) -> Item:
-        problem = self._problems[pid]
-        own = tuple(source.doc for source in self._own_sources(pid))
-        lecture = lecture_id(problem.lecture)
-        # A question with both a picture and a hint counts in both, "IMG+TXT".
-        context = [tag for tag, present in (("IMG", problem.image), ("TXT", problem.hint)) if present]
-        return Item(
-            question=Question(pid, problem.question, problem.choices),
-            gold=(problem.choices[problem.answer],),
-            pool=own,
-            supporting=own,
-            own=own,
-            withheld=(lecture,) if lecture in self._lectures else (),
-            tags={
-                "subject": SUBJECTS[problem.subject],
-                "context": "+".join(context) or "NO",
-                # The two grade bands of the paper's tables.
-                "grade": "G1-6" if int(problem.grade.removeprefix("grade")) <= 6 else "G7-12",
-                "topic": problem.topic,
-            },
-            # Questions of one lecture ask for one skill.
-            cluster=lecture if problem.lecture else "",
-        )
 
     def _own_sources(self, pid: str) -> list[Source]:
         """A problem's hint and pictures, titled with its category. Raises UserError for a picture without a source."""

@@ -3,6 +3,7 @@
 import warnings
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +29,10 @@ def read_sheet(path: Path, layout: type[T] | TypeAdapter[T], *, by_name: bool) -
     """
     schema = adapter(layout)
     names = list(schema.json_schema()["properties"])
-    header, *rows = _cells(path) or [()]
+    cells = read_cells(path)
+    # Each row ends at its last cell.
+    width = max(map(len, cells), default=0)
+    header, *rows = [row + [""] * (width - len(row)) for row in cells] or [[]]
     if not by_name and len(header) < len(names):
         raise UserError(f"{path}: expected {len(names)} columns at least, found {len(header)}: download it again")
     if by_name and (missing := [name for name in names if name not in header]):
@@ -39,50 +43,44 @@ def read_sheet(path: Path, layout: type[T] | TypeAdapter[T], *, by_name: bool) -
             yield where, validated(schema, dict(zip(header if by_name else names, row, strict=False)), where)
 
 
-def _cells(path: Path) -> list[tuple[str, ...]]:
+def read_cells(path: Path) -> list[list[str]]:
+    """Reads the first sheet as text, without the empty cells at the end of a row. Raises as `read_sheet`."""
     import openpyxl  # takes a third of a second, and few data sets have sheets
 
+    rows: list[list[str]] = []
     try:
         # All of it is unpacked into memory.
         with zipfile.ZipFile(path) as packed:
             size = sum(part.file_size for part in packed.infolist())
         if size > SHEET:
             raise UserError(f"{path} unpacks to {size // MB} MB, more than {SHEET // MB}: download it again")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about styles and extensions, which are not read
-            # data_only: a formula's stored result in place of its text.
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-            try:
-                sheet = book.worksheets[0]
-                sheet.reset_dimensions()  # some programs write a wrong one, and rows beyond it would be lost
-                rows = _within_limits(sheet.values, path)
-            finally:
-                book.close()
+        characters = 0
+        # Warnings are about styles and extensions, which are not read. data_only: a formula's stored result, not its
+        # text.
+        with (
+            warnings.catch_warnings(action="ignore"),
+            closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book,
+        ):
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()  # some programs write a wrong one, and rows beyond it would be lost
+            # One by one: a cell far down or to the right follows empty rows and cells without end.
+            for values in sheet.values:
+                where = f"{path}, row {len(rows) + 1}"
+                if len(values) > COLUMNS or len(rows) >= ROWS:
+                    raise UserError(
+                        f"{where}: more than {COLUMNS} columns or {ROWS:,} rows; delete the cells that lie far off"
+                    )
+                rows.append([])
+                for value in values:
+                    rows[-1].append("" if value is None else str(value).strip())
+                    # Many cells may share a long text, of which each gets a copy.
+                    characters += len(rows[-1][-1])
+                    if characters > SHEET:
+                        raise UserError(f"{where}: the cells hold more than {SHEET:,} characters; download it again")
     except UserError:
         raise
     # openpyxl raises any exception on a damaged file.
     except Exception as error:
         reason = type(error).__name__
         raise UserError(f"{path} is not an .xlsx spreadsheet ({reason}): download it again") from error
-    # Without dimensions each row ends at its last cell.
-    width = max(map(len, rows), default=0)
-    return [row + ("",) * (width - len(row)) for row in rows]
-
-
-def _within_limits(values: Iterator[tuple[object, ...]], path: Path) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    size = 0
-    # One by one: a cell far down or to the right follows empty rows and cells without end.
-    for cells in values:
-        where = f"{path}, row {len(rows) + 1}"
-        if len(cells) > COLUMNS or len(rows) >= ROWS:
-            raise UserError(f"{where}: more than {COLUMNS} columns or {ROWS:,} rows; delete the cells that lie far off")
-        row = []
-        for cell in cells:
-            row.append("" if cell is None else str(cell).strip())
-            # Many cells may share a long text, of which each gets a copy.
-            size += len(row[-1])
-            if size > SHEET:
-                raise UserError(f"{where}: the cells hold more than {SHEET:,} characters; download the file again")
-        rows.append(tuple(row))
     return rows

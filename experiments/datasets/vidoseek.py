@@ -30,7 +30,7 @@ from experiments.datasets.benchmark import Parts, SingleSplit
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest, DatasetKind
-from experiments.datasets.reading import each, once, read_bytes, read_elements, read_json
+from experiments.datasets.reading import placed, read_bytes, read_elements, read_json
 from retrieval import ocr
 
 SOURCE_TYPES = {"text": "text", "table": "table", "chart": "chart", "2d_layout": "layout", "layout": "layout"}
@@ -75,12 +75,35 @@ class ViDoSeek(SingleSplit):
 
     @cached_property
     def groups(self) -> dict[str, tuple[Item, ...]]:
-        examples = read_elements(self.path("questions"), ViDoSeekExample, "example", inside="examples")
         groups: dict[str, tuple[Item, ...]] = {}
-        seen: set[str] = set()
-        for item in each(examples, self._item):
-            once(item.question.id, seen, "question")
-            groups[item.question.id] = (item,)
+        for where, example in read_elements(self.path("questions"), ViDoSeekExample, "example", inside="examples"):
+            document = example.file_name.removesuffix(".pdf")
+            pages = self._pages.get(document)
+            with placed(where):
+                if not pages:
+                    raise UserError(
+                        f"question {example.uid} has no pages img/{document}_<page>.jpg in {self.folder}: run the "
+                        "release's scripts/pdf2images.py, which draws them from pdf/"
+                    )
+                if missing := [page for page in example.reference_page if page not in pages]:
+                    raise UserError(
+                        f"question {example.uid} refers to page {missing[0]} of {document}, which is not in img/"
+                    )
+                if (source := SOURCE_TYPES.get(example.source_type.lower())) is None:
+                    raise UserError(f"unknown source_type {example.source_type!r}: one of {', '.join(SOURCE_TYPES)}")
+            if example.uid in groups:
+                raise UserError(f"question {example.uid} is there twice: remove one, or give it another id")
+            # The release's example has another query type (`content_extraction`), which stays.
+            hop = example.query_type.lower().replace("_", "-")
+            item = Item(
+                question=Question(example.uid, example.query),
+                gold=(example.reference_answer,),
+                pool=tuple(f"{document}_{page}" for page in pages),
+                supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in example.reference_page)),
+                tags={"source": source, "hop": HOPS.get(hop, hop)},
+                cluster=document,
+            )
+            groups[example.uid] = (item,)
         return groups
 
     def sources(self) -> Iterator[Source]:
@@ -91,7 +114,14 @@ class ViDoSeek(SingleSplit):
         for document, pages in self._pages.items():
             for number, file in pages.items():
                 id, title = f"{document}_{number}", f"{document.replace('_', ' ')}, page {number}"
-                if text := self._page_text(id, file):
+                if plain := self.folder.file("ppocr", f"{id}.txt"):
+                    # OCR output of any tool: a stray byte must not end the run.
+                    text = read_bytes(plain).decode(errors="replace").strip()
+                elif structured := self.folder.file("vlmocr", f"{id}.json"):
+                    text = "\n".join(_strings(read_json(structured, OCR_RESULT)))
+                else:
+                    text = self.ocr.text(file) if self.ocr else ""
+                if text:
                     yield Source(f"{id}:text", id, Kind.TEXT, title, text)
                 without_text += not text
                 # The text is the picture's too: encoders without vision find the page by it.
@@ -101,29 +131,6 @@ class ViDoSeek(SingleSplit):
                 f"vidoseek: {without_text:,} pages of {self.folder} have no recognised text and are described by their "
                 "titles: run `pip install '.[ocr]'`, or the release's OCR scripts"
             )
-
-    def _item(self, example: ViDoSeekExample) -> Item:
-        document = example.file_name.removesuffix(".pdf")
-        pages = self._pages.get(document)
-        if not pages:
-            raise UserError(
-                f"question {example.uid} has no pages img/{document}_<page>.jpg in {self.folder}: run the release's "
-                "scripts/pdf2images.py, which draws them from pdf/"
-            )
-        if missing := [page for page in example.reference_page if page not in pages]:
-            raise UserError(f"question {example.uid} refers to page {missing[0]} of {document}, which is not in img/")
-        if (source := SOURCE_TYPES.get(example.source_type.lower())) is None:
-            raise UserError(f"unknown source_type {example.source_type!r}: one of {', '.join(SOURCE_TYPES)}")
-        # The release's example has another query type (`content_extraction`), which stays.
-        hop = example.query_type.lower().replace("_", "-")
-        return Item(
-            question=Question(example.uid, example.query),
-            gold=(example.reference_answer,),
-            pool=tuple(f"{document}_{page}" for page in pages),
-            supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in example.reference_page)),
-            tags={"source": source, "hop": HOPS.get(hop, hop)},
-            cluster=document,
-        )
 
     @cached_property
     def _pages(self) -> dict[str, dict[int, Path]]:
@@ -137,14 +144,6 @@ class ViDoSeek(SingleSplit):
                 found[int(page["page"])] = file
         # By number, so that page 10 comes after page 9; folders list in any order.
         return {document: dict(sorted(pages[document].items())) for document in sorted(pages)}
-
-    def _page_text(self, id: str, picture: Path) -> str:
-        if plain := self.folder.file("ppocr", f"{id}.txt"):
-            # OCR output of any tool: a stray byte must not end the run.
-            return read_bytes(plain).decode(errors="replace").strip()
-        if structured := self.folder.file("vlmocr", f"{id}.json"):
-            return "\n".join(_strings(read_json(structured, OCR_RESULT)))
-        return self.ocr.text(picture) if self.ocr else ""
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -112,7 +112,7 @@ class WebQa(Benchmark):
                     if source.doc in written:
                         written.remove(source.doc)
                         with placed(f"{self.folder.root / PICTURES}, picture {source.doc}"):
-                            write_picture(file, self._encoded(source.doc, self._starts))
+                            write_picture(file, self.encoded(source.doc, self._starts))
                     source = replace(source, image=str(file))
                 yield source
 
@@ -129,7 +129,8 @@ class WebQa(Benchmark):
         members = read_members(self.path(QUESTIONS), WebQaQuestion, "question")
         return {guid: record for _, guid, record in members}
 
-    def _encoded(self, id: str, starts: Sequence[int]) -> str:
+    def encoded(self, id: str, starts: Sequence[int]) -> str:
+        """Reads a picture's base64 from its line of imgs.tsv. Raises UserError where another picture is there."""
         line = int(id) % LINES
         path = self.path(PICTURES)
         if line >= len(starts):

@@ -79,6 +79,7 @@ class Asker:
         self.shelf, self.domain, self.rng = shelf, shelf.domain, rng
         self.table: Support = ((shelf.table_id, "table"),)
         self.among = self.domain.among.format(o=shelf.owner)
+        self.place = self.among[0].upper() + self.among[1:]
 
     def any_entity(self) -> WorldEntity:
         return self.rng.choice(self.shelf.entities)
@@ -98,6 +99,10 @@ class Asker:
         return template.format(v=value, o=self.shelf.owner)
 
     # Descriptions. Those of one entity are noun phrases ("the film that Ana Brix directed"), those of several end one.
+
+    def by_name(self) -> Clue:
+        entity = self.any_entity()
+        return Clue((entity,), self.named(entity), entity.title, self.table)
 
     def by_row(self) -> Clue:
         # Not the group column: numbers and marks are unique in a table, so the clue fits one row.
@@ -195,96 +200,84 @@ class Asker:
         text = self.rng.choice(questions).format(p=f"the {picture} of {x}")
         return Draft(text, (answer,), ((entity.image_id, "image"),))
 
+    # Whole questions.
 
-def about_table(asker: Asker) -> Draft | None:
-    """A cell by the entity or by another cell, a comparison of two rows, the rows of a group, or their sum."""
-    turn = asker.rng.random()
-    if turn < 0.3:
-        return _named(asker, asker.of_row)
-    if turn < 0.6:
-        clue = asker.by_row()
-        draft = asker.of_row(clue.entity, clue.text)
-        # A clue by the column that the question is about would hold the answer.
-        return None if draft.answers == (clue.start,) else draft
-    if turn < 0.75:
-        return _compared(asker, _by_name(asker), _by_name(asker))
-    if turn < 0.9:
-        clue, plural = asker.by_group(), asker.domain.plural
-        text = asker.rng.choice(
-            (f"{_place(asker)}, which {plural} are {clue.text}?", f"Name the {plural} {asker.among} {clue.text}.")
+    def about_table(self) -> Draft | None:
+        """A cell by the entity or by another cell, a comparison of two rows, the rows of a group, or their sum."""
+        turn, domain = self.rng.random(), self.domain
+        if turn < 0.3:
+            return self.of_named(self.of_row)
+        if turn < 0.6:
+            clue = self.by_row()
+            draft = self.of_row(clue.entity, clue.text)
+            # A clue by the column that the question is about would hold the answer.
+            return None if draft.answers == (clue.start,) else draft
+        if turn < 0.75:
+            return self.compared(self.by_name(), self.by_name())
+        if turn < 0.9:
+            clue, plural = self.by_group(), domain.plural
+            text = self.rng.choice(
+                (f"{self.place}, which {plural} are {clue.text}?", f"Name the {plural} {self.among} {clue.text}.")
+            )
+            return Draft(text, titles(clue), clue.support)
+        if not domain.total:
+            return None
+        clue = self.by_group()
+        total = float(sum(int(entity.cells[domain.mark.name]) for entity in clue.fits))
+        return Draft(domain.total.format(o=self.shelf.owner, v=clue.start), (total,), self.table)
+
+    def about_pictures(self) -> Draft | None:
+        """The entity, or the several, with a thing on their pictures."""
+        clue = self.by_picture(several=self.rng.random() < 0.3)
+        if clue is None or clue.sight is None:
+            return None
+        thing, picture, single = clue.sight.phrase(), self.domain.picture, len(clue.fits) == 1
+        noun, has, its = (self.domain.noun, "has", "its") if single else (self.domain.plural, "have", "their")
+        which = self.rng.choice(
+            (f"which {noun} {has} {thing} on {its} {picture}", f"on the {picture} of which {noun} can one see {thing}")
         )
-        return Draft(text, titles(clue), clue.support)
-    if not asker.domain.total:
-        return None
-    clue = asker.by_group()
-    total = float(sum(int(entity.cells[asker.domain.mark.name]) for entity in clue.fits))
-    return Draft(asker.domain.total.format(o=asker.shelf.owner, v=clue.start), (total,), asker.table)
+        return Draft(f"{self.place}, {which}?", titles(clue), clue.support, sight=clue.sight)
 
+    def of_named(self, about: About) -> Draft:
+        """A question about an entity by its name."""
+        entity = self.any_entity()
+        return replace(about(entity, self.named(entity)), between=())
 
-def about_pictures(asker: Asker) -> Draft | None:
-    """The entity, or the several, with a thing on their pictures."""
-    clue = asker.by_picture(several=asker.rng.random() < 0.3)
-    if clue is None or clue.sight is None:
-        return None
-    thing, picture, single = clue.sight.phrase(), asker.domain.picture, len(clue.fits) == 1
-    noun, has, its = (asker.domain.noun, "has", "its") if single else (asker.domain.plural, "have", "their")
-    which = asker.rng.choice(
-        (f"which {noun} {has} {thing} on {its} {picture}", f"on the {picture} of which {noun} can one see {thing}")
-    )
-    text = f"{_place(asker)}, {which}?"
-    return Draft(text, titles(clue), clue.support, sight=clue.sight)
+    def composed(self, clue: Clue | None, about: About) -> Draft | None:
+        """A question about the entity that a clue describes."""
+        if clue is None:
+            return None
+        asked = about(clue.entity, clue.text)
+        support = tuple(dict.fromkeys((*clue.support, *asked.support)))
+        between = (titles(clue), *asked.between)
+        return replace(asked, support=support, start=clue.start, between=between, sight=clue.sight)
 
+    def compared(self, left: Clue | None, right: Clue | None) -> Draft | None:
+        """Asks which of two entities comes first or last by the table's number."""
+        if left is None or right is None or left.entity is right.entity:
+            return None
+        domain, least = self.domain, self.rng.random() < 0.5
+        # Numbers are unique in a table, so there are no ties.
+        first, last = sorted((left.entity, right.entity), key=lambda entity: int(entity.cells[domain.number.name]))
+        a, b = self.rng.sample((left.text, right.text), 2)
+        text = self.rng.choice(domain.least if least else domain.most).format(o=self.shelf.owner, a=a, b=b)
+        support = tuple(dict.fromkeys((*left.support, *right.support, *self.table)))
+        winner = first if least else last
+        return Draft(text, (winner.title,), support, sight=left.sight or right.sight)
 
-def _intersected(asker: Asker, left: Clue | None, right: Clue | None) -> Draft | None:
-    """Each condition alone leaves several entities, both together exactly one."""
-    if left is None or right is None or min(len(left.fits), len(right.fits)) < 2:
-        return None
-    both = [entity for entity in left.fits if entity in right.fits]
-    if len(both) != 1:
-        return None
-    # Either condition may come first, so that its place does not depend on its kind.
-    first, last = asker.rng.sample((left.text, right.text), 2)
-    also = asker.rng.choice(("the", "also"))
-    text = f"which {asker.domain.noun} {first} is {also} one {last}?"
-    support = tuple(dict.fromkeys((*left.support, *right.support)))
-    between = (titles(left), titles(right))
-    return Draft(f"{_place(asker)}, {text}", (both[0].title,), support, "", between, left.sight or right.sight)
-
-
-def _place(asker: Asker) -> str:
-    return asker.among[0].upper() + asker.among[1:]
-
-
-def _named(asker: Asker, about: About) -> Draft:
-    entity = asker.any_entity()
-    return replace(about(entity, asker.named(entity)), between=())
-
-
-def _composed(clue: Clue | None, about: About) -> Draft | None:
-    if clue is None:
-        return None
-    asked = about(clue.entity, clue.text)
-    support = tuple(dict.fromkeys((*clue.support, *asked.support)))
-    return replace(asked, support=support, start=clue.start, between=(titles(clue), *asked.between), sight=clue.sight)
-
-
-def _by_name(asker: Asker) -> Clue:
-    entity = asker.any_entity()
-    return Clue((entity,), asker.named(entity), entity.title, asker.table)
-
-
-def _compared(asker: Asker, left: Clue | None, right: Clue | None) -> Draft | None:
-    """Asks which of two entities comes first or last by the table's number."""
-    if left is None or right is None or left.entity is right.entity:
-        return None
-    domain, least = asker.domain, asker.rng.random() < 0.5
-    # Numbers are unique in a table, so there are no ties.
-    first, last = sorted((left.entity, right.entity), key=lambda entity: int(entity.cells[domain.number.name]))
-    a, b = asker.rng.sample((left.text, right.text), 2)
-    text = asker.rng.choice(domain.least if least else domain.most).format(o=asker.shelf.owner, a=a, b=b)
-    support = tuple(dict.fromkeys((*left.support, *right.support, *asker.table)))
-    winner = first if least else last
-    return Draft(text, (winner.title,), support, sight=left.sight or right.sight)
+    def intersected(self, left: Clue | None, right: Clue | None) -> Draft | None:
+        """Each condition alone leaves several entities, both together exactly one."""
+        if left is None or right is None or min(len(left.fits), len(right.fits)) < 2:
+            return None
+        both = [entity for entity in left.fits if entity in right.fits]
+        if len(both) != 1:
+            return None
+        # Either condition may come first, so that its place does not depend on its kind.
+        first, last = self.rng.sample((left.text, right.text), 2)
+        text = f"{self.place}, which {self.domain.noun} {first} is {self.rng.choice(('the', 'also'))} one {last}?"
+        support = tuple(dict.fromkeys((*left.support, *right.support)))
+        between = (titles(left), titles(right))
+        return Draft(text, (both[0].title,), support, "", between, left.sight or right.sight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,34 +292,34 @@ class QuestionType:
 # The official proportions, with more weight on questions that need several hops and sources of both kinds.
 # Clues are drawn in the order in which they stand here, which is part of what a seed gives.
 TYPES = {
-    "TextQ": QuestionType(11, ("text",), lambda a: _named(a, a.of_passage)),
-    "TableQ": QuestionType(7, ("table",), about_table),
-    "ImageQ": QuestionType(7, ("image",), lambda a: _named(a, a.of_picture)),
-    "ImageListQ": QuestionType(5, ("image",), about_pictures),
-    "Compose(TextQ,TableQ)": QuestionType(10, ("table", "text"), lambda a: _composed(a.by_row(), a.of_passage)),
-    "Compose(TableQ,ImageListQ)": QuestionType(9, ("image", "table"), lambda a: _composed(a.by_picture(), a.of_row)),
-    "Compose(ImageQ,TableQ)": QuestionType(8, ("table", "image"), lambda a: _composed(a.by_row(), a.of_picture)),
-    "Compose(TableQ,TextQ)": QuestionType(5, ("text", "table"), lambda a: _composed(a.by_fact(), a.of_row)),
+    "TextQ": QuestionType(11, ("text",), lambda a: a.of_named(a.of_passage)),
+    "TableQ": QuestionType(7, ("table",), Asker.about_table),
+    "ImageQ": QuestionType(7, ("image",), lambda a: a.of_named(a.of_picture)),
+    "ImageListQ": QuestionType(5, ("image",), Asker.about_pictures),
+    "Compose(TextQ,TableQ)": QuestionType(10, ("table", "text"), lambda a: a.composed(a.by_row(), a.of_passage)),
+    "Compose(TableQ,ImageListQ)": QuestionType(9, ("image", "table"), lambda a: a.composed(a.by_picture(), a.of_row)),
+    "Compose(ImageQ,TableQ)": QuestionType(8, ("table", "image"), lambda a: a.composed(a.by_row(), a.of_picture)),
+    "Compose(TableQ,TextQ)": QuestionType(5, ("text", "table"), lambda a: a.composed(a.by_fact(), a.of_row)),
     "Compose(TextQ,ImageListQ)": QuestionType(
-        9, ("image", "text"), lambda a: _composed(a.by_picture(placed=True), a.of_passage)
+        9, ("image", "text"), lambda a: a.composed(a.by_picture(placed=True), a.of_passage)
     ),
-    "Compose(ImageQ,TextQ)": QuestionType(7, ("text", "image"), lambda a: _composed(a.by_fact(), a.of_picture)),
+    "Compose(ImageQ,TextQ)": QuestionType(7, ("text", "image"), lambda a: a.composed(a.by_fact(), a.of_picture)),
     "Compare(Compose(TableQ,ImageQ),TableQ)": QuestionType(
-        6, ("image", "table"), lambda a: _compared(a, a.by_picture(), _by_name(a))
+        6, ("image", "table"), lambda a: a.compared(a.by_picture(), a.by_name())
     ),
     "Compare(TableQ,Compose(TableQ,TextQ))": QuestionType(
-        4, ("text", "table"), lambda a: _compared(a, a.by_fact(), _by_name(a))
+        4, ("text", "table"), lambda a: a.compared(a.by_fact(), a.by_name())
     ),
     "Compare(Compose(TableQ,ImageQ),Compose(TableQ,TextQ))": QuestionType(
-        2, ("image", "text"), lambda a: _compared(a, a.by_picture(), a.by_fact())
+        2, ("image", "text"), lambda a: a.compared(a.by_picture(), a.by_fact())
     ),
     "Intersect(TableQ,TextQ)": QuestionType(
-        4, ("text", "table"), lambda a: _intersected(a, a.by_fact(several=True), a.by_group())
+        4, ("text", "table"), lambda a: a.intersected(a.by_fact(several=True), a.by_group())
     ),
     "Intersect(ImageListQ,TableQ)": QuestionType(
-        3, ("image", "table"), lambda a: _intersected(a, a.by_picture(several=True), a.by_group())
+        3, ("image", "table"), lambda a: a.intersected(a.by_picture(several=True), a.by_group())
     ),
     "Intersect(ImageListQ,TextQ)": QuestionType(
-        3, ("text", "image"), lambda a: _intersected(a, a.by_fact(several=True), a.by_picture(several=True))
+        3, ("text", "image"), lambda a: a.intersected(a.by_fact(several=True), a.by_picture(several=True))
     ),
 }

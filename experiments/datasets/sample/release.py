@@ -9,7 +9,9 @@ import math
 import os
 import shutil
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +22,7 @@ from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.questions import TYPES, Asker, Draft
 from experiments.datasets.sample.scene import Scene, draw
-from experiments.datasets.sample.world import Shelf, identity, shelves
+from experiments.datasets.sample.world import Shelf, World, identity
 
 TEXTS_PER_QUESTION = 10
 IMAGES_PER_QUESTION = 14
@@ -86,8 +88,7 @@ def _holds(folder: Path, made: str) -> bool:
 
 def build(seed: int, train: int, dev: int) -> Release:
     """The data set in memory, pictures undrawn. No shelf, hence no entity in a question, serves both splits."""
-    rng = Random(derive_seed(seed, "world"))
-    endless = shelves(rng, seed)
+    endless = World(Random(derive_seed(seed, "world")), seed).shelves()
     sets = {}
     for split, number in (("train", train), ("dev", dev)):
         # Three shelves at least: pools need distractors from others than the question's own.
@@ -113,9 +114,23 @@ def build(seed: int, train: int, dev: int) -> Release:
 
 def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[Record]:
     """Questions of each type by its weight, at least one where `number` allows; no wording twice."""
+    whole = sum(kind.weight for kind in TYPES.values())
+    exact = {name: number * kind.weight / whole for name, kind in TYPES.items()}
+    # Every type once, where there is room: small samples should still show all of them.
+    least = 1 if number >= len(TYPES) else 0
+    counts = {name: max(least, math.floor(share)) for name, share in exact.items()}
+    # Rounding down leaves some over: they go to the types that are furthest below their share.
+    by_need = cycle(sorted(TYPES, key=lambda name: counts[name] - exact[name]))
+    while sum(counts.values()) < number:
+        counts[next(by_need)] += 1
+    # The least of one each may have taken too many: the most frequent types give way.
+    while sum(counts.values()) > number:
+        counts[max(counts, key=counts.__getitem__)] -= 1
+    names = list(Counter(counts).elements())
+    rng.shuffle(names)
     records: list[Record] = []
     used: set[str] = set()
-    for place, name in enumerate(_shares(number, rng)):
+    for place, name in enumerate(names):
         # Sound new wordings get rare as a type's shelves are used up; by then a hundred shelves were tried.
         for attempt in range(2000):
             # The next shelf after twenty failures: a shelf may have no sound question of a type.
@@ -129,25 +144,6 @@ def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[R
         qid = identity(split, place, draft.text)
         records.append(_record(qid, name, draft, shelf, own, rng))
     return records
-
-
-def _shares(number: int, rng: Random) -> list[str]:
-    whole = sum(kind.weight for kind in TYPES.values())
-    exact = {name: number * kind.weight / whole for name, kind in TYPES.items()}
-    # Every type once, where there is room: small samples should still show all of them.
-    least = 1 if number >= len(TYPES) else 0
-    counts = {name: max(least, math.floor(share)) for name, share in exact.items()}
-    # Rounding down leaves some over: they go to the types that are furthest below their share.
-    by_need = sorted(TYPES, key=lambda name: counts[name] - exact[name])
-    while sum(counts.values()) < number:
-        counts[by_need[0]] += 1
-        by_need.append(by_need.pop(0))
-    # The least of one each may have taken too many: the most frequent types give way.
-    while sum(counts.values()) > number:
-        counts[max(counts, key=lambda name: counts[name])] -= 1
-    names = [name for name, count in counts.items() for _ in range(count)]
-    rng.shuffle(names)
-    return names
 
 
 def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], rng: Random) -> Record:

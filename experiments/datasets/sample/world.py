@@ -5,7 +5,7 @@ owner, `{e}` an entity, `{v}` a value, `{x}` a description of an entity ("the fi
 Ana Brix") and `{a}`, `{b}` two such descriptions. `ask` and `such` share a relation word with the fact; `other_ask` and
 `other_such` are paraphrases that may share none.
 
-Patterns of values and names have names of `Names` in braces: `{w}` is an invented word, `{n}` a number, `{c}` three
+Patterns of values and names have parts in braces (`World.part`): `{w}` is an invented word, `{n}` a number, `{c}` three
 capitals.
 """
 
@@ -131,17 +131,20 @@ class Shelf:
         return [*(entity.passage for entity in self.entities), *self.people.values()]
 
 
-class Names:
-    """Fills patterns such as `{first} {second}` or `{w} Prize` with invented names."""
+class World:
+    """Invents shelves, and the names and people on them, all drawn from one generator.
 
-    def __init__(self, rng: Random) -> None:
-        self._rng = rng
+    The order of draws decides every byte of the data set: keep it, or raise `release.VERSION`.
+    """
+
+    def __init__(self, rng: Random, seed: int) -> None:
+        self.rng, self.seed = rng, seed
         self._taken: set[str] = set()
         self._families: list[str] = []
 
     def fill(self, pattern: str) -> str:
-        """A draw, which may come again."""
-        return re.sub(r"{(\w+)}", lambda match: self._part(match[1]), pattern)
+        """Fills a pattern such as `{first} {second}` or `{w} Prize`; the name may come again."""
+        return re.sub(r"{(\w+)}", lambda match: self.part(match[1]), pattern)
 
     def fresh(self, pattern: str) -> str:
         """A draw that no call of `fresh` or `near` returned before. Raises UserError when the pattern runs dry."""
@@ -163,22 +166,125 @@ class Names:
                 return twin
         return self.fresh(pattern)
 
-    def _part(self, kind: str) -> str:
-        rng = self._rng
+    def part(self, kind: str) -> str:
+        """A draw for one name in braces."""
+        rng = self.rng
         if kind == "person":
-            given = self._part("given")
+            given = self.part("given")
             # A surname, one in five drawn before: people with one surname are easily confused.
             if self._families and rng.random() < 0.2:
                 return f"{given} {rng.choice(self._families)}"
-            self._families.append(self._part("surname"))
+            self._families.append(self.part("surname"))
             return f"{given} {self._families[-1]}"
         if kind == "town":
-            return self._part("stem") + rng.choice(templates().places)
+            return self.part("stem") + rng.choice(templates().places)
         if kind == "n":
             return str(rng.randint(12, 99))
         if kind == "c":
             return "".join(rng.sample("BCDFGHKLMNPRSTVWZ", 3))
         return "".join(rng.choice(choices) for choices in templates().parts[kind])
+
+    def shelves(self) -> Iterator[Shelf]:
+        """Shelves without end, the domains in turn; no entity, person or value of a passage is on two of them."""
+        while True:
+            yield from map(self.shelf, self.rng.sample(templates().domains, len(templates().domains)))
+
+    def shelf(self, domain: Domain) -> Shelf:
+        """Six to nine rows in the order of their number."""
+        rng, owner = self.rng, self.fresh(domain.owner)
+        titles = [self.fresh(domain.title)]
+        for _ in range(rng.randint(5, 8)):
+            # Names that differ in their last word only: matching some of the words is not enough.
+            twin = " " in domain.title and rng.random() < 0.3
+            titles.append(self.near(rng.choice(titles), domain.title) if twin else self.fresh(domain.title))
+        rows = range(len(titles))
+        cells, facts = self.cells(domain, len(titles)), {}
+        for relation in domain.relations:
+            # One value is shared by two or three entities, the others are single.
+            values = facts[relation.name] = [self.fresh(relation.value) for _ in rows]
+            common, *repeats = rng.sample(rows, rng.randint(2, 3))
+            for row in repeats:
+                values[row] = values[common]
+        entities = []
+        for row, scene in enumerate(self.scenes(len(titles))):
+            title, own = titles[row], {name: values[row] for name, values in facts.items()}
+            passage = WorldPassage(identity(self.seed, "text", title), title, self.entity_text(domain, title, own), own)
+            named = {domain.header: title} | {name: values[row] for name, values in cells.items()}
+            description = scene.describe(domain.picture, title, rng)
+            image = identity(self.seed, "image", title)
+            entities.append(WorldEntity(title, named, passage, image, scene, description))
+        # After the entities are drawn, so that a row's place depends on nothing else in it.
+        entities.sort(key=lambda entity: int(entity.cells[domain.number.name]))
+        people = [
+            value for relation in domain.relations if relation.value == "{person}" for value in facts[relation.name]
+        ]
+        # Several entities may share a person, who has one passage.
+        passages = {person: self.person(person) for person in dict.fromkeys(people)}
+        header = [domain.number.name, domain.header, domain.group.name, domain.mark.name]
+        # As in real tables, the key column is not always the first.
+        if rng.random() < 0.5:
+            header[:2] = header[1], header[0]
+        table = identity(self.seed, "table", owner)
+        return Shelf(domain, owner, table, tuple(header), tuple(entities), passages)
+
+    def cells(self, domain: Domain, size: int) -> dict[str, list[str]]:
+        """The columns besides the entity's. Every group has two rows at least, so that it never singles one out."""
+        rng = self.rng
+        # Without repetition, so that a year describes one row and comparisons have no ties.
+        years = [str(year) for year in rng.sample(range(1921, 2020), size)]
+        groups = [self.fresh(pattern) if "{" in pattern else pattern for pattern in rng.sample(domain.groups, 3)]
+        # There are six rows at least: two for each group, the rest at random.
+        shares = groups * 2 + [rng.choice(groups) for _ in range(size - 6)]
+        rng.shuffle(shares)
+        # A dict, because a set of strings has another order in every process.
+        marks: dict[str, None] = {}
+        while len(marks) < size:
+            marks[self.fill(domain.mark_value)] = None
+        return {domain.number.name: years, domain.group.name: shares, domain.mark.name: list(marks)}
+
+    def scenes(self, size: int) -> list[Scene]:
+        """One kind of thing is on two to four of the pictures, in different colours; no picture has a kind twice."""
+        rng = self.rng
+        motif = rng.choice(list(SHAPES))
+        holders = rng.sample(range(size), rng.randint(2, 4))
+        colours = dict(zip(holders, rng.sample(list(COLOURS), len(holders)), strict=True))
+        scenes = []
+        for row in range(size):
+            # The motif is put in below, on the chosen pictures only: elsewhere it would break the count.
+            kinds = rng.sample([kind for kind in SHAPES if kind != motif], rng.randint(1, 3))
+            groups = [Things(rng.randint(1, 5), rng.choice(list(COLOURS)), kind) for kind in kinds]
+            if row in colours:
+                groups.insert(rng.randint(0, len(groups)), Things(rng.randint(1, 5), colours[row], motif))
+            words = f"{rng.choice(templates().slogans)} {self.fill('{w}').upper()}" if rng.random() < 0.7 else ""
+            scenes.append(Scene(tuple(groups), words, rng.choice(list(GROUNDS))))
+        return scenes
+
+    def entity_text(self, domain: Domain, title: str, facts: dict[str, str]) -> str:
+        """Four to six sentences; one in four after the first has `it` or `the film` instead of the name."""
+        rng = self.rng
+        # `{e}` stays in: below, each sentence replaces it by the name or a pronoun.
+        statements = [rng.choice(relation.say).format(e="{e}", v=facts[relation.name]) for relation in domain.relations]
+        statements += rng.sample(domain.asides, rng.randint(0, 1))
+        if rng.random() < 0.4:
+            statements.append(domain.bystander.format(e="{e}", v=self.fresh("{person}")))
+        rng.shuffle(statements)
+        # The first sentence has the name, to which the pronouns of the others refer.
+        sentences = [rng.choice(domain.opening).format(e=title)]
+        for sentence in statements:
+            noun = "it" if sentence.startswith("{e} ") and rng.random() < 0.5 else f"the {domain.noun}"
+            sentences.append(sentence.format(e=noun if rng.random() < 0.25 else title))
+        return paragraph(sentences)
+
+    def person(self, name: str) -> WorldPassage:
+        """The passage of a person whom another passage names."""
+        rng, relations = self.rng, templates().person
+        facts = {relation.name: self.fresh(relation.value) for relation in relations}
+        statements = [rng.choice(relation.say).format(e=name, v=facts[relation.name]) for relation in relations]
+        if rng.random() < 0.4:
+            statements.append(f"A cousin of {name} is {self.fresh('{person}')}.")
+        rng.shuffle(statements)
+        text = paragraph([f"{name} is {rng.choice(templates().habits)}.", *statements])
+        return WorldPassage(identity(self.seed, "text", name), name, text, facts)
 
 
 def identity(*parts: str | int) -> str:
@@ -187,119 +293,5 @@ def identity(*parts: str | int) -> str:
     return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
-def shelves(rng: Random, seed: int) -> Iterator[Shelf]:
-    """Shelves without end, the domains in turn; no entity, person or value of a passage is on two of them."""
-    names, domains = Names(rng), templates().domains
-    while True:
-        for domain in rng.sample(domains, len(domains)):
-            yield _shelf(domain, rng, names, seed)
-
-
-def _shelf(domain: Domain, rng: Random, names: Names, seed: int) -> Shelf:
-    """Six to nine rows in the order of their number."""
-    owner = names.fresh(domain.owner)
-    titles = [names.fresh(domain.title)]
-    for _ in range(rng.randint(5, 8)):
-        # Names that differ in their last word only: matching some of the words is not enough.
-        twin = " " in domain.title and rng.random() < 0.3
-        titles.append(names.near(rng.choice(titles), domain.title) if twin else names.fresh(domain.title))
-    size = len(titles)
-    # The order of draws from `rng` decides every byte of the data set: keep it, or raise `release.VERSION`.
-    cells = _cells(domain, size, rng, names)
-    facts = {relation.name: _values(relation, size, rng, names) for relation in domain.relations}
-    entities = []
-    for row, (title, scene) in enumerate(zip(titles, _scenes(size, rng), strict=True)):
-        own = {name: values[row] for name, values in facts.items()}
-        text = _entity_text(domain, title, own, rng, names)
-        entities.append(
-            WorldEntity(
-                title=title,
-                cells={domain.header: title} | {name: values[row] for name, values in cells.items()},
-                passage=WorldPassage(identity(seed, "text", title), title, text, own),
-                image_id=identity(seed, "image", title),
-                scene=scene,
-                description=scene.describe(domain.picture, title, rng),
-            )
-        )
-    # After the entities are drawn, so that a row's place depends on nothing else in it.
-    entities.sort(key=lambda entity: int(entity.cells[domain.number.name]))
-    named = [value for relation in domain.relations if relation.value == "{person}" for value in facts[relation.name]]
-    # Several entities may share a person, who has one passage.
-    people = {person: _person(person, rng, names, seed) for person in dict.fromkeys(named)}
-    header = [domain.number.name, domain.header, domain.group.name, domain.mark.name]
-    # As in real tables, the key column is not always the first.
-    if rng.random() < 0.5:
-        header[:2] = header[1], header[0]
-    return Shelf(domain, owner, identity(seed, "table", owner), tuple(header), tuple(entities), people)
-
-
-def _cells(domain: Domain, size: int, rng: Random, names: Names) -> dict[str, list[str]]:
-    """The columns besides the entity's. Every group has two rows at least, so that it never singles one out."""
-    # Without repetition, so that a year describes one row and comparisons have no ties.
-    years = [str(year) for year in rng.sample(range(1921, 2020), size)]
-    groups = [names.fresh(pattern) if "{" in pattern else pattern for pattern in rng.sample(domain.groups, 3)]
-    # There are six rows at least: two for each group, the rest at random.
-    shares = groups * 2 + [rng.choice(groups) for _ in range(size - 6)]
-    rng.shuffle(shares)
-    # A dict, because a set of strings has another order in every process.
-    marks: dict[str, None] = {}
-    while len(marks) < size:
-        marks[names.fill(domain.mark_value)] = None
-    return {domain.number.name: years, domain.group.name: shares, domain.mark.name: list(marks)}
-
-
-def _values(relation: Relation, size: int, rng: Random, names: Names) -> list[str]:
-    """One value is shared by two or three entities, the others are single."""
-    values = [names.fresh(relation.value) for _ in range(size)]
-    common, *repeats = rng.sample(range(size), rng.randint(2, 3))
-    for row in repeats:
-        values[row] = values[common]
-    return values
-
-
-def _scenes(size: int, rng: Random) -> list[Scene]:
-    """One kind of thing is on two to four of the pictures, in different colours; no picture has a kind twice."""
-    motif = rng.choice(list(SHAPES))
-    holders = rng.sample(range(size), rng.randint(2, 4))
-    colours = dict(zip(holders, rng.sample(list(COLOURS), len(holders)), strict=True))
-    scenes = []
-    for row in range(size):
-        # The motif is put in below, on the chosen pictures only: elsewhere it would break the count.
-        kinds = rng.sample([kind for kind in SHAPES if kind != motif], rng.randint(1, 3))
-        groups = [Things(rng.randint(1, 5), rng.choice(list(COLOURS)), kind) for kind in kinds]
-        if row in colours:
-            groups.insert(rng.randint(0, len(groups)), Things(rng.randint(1, 5), colours[row], motif))
-        # Other names, because words may come again and must use up no name of the world.
-        words = f"{rng.choice(templates().slogans)} {Names(rng).fill('{w}').upper()}" if rng.random() < 0.7 else ""
-        scenes.append(Scene(tuple(groups), words, rng.choice(list(GROUNDS))))
-    return scenes
-
-
-def _entity_text(domain: Domain, title: str, facts: dict[str, str], rng: Random, names: Names) -> str:
-    """Four to six sentences; one in four after the first has `it` or `the film` instead of the name."""
-    # `{e}` stays in: below, each sentence replaces it by the name or a pronoun.
-    statements = [rng.choice(relation.say).format(e="{e}", v=facts[relation.name]) for relation in domain.relations]
-    statements += rng.sample(domain.asides, rng.randint(0, 1))
-    if rng.random() < 0.4:
-        statements.append(domain.bystander.format(e="{e}", v=names.fresh("{person}")))
-    rng.shuffle(statements)
-    # The first sentence has the name, to which the pronouns of the others refer.
-    sentences = [rng.choice(domain.opening).format(e=title)]
-    for sentence in statements:
-        noun = "it" if sentence.startswith("{e} ") and rng.random() < 0.5 else f"the {domain.noun}"
-        sentences.append(sentence.format(e=noun if rng.random() < 0.25 else title))
-    return _paragraph(sentences)
-
-
-def _person(name: str, rng: Random, names: Names, seed: int) -> WorldPassage:
-    facts = {relation.name: names.fresh(relation.value) for relation in templates().person}
-    statements = [rng.choice(relation.say).format(e=name, v=facts[relation.name]) for relation in templates().person]
-    if rng.random() < 0.4:
-        statements.append(f"A cousin of {name} is {names.fresh('{person}')}.")
-    rng.shuffle(statements)
-    text = _paragraph([f"{name} is {rng.choice(templates().habits)}.", *statements])
-    return WorldPassage(identity(seed, "text", name), name, text, facts)
-
-
-def _paragraph(sentences: Sequence[str]) -> str:
+def paragraph(sentences: Sequence[str]) -> str:
     return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)

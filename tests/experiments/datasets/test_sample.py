@@ -22,7 +22,7 @@ from experiments.datasets.sample import release
 from experiments.datasets.sample.questions import TYPES
 from experiments.datasets.sample.release import MOST, QUESTIONS_PER_SHELF, write_sample
 from experiments.datasets.sample.scene import COLOURS, GROUNDS, SHAPES, Scene, Things, draw
-from experiments.datasets.sample.world import shelves
+from experiments.datasets.sample.world import World
 
 Record = dict[str, Any]
 FILES = ("MMQA_train", "MMQA_dev", "MMQA_texts", "MMQA_tables", "MMQA_images")
@@ -111,7 +111,7 @@ def test_any_number_of_questions_can_be_had(number: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_there_are_names_for_the_largest_sample(seed: int) -> None:
-    found = shelves(Random(derive_seed(seed, "world")), seed)
+    found = World(Random(derive_seed(seed, "world")), seed).shelves()
     # A few more, as each split has three at least.
     assert len(list(islice(found, MOST // QUESTIONS_PER_SHELF + 4))) == MOST // QUESTIONS_PER_SHELF + 4
 
