@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import asdict
 from pathlib import Path
 
-from actors.runtime.runtime import Runtime
 from experiments.config.references import resumption_line
 from experiments.datasets.item import Dataset
 from experiments.planning.learners import learner_makers
@@ -13,10 +12,11 @@ from experiments.planning.plan import Job, Plan
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
-from experiments.running import inputs, launching, model_record, replayed_run, runtime_start
+from experiments.running import inputs, launching, replayed_run, runtime_start
 from experiments.running.discussions import Discussions
-from experiments.running.inputs import RunContext
 from experiments.running.left_to_extract import check_extraction
+from experiments.running.model_record import check_models
+from experiments.running.run_context import RunContext
 
 
 class DiscussionJob(Job):
@@ -33,13 +33,23 @@ class DiscussionJob(Job):
         raise NotImplementedError
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
-        config = plan.config
+        config, recorded, answering = plan.config, None, models_named(plan.config)
         config.wandb.check_key()
         cache = inputs.open_cache(config)
         for method in plan.learners:
             # For its errors alone: the learner that goes on from it is launched much later.
             folder.learned(method).checkpoint()
-        dataset, recorded, answering = self._open(plan, folder, cache)
+        if config.model.kind == "replay":
+            recorded, then = replayed_run.open_recorded(plan)
+            # Before a recorder opens, which looks for a checkpoint and goes on from it.
+            replayed_run.copy_learning(recorded.folder, folder)
+            dataset, answering = replayed_run.replayed_dataset(plan, then, cache), replayed_run.answering(then)
+        else:
+            dataset = inputs.open_dataset(plan, cache)
+            check_extraction(plan, dataset)
+            inputs.check_questions(plan, dataset)
+            inputs.check_room([Path(config.output), cache], launching.processes(plan) + bool(plan.learners))
+            launching.check_completions(config, cache)
         with Tracker(folder.path, asdict(config), config.wandb) as tracker:
             # The recorder first: a folder that is in use is refused before any process is started.
             with (
@@ -47,42 +57,25 @@ class DiscussionJob(Job):
                 Progress() as progress,
                 runtime_start.runtime_started(config, progress) as runtime,
             ):
-                # All processes start side by side, and while an index is opened or built here; the slowest
-                # come first: all learners in one actor, most of which is PyTorch.
+                # All processes start side by side, and while an index is opened or built here; the slowest come first:
+                # all learners in one actor, most of which is PyTorch.
                 sees = any(spec.variant.by_question for spec in plan.learners.values())
                 early = inputs.open_evidence(plan, dataset, cache) if sees else None
                 made = learner_makers(plan.learners, plan.roles.team, early.store.encoder if early else None)
                 learners = runtime.launch("the topology actor", made) if made else {}
-                agents = launching.launch_agents(plan, runtime, cache, recorded, say=progress.print)
+                launched = launching.launch_agents(plan, runtime, cache, recorded, say=progress.print)
                 evidence = early or inputs.open_evidence(plan, dataset, cache)
-                context = RunContext(plan, dataset, evidence, recorder, tracker, progress)
-                discussions = Discussions(context, agents, learners)
-                asyncio.run(self._discuss(discussions, runtime, replayed=recorded is not None))
+                context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, launched)
+                discussions = Discussions(context, learners)
+
+                async def discuss() -> None:
+                    await runtime_start.wait(runtime, progress)
+                    if not recorded:
+                        await check_models(plan, runtime, [folder], progress)
+                    progress.print(resumption_line(config, folder.path))
+                    for note in inputs.notes_of(dataset):
+                        progress.print(f"note: {note}")
+                    await self.discuss(discussions)
+
+                asyncio.run(discuss())
             return self.conclude(plan, folder, dataset, answering, tracker)
-
-    def _open(self, plan: Plan, folder: RunFolder, cache: Path) -> tuple[Dataset, launching.MeteredTeam | None, str]:
-        """The data set, the recorded team of a replay, and the name of the model that answers."""
-        config = plan.config
-        if config.model.kind == "replay":
-            team, recorded = replayed_run.open_recorded(plan)
-            # Before a recorder opens, which looks for a checkpoint and goes on from it.
-            replayed_run.copy_learning(team.folder, folder)
-            dataset = replayed_run.replayed_dataset(plan, recorded, cache)
-            return dataset, team, replayed_run.answering(recorded)
-        dataset = inputs.open_dataset(plan, cache)
-        check_extraction(plan, dataset)
-        inputs.check_questions(plan, dataset)
-        inputs.check_room([Path(config.output), cache], launching.processes(plan) + bool(plan.learners))
-        launching.check_completions(config, cache)
-        return dataset, None, models_named(config)
-
-    async def _discuss(self, discussions: Discussions, runtime: Runtime, replayed: bool) -> None:
-        context = discussions.context
-        plan, progress, folder = context.plan, context.progress, context.recorder.run
-        await runtime_start.wait(runtime, progress)
-        if not replayed:
-            await model_record.check_models(plan, runtime, [folder], progress)
-        progress.print(resumption_line(plan.config, folder.path))
-        for note in inputs.notes_of(context.dataset):
-            progress.print(f"note: {note}")
-        await self.discuss(discussions)

@@ -7,17 +7,13 @@ from typing import Any
 
 from actors.messages import Question, Trace
 from experiments.analysis.looks import looks, reached
-from experiments.attacks.attack import Attack
 from experiments.evidence.extraction import CAPTIONS
 from experiments.evidence.library import LabelledLibrary, open_web, triples_given
 from experiments.planning.topologies import further_topology, known_of, make_topology, recorded_for
-from experiments.records.usage import UsageLog
-from experiments.running.discussion_slots import Slots
 from experiments.running.evaluation import calibrate, evaluate, judge_answers
-from experiments.running.inputs import RunContext
-from experiments.running.launching import Launched
 from experiments.running.learned_graphs import GraphLearning
 from experiments.running.model_extraction import extract_graph, write_captions
+from experiments.running.run_context import RunContext
 from retrieval.graph_tables import BY_RULES
 
 
@@ -28,27 +24,22 @@ class Discussions:
     its last discussion, and leaves most of what a model can do unused. Not so without `side_by_side`.
     """
 
-    def __init__(
-        self, context: RunContext, agents: Launched, learners: Mapping[str, Any], side_by_side: bool = True
-    ) -> None:
-        self.context, self.agents = context, agents
-        self.attack = Attack(context.config.attack, context.plan.attackable, context.dataset, context.config.seed)
-        self.usage = UsageLog(context.recorder.run, agents.usage)
-        self.slots = Slots(context.config.concurrency)
+    def __init__(self, context: RunContext, learners: Mapping[str, Any], side_by_side: bool = True) -> None:
+        self.context = context
         self._side_by_side = side_by_side
         self._statements = BY_RULES
-        self.learning = GraphLearning(context, agents, self.attack, self.slots, self.usage, learners)
+        self.learning = GraphLearning(context, learners)
 
     async def prepare(self) -> None:
         """Has the model write captions, by which pictures are found from then on, and extract the graph, where
         configured."""
         if CAPTIONS in self.context.plan.extraction:
-            store = await write_captions(self.context, self.agents.team, self.usage)
+            store = await write_captions(self.context)
             self.context = replace(self.context, evidence=self.context.evidence.over(store))
             self.learning.context = self.context
-        await asyncio.to_thread(self.attack.prepare, self.context.evidence)
-        searched = replace(self.context, evidence=self.attack.evidence or self.context.evidence)
-        self._statements = await extract_graph(searched, self.agents.team, self.usage)
+        attack, evidence = self.context.attack, self.context.evidence
+        await asyncio.to_thread(attack.prepare, evidence)
+        self._statements = await extract_graph(replace(self.context, evidence=attack.evidence or evidence))
 
     async def run(self) -> None:
         """Learns, evaluates and judges; discussions that a killed run has recorded are not held again."""
@@ -57,8 +48,8 @@ class Discussions:
         # Before learning and evaluation, because methods are made from what was watched and learned.
         watched: Sequence[tuple[Question, Trace]] = ()
         if context.plan.watched_questions:
-            with self.usage.phase("watching unlabelled discussions"):
-                watched = await calibrate(context, self.agents.team, self.attack)
+            with context.usage.phase("watching unlabelled discussions"):
+                watched = await calibrate(context)
         library = LabelledLibrary(
             context.evidence,
             # Only systems search by question; without one, no item has to be in memory.
@@ -70,10 +61,11 @@ class Discussions:
         further_looks = looks(context.dataset, context.config.seed) if compare.stop else []
         if further_looks:
             context = replace(context, dataset=further_looks.pop(0))
-        questions = sum(1 for _ in context.dataset.evaluate())
+        items = list(context.dataset.evaluate())
         topologies, graphs, ended = {}, self.learning.graphs, context.plan.replayed is not None
         records = context.plan, context.dataset, context.recorder.run, ended
-        attacked = library.over(self.attack.evidence) if self.attack.evidence else library
+        attack = context.attack
+        attacked = library.over(attack.evidence) if attack.evidence else library
         async with asyncio.TaskGroup() as group:
             learning = await self.learning.begin(group, self._side_by_side)
             # In their order, for their scores are in one file: a graph that is still being learned holds up the rest.
@@ -84,33 +76,32 @@ class Discussions:
                 known = known_of(method, *records)
                 topology = make_topology(method, context.config, context.agents, graphs, attacked, watched, known)
                 topologies[method.name] = topology
-                await evaluate(topology, context, self.agents.team, self.attack, self.slots, self.usage, questions)
+                await evaluate(topology, context, items)
             for look in further_looks:
                 if reached(context.recorder.run, compare.stop, context.dataset, compare.margin):
                     break
                 # Asks what the records of the looks before lack, as a resumed run does.
-                context, questions = replace(context, dataset=look), len(look.items)
+                context, items = replace(context, dataset=look), list(look.items)
                 for method in methods:
                     topology = topologies[method.name]
                     if method.spends:  # the tokens of the further questions are known only now
                         known = known_of(method, *records)
                         topology = make_topology(method, context.config, context.agents, {}, attacked, (), known)
-                    await evaluate(topology, context, self.agents.team, self.attack, self.slots, self.usage, questions)
+                    await evaluate(topology, context, items)
             for further in context.plan.evaluations[len(methods) :]:
                 traces = recorded_for(further, context.plan, context.recorder.run)
-                topology, attack = topologies[further.method.name], self.attack
+                topology, own = topologies[further.method.name], context
                 if further.kind == "clean":
                     # Made anew: it searches a corpus in which nothing is planted.
                     known, team = known_of(further.method, *records, clean=True), context.agents
                     topology = make_topology(further.method, context.config, team, graphs, library, watched, known)
-                    attack = attack.absent()
+                    own = replace(context, attack=attack.absent())
                 store, seed = context.evidence.store, context.config.seed
-                topology = further_topology(further, topology, *traces, store, seed, ended)
-                await evaluate(topology, context, self.agents.team, attack, self.slots, self.usage, questions)
+                await evaluate(further_topology(further, topology, *traces, store, seed, ended), own, items)
         # Last, because equal answers of several methods are judged once.
-        if self.agents.judge:
-            with self.usage.phase("judging"):
-                await judge_answers(self.context, self.agents.judge)
+        if context.launched.judge:
+            with context.usage.phase("judging"):
+                await judge_answers(self.context, context.launched.judge)
 
     async def learn(self) -> None:
         """Optimises and prunes every learned method's graph, and writes down the edges that are left of each."""

@@ -10,18 +10,17 @@ from typing import cast
 
 from actors.messages import Question, Trace
 from actors.runtime.in_order import in_order
-from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item
 from experiments.judging.judge import Judge
 from experiments.judging.judgements import judge_run, judge_scenes
 from experiments.records.timings import TimingLog
-from experiments.records.usage import EVALUATING, UsageLog
-from experiments.running.discussion_slots import CountedTeam, Slots
-from experiments.running.inputs import RunContext, watched_items
-from experiments.running.launching import MeteredTeam
+from experiments.records.usage import EVALUATING
+from experiments.running.discussion_slots import CountedTeam
+from experiments.running.inputs import watched_items
+from experiments.running.run_context import RunContext
 from topologies.baselines import complete_wiring
-from topologies.topology import InBlocks, Team, Topology, Wired
+from topologies.topology import InBlocks, Topology, Wired
 
 CALIBRATION = "calibrate"
 
@@ -31,84 +30,72 @@ def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
     return Wired(CALIBRATION, agents, complete_wiring(len(agents), rounds))
 
 
-async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence[tuple[Question, Trace]]:
+async def calibrate(context: RunContext) -> Sequence[tuple[Question, Trace]]:
     """Holds the discussions of a run's calibration, attacked as in training; records and returns all at once.
 
     A run that was killed in between repeats them, from the completion cache. Raises TooManyFailures.
     """
     config, recorder = context.config, context.recorder
     items = watched_items(context.dataset, context.plan.watched_questions)
+    traces = list(recorder.run.traces(CALIBRATION))
+    if not traces:
+        topology = watched_topology(context.agents, config.topology.rounds)
+        bar = context.progress.phase("watching unlabelled discussions", total=len(items))
+        team = CountedTeam(context.team, bar, context.breaker)
+
+        async def discuss(numbered: tuple[int, Item]) -> Trace:
+            number, item = numbered
+            asked = topology, item, await context.evidence.question(item), team, config.seed
+            return await context.attack.run_discussion(*asked, phase="train", number=number)
+
+        # In the questions' order, so that the record is the same whichever ends first.
+        async for _, trace in in_order(enumerate(items), discuss, config.concurrency):
+            traces.append(trace)
+            bar.advance()
+        context.breaker.check("watching unlabelled discussions", traces)
+        recorder.calibrated(traces)
     questions = {item.question.id: item.question for item in items}
-    recorded = list(recorder.run.traces(CALIBRATION))
-    if recorded:
-        return [(questions[trace.question], trace) for trace in recorded]
-    topology = watched_topology(context.agents, config.topology.rounds)
-
-    bar = context.progress.phase("watching unlabelled discussions", total=len(items))
-    team = CountedTeam(team, bar, context.breaker)
-
-    async def discuss(numbered: tuple[int, Item]) -> Trace:
-        number, item = numbered
-        question = await context.evidence.question(item)
-        return await attack.run_discussion(topology, item, question, team, config.seed, phase="train", number=number)
-
-    traces = []
-    # In the questions' order, so that the record is the same whichever ends first.
-    async for _, trace in in_order(enumerate(items), discuss, config.concurrency):
-        traces.append(trace)
-        bar.advance()
-    context.breaker.check("watching unlabelled discussions", traces)
-    recorder.calibrated(traces)
     return [(questions[trace.question], trace) for trace in traces]
 
 
-async def evaluate(
-    topology: Topology,
-    context: RunContext,
-    team: MeteredTeam,
-    attack: Attack,
-    slots: Slots,
-    usage: UsageLog | None,
-    questions: int,
-    some: Sequence[Item] | None = None,
-) -> None:
-    """Answers every evaluated question once, along one topology, or `some` questions; `questions` is their number."""
-    asked = context.dataset.evaluate if some is None else lambda: iter(some)
-    config = context.config
-    done = context.recorder.done(topology.method)
-    bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
-    timings = TimingLog(context.recorder.run)
+async def evaluate(topology: Topology, context: RunContext, items: Sequence[Item], counted: bool = True) -> None:
+    """Answers every question once along a topology, unless its answer is recorded.
+
+    counted: the usage is recorded as a phase; False within a phase of several evaluations.
+    """
+    config, recorder = context.config, context.recorder
+    done = recorder.done(topology.method)
+    bar = context.progress.phase(f"evaluating {topology.method}", total=len(items), done=len(done))
+    timings, phase = TimingLog(recorder.run), f"evaluate-{topology.method}"
     # A killed run has the discussions of earlier blocks in its records.
     size = topology.block if isinstance(topology, InBlocks) else 0
-    phase = f"evaluate-{topology.method}"
-    suspicion = {trace.question: trace.suspicion for trace in context.recorder.run.traces(phase)} if size else {}
-    ids = [item.question.id for item in asked()] if size else []
-    metered = team.metered(timings.turn)
-    counted = CountedTeam(metered, bar, context.breaker)
+    suspicion = {trace.question: trace.suspicion for trace in recorder.run.traces(phase)} if size else {}
+    metered = context.team.metered(timings.turn)
+    team = CountedTeam(metered, bar, context.breaker)
 
     async def answer(numbered: tuple[int, Item]) -> Trace:
         number, item = numbered
         # The slot first, so that discussions begin in the questions' order: a twin's wait for those before them.
-        async with slots.slot(learning=False):
-            question = await context.evidence.question(item)
-            return await attack.run_discussion(
-                topology, item, question, counted, config.seed, phase="evaluate", number=number
-            )
+        async with context.slots.slot(learning=False):
+            asked = topology, item, await context.evidence.question(item), team, config.seed
+            return await context.attack.run_discussion(*asked, phase="evaluate", number=number)
 
-    with usage.phase(f"{EVALUATING}{topology.method}", lambda: metered.usage) if usage else nullcontext():
+    name = f"{EVALUATING}{topology.method}"
+    with context.usage.phase(name, lambda: metered.usage) if counted else nullcontext():
         # Numbered before the filter: a resumed run must give a question the number that it had.
-        for place, block in groupby(enumerate(asked()), lambda pair: pair[0] // (size or questions)):
-            items = (pair for pair in block if pair[1].question.id not in done)
+        for place, block in groupby(enumerate(items), lambda pair: pair[0] // (size or len(items))):
+            left = (pair for pair in block if pair[1].question.id not in done)
             # In the questions' order: traces and scores of a method are in one order in their files.
-            async for (_, item), trace in in_order(items, answer, config.concurrency):
+            async for (_, item), trace in in_order(left, answer, config.concurrency):
                 score, harm = context.dataset.score(item, trace.answer), Harm.of(trace, item, context.dataset)
-                context.recorder.evaluated(trace, item, score, harm)
+                recorder.evaluated(trace, item, score, harm)
                 timings.ended(phase, trace)
                 bar.advance()
                 if size:
                     suspicion[item.question.id] = trace.suspicion
             if size and isinstance(topology, InBlocks):
-                topology = topology.after([suspicion[id] for id in ids[place * size : (place + 1) * size]])
+                of_block = items[place * size : (place + 1) * size]
+                topology = topology.after([suspicion[item.question.id] for item in of_block])
 
 
 def at_question(topology: Topology, number: int, ids: Sequence[str], traces: Iterable[Trace]) -> Topology:

@@ -4,8 +4,7 @@ import json
 import shutil
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 
@@ -18,41 +17,12 @@ from experiments.datasets.kind import DataRequest
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.planning.plan import Plan
-from experiments.records.failures import Breaker
-from experiments.records.progress import Progress
-from experiments.records.recorder import Recorder
-from experiments.records.tracking import Tracker
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 
 ACTOR_MB = 150  # an idle actor's process
 FREE_DISK_MB = 500
 MOST_OPEN = 8  # data sets that `OpenData` keeps, each with its index
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """One run in one process: its plan, questions, evidence and records."""
-
-    plan: Plan
-    dataset: Dataset
-    evidence: Evidence
-    recorder: Recorder
-    tracker: Tracker
-    progress: Progress
-
-    @cached_property
-    def breaker(self) -> Breaker:
-        return Breaker(self.plan.config.failures)
-
-    @property
-    def config(self) -> Config:
-        return self.plan.config
-
-    @property
-    def agents(self) -> tuple[str, ...]:
-        """Names of the team's agents."""
-        return self.plan.roles.agents
 
 
 def open_cache(config: Config) -> Path:

@@ -11,15 +11,12 @@ from typing import Any
 
 import networkx as nx
 
-from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import surrogate_text, write_edge_scores
 from experiments.planning.learners import learned_topologies
 from experiments.records.timings import TimingLog
-from experiments.records.usage import UsageLog
-from experiments.running.discussion_slots import Slots
-from experiments.running.inputs import RunContext, training_items
-from experiments.running.launching import Launched
+from experiments.running.inputs import training_items
 from experiments.running.recorded_learner import RecordedLearner
+from experiments.running.run_context import RunContext
 from experiments.running.training import Training
 from topologies.graphs import to_networkx
 from topologies.learning.learned_topology import LearnedTopology
@@ -31,18 +28,8 @@ log = logging.getLogger(__name__)
 class GraphLearning:
     """The learned graphs of a run, and their learners (coroutines of `topologies.learning.learner`), by method."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        agents: Launched,
-        attack: Attack,
-        slots: Slots,
-        usage: UsageLog,
-        learners: Mapping[str, Any],
-    ) -> None:
-        self.context, self._agents, self._attack = context, agents, attack
-        self._slots, self._usage = slots, usage
-        self.learners = learners
+    def __init__(self, context: RunContext, learners: Mapping[str, Any]) -> None:
+        self.context, self.learners = context, learners
         self.graphs = learned_topologies(
             context.config.topology.inference, context.agents, learners, context.evidence.features
         )
@@ -66,17 +53,18 @@ class GraphLearning:
         return tasks
 
     async def _learn(self, method: str, others: Sequence[str], needed: int) -> None:
-        with self._slots.reserved(needed), ExitStack() as recorders:
+        context = self.context
+        with context.slots.reserved(needed), ExitStack() as recorders:
             own = self._learner(method, "", recorders)
             along = [self._learner(other, method, recorders) for other in others]
-            timings = TimingLog(self.context.recorder.run.learned(method))
-            team = self._agents.team.metered(timings.turn)
-            await Training(self.context, team, self._attack, self._slots, own, timings.ended, along).run(self._usage)
+            timings = TimingLog(context.recorder.run.learned(method))
+            team = context.team.metered(timings.turn)
+            await Training(context, team, context.attack, context.slots, own, timings.ended, along).run(context.usage)
             for other in along:
                 # What it has learned from other discussions, it confirms with its own.
                 own, timings = replace(other, source=""), TimingLog(other.recorder.run)
-                team = self._agents.team.metered(timings.turn)
-                await Training(self.context, team, self._attack, self._slots, own, timings.ended).run(self._usage)
+                team = context.team.metered(timings.turn)
+                await Training(context, team, context.attack, context.slots, own, timings.ended).run(context.usage)
         for each in (method, *others):
             await self._conclude(each)
 
@@ -98,7 +86,7 @@ class GraphLearning:
         found = check._asdict() | {"senders": [topology.agents[s] for s in check.senders]} if check else {}
         if check and not check.holds:
             self.context.progress.print(f"{method}: {surrogate_text(found)}")
-        write_edge_scores(folder, topology.agents, self._attack.attackers, await learner.edge_scores(), found)
+        write_edge_scores(folder, topology.agents, self.context.attack.attackers, await learner.edge_scores(), found)
         for name, wiring in {"topology": topology.common, **await self._by_kind(topology)}.items():
             export_topology(folder, name, wiring, topology.agents)
         from experiments.running.autogen_team import write_team  # imports AutoGen, which nothing before needs

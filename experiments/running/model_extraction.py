@@ -21,35 +21,32 @@ from experiments.evidence.extraction import (
     statements,
 )
 from experiments.records import jsonl
-from experiments.records.usage import UsageLog
 from experiments.running.discussion_slots import CountedTeam
-from experiments.running.inputs import RunContext
 from experiments.running.left_to_extract import check_extraction, identity, turns_of
+from experiments.running.run_context import RunContext
 from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import Store
-from topologies.topology import Team, run_discussion
+from topologies.topology import run_discussion
 
 
-async def write_captions(context: RunContext, team: Team, usage: UsageLog) -> Store:
+async def write_captions(context: RunContext) -> Store:
     """Writes captions with the run's model; returns the run's store with them."""
     store = context.evidence.store
-    kept = await extract(CAPTIONS, context, context.dataset.corpus, team, usage)
+    kept = await extract(CAPTIONS, context, context.dataset.corpus)
     return await asyncio.to_thread(store.of, captioned(context.dataset.corpus, kept))
 
 
-async def extract_graph(context: RunContext, team: Team, usage: UsageLog) -> Extraction:
+async def extract_graph(context: RunContext) -> Extraction:
     """Extracts the statements that the run's graph is built of: by rules, or with its model."""
     if GRAPH not in context.plan.extraction:
         return BY_RULES
     check_extraction(context.plan, context.dataset)
     everything = context.evidence.store.everything
-    kept = await extract(GRAPH, context, everything, team, usage)
+    kept = await extract(GRAPH, context, everything)
     return await asyncio.to_thread(lambda: statements(everything(), kept))
 
 
-async def extract(
-    step: Step, context: RunContext, sources: Callable[[], Iterable[Source]], team: Team, usage: UsageLog
-) -> dict[str, Extracted]:
+async def extract(step: Step, context: RunContext, sources: Callable[[], Iterable[Source]]) -> dict[str, Extracted]:
     """Extracts from all sources of which nothing is kept yet; returns what is kept of all.
 
     Processes that need the same wait for one of them. Sources whose turn failed are asked about again by the next run.
@@ -63,25 +60,23 @@ async def extract(
         jsonl.cut(path)
         kept = read_extracted(path)
         left = await asyncio.to_thread(lambda: list(missing(step, sources(), kept)))
-        if left and team.recorded:
+        if left and context.team.recorded:
             raise UserError(
                 f"model=replay: {len(left):,} sources were never asked about ({step.phase}); replay with the cache= "
                 "of the recorded run"
             )
         if left:
-            with usage.phase(step.phase):
-                await _ask(step, left, len(kept), context, team, path)
+            with context.usage.phase(step.phase):
+                await _ask(step, left, len(kept), context, path)
             kept = read_extracted(path)
     finally:
         lock.release()
     return kept
 
 
-async def _ask(
-    step: Step, questions: Sequence[Question], done: int, context: RunContext, team: Team, path: Path
-) -> None:
+async def _ask(step: Step, questions: Sequence[Question], done: int, context: RunContext, path: Path) -> None:
     bar = context.progress.phase(step.phase, total=done + len(questions), done=done)
-    counted = CountedTeam(team, bar, context.breaker)
+    counted = CountedTeam(context.team, bar, context.breaker)
     asked = turns_of(context.config, step)
 
     async def ask(question: Question) -> Trace:

@@ -15,7 +15,7 @@ from experiments.datasets.item import Dataset, Item
 from experiments.planning.plan import Plan
 from experiments.records.recorder import LearningRecorder
 from experiments.records.records import LearningStep, matrix
-from experiments.running.inputs import RunContext
+from experiments.running.run_context import RunContext
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.spec import CONFIRMING, StepReport
 from topologies.wiring import Wirings

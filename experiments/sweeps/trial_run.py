@@ -27,7 +27,7 @@ from experiments.planning.models import models_named
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
-from experiments.running import inputs
+from experiments.running import inputs, run_context
 from experiments.running.conclude import conclude
 from experiments.running.discussions import Discussions
 from experiments.running.launching import Launched, Shared, judge_of
@@ -130,11 +130,11 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
         try:
             # Silent: the sweep's driver shows the progress of all trials.
             progress = Progress(Console(file=io.StringIO(), quiet=True))
-            context = inputs.RunContext(plan, dataset, evidence, recorder, tracker, progress)
+            context = run_context.RunContext.of(plan, dataset, evidence, recorder, tracker, progress, agents)
             made = learner_makers(plan.learners, plan.roles.team, evidence.store.encoder)
             learners = {method: Stepwise(make(), go) for method, make in made.items()}
             # One after another where a trial may be ended after any step, or what it evaluates would be in vain.
-            discussions = Discussions(context, agents, learners, side_by_side=not each_step)
+            discussions = Discussions(context, learners, side_by_side=not each_step)
             work = asyncio.create_task(discussions.run())
             while not work.done():
                 # Waits for whichever comes first: without the work, a failure in it would never be noticed here.

@@ -146,9 +146,9 @@ async def ask_every_question(discussions: Discussions, settings: BehaviourSettin
     for condition in conditions(settings):
         done = context.recorder.done(condition.name)
         bar = context.progress.phase(f"asking, {condition.name}", total=len(asked), done=len(done))
-        team = CountedTeam(discussions.agents.team, bar, context.breaker)
+        team = CountedTeam(context.team, bar, context.breaker)
         missing = [(condition, team, item, target) for item, target in asked if item.question.id not in done]
-        with discussions.usage.phase(condition.name):
+        with context.usage.phase(condition.name):
             async for (_, _, item, target), trace in in_order(missing, answer, config.concurrency):
                 # Also where no colleague gave the wrong answer: an agent may reach it alone.
                 harm = Harm(float(won(trace.answer, item, [aimed_at(item, target)], dataset)))

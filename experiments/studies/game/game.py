@@ -1,6 +1,7 @@
 """Plays attacks against defences: solves the game on training questions, and judges it on evaluated ones."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -28,12 +29,12 @@ async def play(discussions: Discussions, defences: Sequence[Topology], training:
     async def utilities(attacks: Sequence[AttackSettings], items: Sequence[Item], *places: int) -> Floats:
         """Of all or some defences, float [defences, attacks, items]; a failed turn is NaN, in training 1: no gain."""
         asked, names = [defences[n] for n in places or range(len(defences))], []
-        with discussions.usage.phase("playing"):
-            for defence, by in product(asked, map(discussions.attack.under, attacks)):
+        with context.usage.phase("playing"):
+            for defence, by in product(asked, map(context.attack.under, attacks)):
                 names.append(f"{'train.' * (items is training)}{defence.method}.{label(by.settings)}")
                 if names[-1] not in done:
-                    topology, team, slots = Renamed(defence, names[-1]), discussions.agents.team, discussions.slots
-                    await evaluate(topology, context, team, by, slots, None, len(items), items)
+                    own = replace(context, attack=by)
+                    await evaluate(Renamed(defence, names[-1]), own, items, counted=False)
                     done.add(names[-1])
         recorded, lost = by_method(context.recorder.run, failed=True), 1.0 if items is training else np.nan
         found = [[lost if one.failed_calls else one.utility for one in recorded[name].values()] for name in names]

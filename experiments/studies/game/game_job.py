@@ -44,9 +44,9 @@ class GameJob(DiscussionJob):
         training = list(islice(context.dataset.train(), config.game.training))
         if len(training) < config.game.training:
             raise UserError(f"game.training={config.game.training}: there are {len(training)} questions; lower it")
-        team, library = discussions.agents.team, LabelledLibrary(context.evidence, ())
+        library = LabelledLibrary(context.evidence, ())
         # An attacker that knows the defence is honest while agents are watched.
-        watched = await calibrate(context, team, discussions.attack) if context.plan.watched_questions else ()
+        watched = await calibrate(context) if context.plan.watched_questions else ()
         made = (make_topology(one, config, context.agents, {}, library, watched) for one in context.plan.methods)
         found = await play(discussions, list(made), training)
         (context.recorder.run.path / "game.json").write_text(json.dumps(found, indent=1) + "\n")

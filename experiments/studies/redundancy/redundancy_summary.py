@@ -16,7 +16,7 @@ from experiments.analysis.statistics import Clusters, holm, least_clusters, pair
 from experiments.analysis.summary import Metrics, paired_tests, rounded
 from experiments.planning.models import models_named
 from experiments.records.run_files import write_atomically
-from experiments.running.inputs import RunContext
+from experiments.running.run_context import RunContext
 from experiments.studies.redundancy.removal import FULL, ROUNDING, Redundancy, by_kind, redundant
 from topologies.wiring import Bools, Floats
 

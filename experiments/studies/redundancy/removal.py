@@ -157,16 +157,16 @@ class Redundancy:
 
     async def _phase(self, name: str, graphs: Mapping[str, Wiring], items: Sequence[Item]) -> None:
         """Asks every question along every graph, unless its answer is recorded already."""
-        discussions, context = self._discussions, self._context
+        context = self._context
         done = sum(item.question.id in self.scores.get(method, {}) for method in graphs for item in items)
         bar = context.progress.phase(name, total=len(graphs) * len(items), done=done)
         wired = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
-        team, seed = CountedTeam(discussions.agents.team, bar, context.breaker), context.config.seed
+        team, seed = CountedTeam(context.team, bar, context.breaker), context.config.seed
 
         async def answer(request: tuple[str, int, Item]) -> Trace:
             method, number, item = request
             question = await context.evidence.question(item)
-            return await discussions.attack.run_discussion(
+            return await context.attack.run_discussion(
                 wired[method], item, question, team, seed, phase="evaluate", number=number
             )
 
@@ -177,7 +177,7 @@ class Redundancy:
             for number, item in enumerate(items)
             if item.question.id not in self.scores.get(method, {})
         )
-        with discussions.usage.phase(name):
+        with context.usage.phase(name):
             async for (method, _, item), trace in in_order(missing, answer, context.config.concurrency):
                 # An edge's effect is a difference: a turn that failed on one side alone would be taken for one.
                 context.breaker.check(f"{method}, question {item.question.id}", [trace])

@@ -27,9 +27,10 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.running.discussions import Discussions
-from experiments.running.inputs import RunContext, open_dataset, open_store
+from experiments.running.inputs import open_dataset, open_store
 from experiments.running.launching import Launched, MeteredTeam
 from experiments.running.recorded_team import RecordedTeam
+from experiments.running.run_context import RunContext
 from tests.support.fake_run import item, trace
 from topologies.learning.learned_topology import make_learner
 from topologies.wiring import Edges
@@ -66,8 +67,8 @@ def carry_out(
     tracker = Tracker(folder.path, asdict(config), WandbSettings(mode="disabled"))
     agents = Launched(team or Team(config), None)
     with Recorder(folder) as recorder:
-        context = RunContext(plan, dataset, evidence, recorder, tracker, Progress())
-        discussions = Discussions(context, agents, learners, side_by_side)
+        context = RunContext.of(plan, dataset, evidence, recorder, tracker, Progress(), agents)
+        discussions = Discussions(context, learners, side_by_side)
         asyncio.run(discussions.run())
     about = summary.RunFacts(
         *("attacked", "reader", "sample", "EM", plan.evaluated, compared_pairs(plan.methods, plan.clean)),

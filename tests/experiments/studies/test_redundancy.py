@@ -26,8 +26,9 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.usage import by_phase
 from experiments.running.discussions import Discussions
-from experiments.running.inputs import RunContext, open_dataset, open_store
+from experiments.running.inputs import open_dataset, open_store
 from experiments.running.launching import Launched
+from experiments.running.run_context import RunContext
 from experiments.studies.redundancy.redundancy_figure import draw, edge_effects
 from experiments.studies.redundancy.redundancy_summary import (
     FILE,
@@ -188,8 +189,8 @@ def measured(folder: RunFolder, config: Config, last: int | None = None) -> dict
     quiet = Console(file=StringIO())
     with Recorder(folder) as recorder, Progress(quiet) as progress:
         team = Launched(ThreeEdges(gold, last), None)
-        context = RunContext(plan, dataset, evidence, recorder, tracker, progress)
-        discussions = Discussions(context, team, learners)
+        context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team)
+        discussions = Discussions(context, learners)
         write(context, asyncio.run(Redundancy(discussions, config.redundancy.questions).run()))
     return dict(json.loads((folder.path / FILE).read_text()))
 

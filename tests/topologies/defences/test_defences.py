@@ -24,7 +24,9 @@ from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.running import evaluation
-from experiments.running.inputs import RunContext, open_dataset
+from experiments.running.inputs import open_dataset
+from experiments.running.launching import Launched
+from experiments.running.run_context import RunContext
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.topologies import topology as topology_of
@@ -92,11 +94,12 @@ class World:
         dataset = dataset or self.dataset
         run = RunFolder(folder)
         run.path.mkdir(exist_ok=True)
-        attack = Attack(self.config.attack, self.agents, dataset, 0)
         with Recorder(run) as recorder, Progress() as progress:
             tracker = Tracker(folder, {}, WandbSettings(mode="disabled"))
-            context = RunContext(plan_of(self.config), dataset, self.evidence, recorder, tracker, progress)
-            return await evaluation.calibrate(context, room, attack)
+            context = RunContext.of(
+                plan_of(self.config), dataset, self.evidence, recorder, tracker, progress, Launched(room, None)
+            )
+            return await evaluation.calibrate(context)
 
 
 @pytest.fixture(scope="module")
