@@ -22,12 +22,10 @@ from topologies.wiring import Bools, Floats, Ints, Wirings
 PRUNED, UNPRUNED, EMPTY, RANDOM = GRAPHS = ("pruned", "unpruned", "empty", "random")
 """The pruned graph, all edges, no edges between agents, and random edges, as many as the pruned graph has."""
 LOOKS = 4  # at most
-LEADS = np.array([0.0, 1.0, 0.25, 1.0])
-"""Lead that each graph needs over a cut one, in standard errors of the difference of means.
+LEAD, EMPTY_LEAD = 1.0, 0.25
+"""Lead that a graph needs to take the pruned one's place, in standard errors of the difference of means.
 
-Unpruned and random graphs need more: they bring back edges that more discussions than these found to harm."""
-CLEAR = 2.0
-"""Lead over a graph from which nothing was cut for want of evidence, where a small lead is chance."""
+The empty graph needs less over a graph that was cut: unlike others, it brings back no edge that was found to harm."""
 
 
 class Confirmation:
@@ -113,8 +111,10 @@ class Confirmation:
     def decide(self) -> None:
         """Ends the confirmation: the winner's edges are left."""
         mean, error = leads(self.scores)
-        cut = any(bool((every & ~self.edges.mask[kind]).any()) for kind, every in self.every.items())
-        winner = int(np.where(mean > (LEADS if cut else CLEAR) * error, mean, 0).argmax())
+        after = self.left()
+        cut = any(bool((every & ~after[kind]).any()) for kind, every in self.every.items())
+        needed = [EMPTY_LEAD if cut and name == EMPTY else LEAD for name in GRAPHS]
+        winner = int(np.where(mean > needed * error, mean, 0).argmax())
         self._set(phase=CONFIRMED, winner=winner)
         if winner:
             draw = np.random.default_rng(derive_seed(self.spec.seed, "chosen graph"))

@@ -26,6 +26,9 @@ def moments(own: Tensor, final: Tensor) -> Tensor:
 def compare(sums: Tensor, linked: bool) -> Surrogate:
     """Checks the sign, pooled and of each sender, from `moments` over all samples.
 
+    The check is repeated after every step. A bound of 1.96 standard errors would be crossed by chance now and then, so
+    that the pooled sign needs as much evidence as that of one of many senders (Bonferroni).
+
     linked: whether the two scores correlate at all; where they do not, the final one counts.
     """
     a, f, both, a2, f2 = sums.numpy()
@@ -35,9 +38,9 @@ def compare(sums: Tensor, linked: bool) -> Surrogate:
     total, error, scale = float(product.sum()), sqrt(variance.sum()), float(square.sum())
     # Within its noise the ratio means nothing.
     known = scale > 2 * sqrt((2 * a2**2).sum()) and error > 0
-    slope, half = (total / scale, 1.96 * error / scale) if known else (0.0, 0.0)
+    slope, error = (total / scale, error / scale) if known else (0.0, 0.0)
     bound = ndtri(1 - 0.025 / max(len(a), 1))
     apart = (a * f < 0) & (a**2 > bound**2 * a2) & (f**2 > bound**2 * f2)
-    credit = "own" if linked and slope + half >= 0 else "final"
+    credit = "own" if linked and slope + bound * error >= 0 else "final"
     senders = tuple(np.flatnonzero(apart).tolist()) if credit == "own" else ()
-    return Surrogate(slope, slope - half, slope + half, credit, senders)
+    return Surrogate(slope, slope - 1.96 * error, slope + 1.96 * error, credit, senders)

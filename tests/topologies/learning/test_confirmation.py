@@ -108,6 +108,22 @@ def test_failed_discussions_count_neither_for_nor_against_a_graph_and_are_counte
     assert len(learner.doubts()) == 1
 
 
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_small_lead_of_no_edges_undoes_a_cut_for_all_questions_or_for_each(cut: bool) -> None:
+    learner = made()
+    confirmation = learner._confirmation
+    # Graphs of single questions lack edges that no mask lacks.
+    confirmation.left = lambda: {kind: edges & (not cut) for kind, edges in learner._edges.mask.items()}
+    confirmation.begin(4)
+    behind, even, ahead = [[1.0] * len(GRAPHS), [0.0, 0, 0, 0], [0.0, 0, 1, 0]]
+    for step, scores in enumerate((even, ahead, behind, behind)):
+        utility = np.array(scores)[places(step, len(GRAPHS))]
+        confirmation.learn(step, 1, utility, np.zeros(len(GRAPHS), dtype=bool))
+    # One question of four is half a standard error.
+    assert confirmation.undone == cut
+    assert confirmation.winner == ("empty" if cut else "pruned")
+
+
 def test_where_nothing_was_cut_another_graph_is_not_chosen_by_chance() -> None:
     learner = Learner(TEAM, pruning=PruningSettings(steps=10), settings=LearnerSettings(confirm=0.25))
     draw = np.random.default_rng(6)
