@@ -42,7 +42,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
     if (target / MARKER).exists():
         return target
     # Outside of the folder, which may be deleted under the lock.
-    lock = FileLock(target.with_name(f"{target.name}.lock"))
+    lock, half_built = FileLock(target.with_name(f"{target.name}.lock")), target.with_name(f"{target.name}.building")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -50,8 +50,17 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
         raise _cannot(f"the search index {target} cannot be written", error, WRITE_REMEDY) from error
     try:
         if not (target / MARKER).exists():  # another process may have built it
-            _build(target, build)
+            for leftover in (half_built, target):  # a target without a marker was never complete
+                shutil.rmtree(leftover, ignore_errors=True)
+            marks = build(half_built)
+            (half_built / MARKER).write_text(json.dumps(dict(marks)))
+            half_built.rename(target)
+    except Unbuilt as error:
+        raise error.failure from None
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _cannot(f"the search index {target} cannot be built", error, WRITE_REMEDY) from error
     finally:
+        shutil.rmtree(half_built, ignore_errors=True)
         lock.release()
     return target
 
@@ -62,22 +71,6 @@ class Unbuilt(Exception):
     def __init__(self, failure: BaseException) -> None:
         super().__init__(str(failure))
         self.failure = failure
-
-
-def _build(target: Path, build: Callable[[Path], Marks]) -> None:
-    half_built = target.with_name(f"{target.name}.building")
-    for leftover in (half_built, target):  # a target without a marker was never complete
-        shutil.rmtree(leftover, ignore_errors=True)
-    try:
-        marks = build(half_built)
-        (half_built / MARKER).write_text(json.dumps(dict(marks)))
-        half_built.rename(target)
-    except Unbuilt as error:
-        shutil.rmtree(half_built, ignore_errors=True)
-        raise error.failure from None
-    except (OSError, RuntimeError, ValueError) as error:
-        shutil.rmtree(half_built, ignore_errors=True)
-        raise _cannot(f"the search index {target} cannot be built", error, WRITE_REMEDY) from error
 
 
 def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:

@@ -63,7 +63,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Encoders:
-    """The encoder of passages, rows and a graph's entities, and the encoder of pictures, as in ViDoRAG and MMAPG.
+    """Two encoders, of texts (passages, rows, a graph's entities) and of pictures, as in ViDoRAG and MMAPG.
 
     Vectors of two encoders cannot be compared, so each has a separate column in an index. With the same encoder for
     both, one vector finds sources of any kind.
@@ -92,18 +92,15 @@ class Encoders:
     def name(self) -> str:
         return " and ".join(encoder.name for encoder in self.columns.values())
 
-    def column_of(self, kind: Kind) -> str:
-        """Returns the column with the vectors of a kind of source."""
-        return PICTURE_VECTOR if self.apart and kind is Kind.IMAGE else VECTOR
-
     def searched(self, kinds: Collection[Kind] | None) -> Mapping[str, Encoder]:
         """Returns the columns with sources of these kinds (None: any)."""
-        wanted = {self.column_of(kind) for kind in (Kind if kinds is None else kinds)}
-        return {column: encoder for column, encoder in self.columns.items() if column in wanted}
+        wanted = set(Kind if kinds is None else kinds)
+        of = {VECTOR: wanted - {Kind.IMAGE} if self.apart else wanted, PICTURE_VECTOR: wanted & {Kind.IMAGE}}
+        return {column: encoder for column, encoder in self.columns.items() if of[column]}
 
 
 def max_sim(query: Vectors, source: Vectors) -> float:
-    """Averages over the query's vectors (m, dim) the largest cosine similarity to the source's vectors (m_i, dim).
+    """Averages the best cosine of each query vector (m, dim) with the source's vectors (m_i, dim).
 
     A single vector has shape (dim,). The mean ranks sources like the sum, but lets a radius mean the same for queries
     of any length.
@@ -138,16 +135,11 @@ class LexicalEncoder:
         self.dim = dim
         self.fingerprint = f"{LEXICAL}-2-{dim}"
 
-    def encode_query(self, text: str) -> Vectors:
-        return self._encode(text)
-
     def encode_sources(self, sources: Sequence[Source]) -> Vectors:
-        vectors = np.empty((len(sources), self.dim), dtype=np.float32)
-        for i, source in enumerate(sources):
-            vectors[i] = self._encode(words_of(source))
-        return vectors
+        vectors = [self.encode_query(words_of(source)) for source in sources]
+        return np.array(vectors, dtype=np.float32).reshape(-1, self.dim)
 
-    def _encode(self, text: str) -> Vectors:
+    def encode_query(self, text: str) -> Vectors:
         counts = Counter(_words(folded(text)))
         words = [_features(word, self.dim) for word in counts]
         vector: npt.NDArray[Any] = np.zeros(self.dim)
@@ -231,7 +223,7 @@ class SentenceEncoder:
         return [_unit(vectors) for vectors in encoded]
 
     def _parts(self, text: str) -> list[str]:
-        """Halves a text that the model would cut off, with an eighth in both halves, until every part fits."""
+        """Halves a text that the model would cut off until every part fits. Halves share an eighth."""
         most = self._most_tokens
         # No token is shorter than a byte; most texts are spared the counting.
         if most is None or len(text) < 2 or len(text.encode()) < most // 2 or self._tokens(text) < most:
@@ -299,7 +291,7 @@ def _words(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1 << 17)
 def _features(word: str, dim: int) -> tuple[npt.NDArray[np.intp], Vectors]:
-    """Coordinates and signed weights of a word and its n-grams of 3 to 5 letters, both of shape (features,)."""
+    """Hashes a word and its n-grams of 3 to 5 letters: coordinates and signed weights, both (features,)."""
     marked = f"<{word}>"
     # With marks, beginnings and ends of words are distinct n-grams.
     grams = [marked[i : i + n] for n in (3, 4, 5) for i in range(len(marked) - n + 1)] if len(word) > 2 else []

@@ -38,7 +38,7 @@ class KnowledgeGraph:
     def open(
         cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None, extraction: Extraction = BY_RULES
     ) -> "KnowledgeGraph":
-        """Opens the graph next to the store's index, after building it from the `given` or the extracted triples.
+        """Opens the graph next to the store's index. Builds it first, from the `given` or the extracted triples.
         Raises StoreError as `open_index`, and ValueError where two of the given triples have the same id."""
         made = LAYOUT if given else f"{LAYOUT}\x1f{extraction.key}"
         digest = hashlib.blake2b(f"{store.folder.name}\x1f{made}".encode(), digest_size=12)
@@ -68,17 +68,25 @@ class KnowledgeGraph:
         with reading(self._folder):
             if level == "theme":
                 ranked = fused([ranking for word in searchable for ranking in self._edges(word, where)])
+            elif keys := self._nearest(searchable, where, k):
+                place = {key: rank for rank, key in enumerate(keys)}
+                by_text, by_vector = self._edges(" ".join(searchable), _all_of(_touching(keys), where))
+                by_entity = sorted(
+                    by_vector,
+                    key=lambda pair: min(place.get(pair[0][end], len(keys)) for end in ("head_key", "tail_key")),
+                )
+                ranked = fused([by_entity, by_vector, by_text])
             else:
-                ranked = self._around(self._nearest(searchable, where, k), " ".join(searchable), where)
+                ranked = []
         return [_triple(row) for row, _ in ranked[:k]]
 
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
-        """Returns all edges of an entity, as head or tail, by id; case and accents of names are ignored."""
+        """Returns all edges of an entity by id. Case and accents of names are ignored."""
         touching = _touching([entity_key(entity)])
         return [_triple(row) for row in self._rows(_all_of(touching, _where(space)))]
 
     def entity(self, name: str, space: SearchSpace = EVERYTHING, near: str = "") -> list[Source]:
-        """Returns texts and rows with an entity's name as title, then its pictures; those nearest to `near` first."""
+        """Returns texts and rows titled with an entity's name, then its pictures; those nearest to `near` first."""
         with reading(self._folder):
             rows = all_rows(self._entities, ["sources"], f"id = {quoted([entity_key(name)])}")
         ids = [id for row in rows for id in row["sources"]]
@@ -111,18 +119,6 @@ class KnowledgeGraph:
             # The entity with exactly that name leads a separate ranking.
             rankings += [[(row, 1.0) for row in named], near.by_text(CONSIDERED), near.by_vector(CONSIDERED)]
         return [row["id"] for row, _ in fused(rankings)[:k]]
-
-    def _around(self, keys: Sequence[str], words: str, where: str) -> list[Ranked]:
-        if not keys:
-            return []
-        place = {key: rank for rank, key in enumerate(keys)}
-        by_text, by_vector = self._edges(words, _all_of(_touching(keys), where))
-
-        def rank(row: Row) -> int:
-            return min(place.get(row["head_key"], len(keys)), place.get(row["tail_key"], len(keys)))
-
-        by_entity = sorted(by_vector, key=lambda pair: rank(pair[0]))
-        return fused([by_entity, by_vector, by_text])
 
     def _edges(self, words: str, where: str) -> tuple[list[Ranked], list[Ranked]]:
         asked = {VECTOR: partial(self._store.encoder.encode_query, words)}

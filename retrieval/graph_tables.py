@@ -1,9 +1,12 @@
 """Writes the two tables of a knowledge graph, triples and entities; triples that sources state, by rules."""
 
-from collections.abc import Callable, Iterable, Iterator
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,14 +17,20 @@ from retrieval.embed import VECTOR, Encoder, folded, well_formed
 from retrieval.index import add_indexes, encoded, vector_column, vector_type
 from retrieval.store import Store
 
+if TYPE_CHECKING:
+    from lancedb.db import DBConnection
+    from lancedb.table import Table
+
 LAYOUT = "1"
 RULES = "3"  # changes with the result of the rules, so that graphs by other rules are not reused
 TRIPLES = "triples"
 ENTITIES = "entities"
 
-_STRING = pa.string()
-_EDGE = ("id", "head", "relation", "tail", "head_key", "tail_key", "source", "doc", "body")
-_ENTITY = ("id", "name", "body")
+_TEXTS = "id head relation tail head_key tail_key source doc body".split()
+_TRIPLES = pa.schema([pa.field(name, pa.string()) for name in _TEXTS])
+_ENTITIES = pa.schema(
+    [*(pa.field(name, pa.string()) for name in ("id", "name", "body")), pa.field("sources", pa.list_(pa.string()))]
+)
 ROWS = 8192  # per write, each of which makes a file
 
 
@@ -61,87 +70,61 @@ def entity_key(name: str) -> str:
 
 def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None, extraction: Extraction) -> Marks:
     """Writes both tables. Triples are written in batches; entities' names stay in memory (some 300 bytes each)."""
-    reading = _GraphBatches(store, given, extraction)
+    names: dict[str, str] = {}
+    titled: dict[str, list[str]] = {}
+
+    def edges() -> Iterator[tuple[Triple, str]]:
+        """Every triple with the document of its source; a data set's triples replace the extracted ones."""
+        docs: dict[str, str] = {}
+        for source in store.everything():
+            stated = [] if given else list(extraction.of(source))
+            # A source's entity: the title of a passage or picture, the subject of a row.
+            name = source.title if source.kind is not Kind.TABLE else next((triple.head for triple in stated), "")
+            if key := entity_key(name):
+                names.setdefault(key, name)
+                titled.setdefault(key, []).append(source.id)
+            yield from ((triple, source.doc) for triple in stated)
+            if given:
+                docs[source.id] = source.doc
+        seen: set[str] = set()
+        for triple in given() if given else ():
+            if triple.id in seen:
+                raise ValueError(f"two triples have the id {triple.id!r}: ids of a data set's triples must differ")
+            seen.add(triple.id)
+            yield triple, docs.get(triple.source, "")
+
+    def rows_of_triples() -> Iterator[tuple[str, ...]]:
+        for triple, doc in edges():
+            head, tail = entity_key(triple.head), entity_key(triple.tail)
+            names.setdefault(head, well_formed(triple.head))
+            names.setdefault(tail, well_formed(triple.tail))
+            parts = [well_formed(part) for part in (triple.head, triple.relation, triple.tail)]
+            # The relation counts twice: themes are compared with whole edges.
+            yield (triple.id, *parts, head, tail, triple.source, doc, f"{parts[1]}: {' '.join(parts)}")
+
     connection = connect(folder)
-    tables = []
-    for name, schema, batches in (
-        (TRIPLES, reading.schema(_EDGE), reading.triples),
-        (ENTITIES, reading.schema(_ENTITY, with_sources=True), reading.entities),
-    ):
-        tables.append(connection.create_table(name, schema=schema))
-        # One stream into create_table would deadlock: LanceDB also reads the sources.
-        try:
-            for batch in batches():
-                tables[-1].add(batch)
-        except ValueError as error:  # of the corpus or the encoder, and not the disk's
-            raise Unbuilt(error) from None
-    triples, entities = tables
+    triples = _write(connection, TRIPLES, _TRIPLES, rows_of_triples(), store.encoder)
+    # After the triples, whose ends are entities too.
+    rows_of_entities = ((key, names[key], names[key], sorted(titled.get(key, ()))) for key in sorted(names))
+    entities = _write(connection, ENTITIES, _ENTITIES, rows_of_entities, store.encoder)
     rows = {TRIPLES: triples.count_rows(), ENTITIES: entities.count_rows()}
     add_indexes(triples, ("doc", "head_key", "tail_key"), {VECTOR: store.encoder})
     add_indexes(entities, ("id",), {VECTOR: store.encoder})
     return {**rows, "encoder": store.encoder.name, "layout": LAYOUT}
 
 
-class _GraphBatches:
-    """Yields the graph as Arrow batches: first all triples, then the entities in them."""
-
-    def __init__(self, store: Store, given: Callable[[], Iterable[Triple]] | None, extraction: Extraction) -> None:
-        self._store = store
-        self._given = given
-        self._extraction = extraction
-        self._names: dict[str, str] = {}
-        self._titled: dict[str, list[str]] = {}
-
-    def schema(self, texts: Iterable[str], with_sources: bool = False) -> pa.Schema:
-        fields = [pa.field(name, _STRING) for name in texts]
-        fields += [pa.field("sources", pa.list_(_STRING))] if with_sources else []
-        return pa.schema([*fields, pa.field(VECTOR, vector_type(self._store.encoder))])
-
-    def triples(self) -> Iterator[pa.RecordBatch]:
-        edges = self._edges()
-        while chunk := list(islice(edges, ROWS)):
-            rows = []
-            for triple, doc in chunk:
-                head, tail = entity_key(triple.head), entity_key(triple.tail)
-                self._names.setdefault(head, well_formed(triple.head))
-                self._names.setdefault(tail, well_formed(triple.tail))
-                parts = [well_formed(part) for part in (triple.head, triple.relation, triple.tail)]
-                # The relation counts twice: themes are compared with whole edges.
-                body = f"{parts[1]}: {' '.join(parts)}"
-                rows.append((triple.id, *parts, head, tail, triple.source, doc, body))
-            vectors = _vectors(self._store.encoder, [row[-1] for row in rows])
-            columns = [pa.array(column, _STRING) for column in zip(*rows, strict=True)]
-            yield pa.record_batch([*columns, vectors], schema=self.schema(_EDGE))
-
-    def entities(self) -> Iterator[pa.RecordBatch]:
-        keys = iter(sorted(self._names))
-        while chunk := list(islice(keys, ROWS)):
-            names = [self._names[key] for key in chunk]
-            sources = pa.array([sorted(self._titled.get(key, ())) for key in chunk], pa.list_(_STRING))
-            texts = [pa.array(column, _STRING) for column in (chunk, names, names)]
-            columns = [*texts, sources, _vectors(self._store.encoder, names)]
-            yield pa.record_batch(columns, schema=self.schema(_ENTITY, with_sources=True))
-
-    def _edges(self) -> Iterator[tuple[Triple, str]]:
-        """Every triple with the document of its source; a data set's triples replace the extracted ones."""
-        docs: dict[str, str] = {}
-        for source in self._store.everything():
-            stated = [] if self._given else list(self._extraction.of(source))
-            # A source's entity: the title of a passage or picture, the subject of a row.
-            name = source.title if source.kind is not Kind.TABLE else next((triple.head for triple in stated), "")
-            if key := entity_key(name):
-                self._names.setdefault(key, name)
-                self._titled.setdefault(key, []).append(source.id)
-            yield from ((triple, source.doc) for triple in stated)
-            if self._given:
-                docs[source.id] = source.doc
-        seen: set[str] = set()
-        for triple in self._given() if self._given else ():
-            if triple.id in seen:
-                raise ValueError(f"two triples have the id {triple.id!r}: ids of a data set's triples must differ")
-            seen.add(triple.id)
-            yield triple, docs.get(triple.source, "")
-
-
-def _vectors(encoder: Encoder, texts: list[str]) -> pa.Array:
-    return vector_column(encoded(encoder, [Source("", "", Kind.TEXT, "", text) for text in texts]))
+def _write(
+    connection: DBConnection, name: str, columns: pa.Schema, rows: Iterator[Sequence[Any]], encoder: Encoder
+) -> Table:
+    """Writes a table of rows and the vectors of their `body`. Raises ValueErrors of the rows as Unbuilt."""
+    schema = columns.append(pa.field(VECTOR, vector_type(encoder)))
+    table, body = connection.create_table(name, schema=schema), columns.get_field_index("body")
+    # One stream into create_table would deadlock: LanceDB also reads the sources.
+    try:
+        while chunk := list(islice(rows, ROWS)):
+            arrays = [pa.array(column, of.type) for column, of in zip(zip(*chunk, strict=True), columns, strict=True)]
+            vectors = encoded(encoder, [Source("", "", Kind.TEXT, "", row[body]) for row in chunk])
+            table.add(pa.record_batch([*arrays, vector_column(vectors)], schema=schema))
+    except ValueError as error:  # of the corpus or the encoder, and not the disk's
+        raise Unbuilt(error) from None
+    return table

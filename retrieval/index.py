@@ -101,7 +101,7 @@ def _vectors(encoders: Encoders, column: str, chunk: list[Source]) -> pa.Array:
     encoder = encoders.columns[column]
     if not encoders.apart:
         return vector_column(encoded(encoder, chunk))
-    seen = [number for number, source in enumerate(chunk) if encoders.column_of(source.kind) == column]
+    seen = [number for number, source in enumerate(chunk) if column in encoders.searched({source.kind})]
     # As lists, which may be null: rows of one vector each, or of several.
     rows: list[Any] = [None] * len(chunk)
     if seen:

@@ -44,20 +44,15 @@ class Ocr:
             with FileLock(self._folder / "reading.lock"):  # two runs at once would read the same pictures
                 if not kept.is_file():
                     half_written = kept.with_suffix(".writing")
-                    half_written.write_text(self._read(picture), encoding="utf-8")
+                    read = _engine()(np.asarray(read_picture(picture))[:, :, ::-1])  # the engine takes blue first
+                    words = []
+                    if read.txts is not None:
+                        for corners, text, score in zip(read.boxes.tolist(), read.txts, read.scores, strict=True):
+                            across, down = zip(*corners, strict=True)
+                            words += [((min(across), min(down), max(across), max(down)), text)] if score >= SURE else []
+                    half_written.write_text(in_reading_order(words), encoding="utf-8")
                     os.replace(half_written, kept)
         return kept.read_text(encoding="utf-8")
-
-    def _read(self, picture: Path) -> str:
-        read = _engine()(np.asarray(read_picture(picture))[:, :, ::-1])  # the engine takes blue first
-        if read.txts is None:
-            return ""
-        words = []
-        for corners, text, score in zip(read.boxes.tolist(), read.txts, read.scores, strict=True):
-            across, down = zip(*corners, strict=True)
-            if score >= SURE:
-                words.append(((min(across), min(down), max(across), max(down)), text))
-        return in_reading_order(words)
 
 
 @cache

@@ -80,27 +80,35 @@ class Store:
         text = well_formed(query) if isinstance(query, str) else words_of(query)
         # A picture without a caption has no words, but a vector.
         askable = bool(_WORD.search(text)) or not isinstance(query, str)
-        nowhere = any(part is not None and not part for part in (space.pool, search.docs, search.pages))
+        parts = (space.pool, search.docs, search.pages)
+        nowhere = any(part is not None and not part for part in (*parts, search.kinds))
         if not askable or not len(self) or nowhere:
             return []
         where = space.where()
-        if search.kinds is not None:  # SQL has no empty IN ()
-            where.append(f"kind IN ({quoted(kind.value for kind in search.kinds)})" if search.kinds else "false")
+        if search.kinds is not None:
+            where.append(f"kind IN ({quoted(kind.value for kind in search.kinds)})")
         if search.docs is not None:
             where.append(f"doc IN ({quoted(search.docs)})")
         if search.pages is not None:  # as in `actors.messages.page_of`
             page = f"lower(trim(split_part(title, '{TABLE_OF_PAGE}', 1)))"
             where.append(f"{page} IN ({quoted(search.pages)})")
         # Few rows pass these filters, and an index might miss them.
-        exact = any(part is not None for part in (space.pool, search.docs, search.pages))
+        exact = any(part is not None for part in parts)
         columns = self._encoders.searched(search.kinds)
         if self._encoders.apart and not _WORD.search(text):  # a picture without words finds no texts
             columns = {column: encoder for column, encoder in columns.items() if column == PICTURE_VECTOR}
         if not columns:
             return []
-        queries = {
-            column: cache(partial(self._encode, query, text, column, encoder)) for column, encoder in columns.items()
-        }
+
+        def encode(column: str, encoder: Encoder) -> Vectors:
+            if isinstance(query, str):
+                return encoder.encode_query(text)
+            # A separate encoder of texts gets only the words of a picture.
+            apart = self._encoders.apart and column != PICTURE_VECTOR
+            encoded: Vectors = encoder.encode_sources([replace(query, image=None) if apart else query])[0]
+            return encoded
+
+        queries = {column: cache(partial(encode, column, encoder)) for column, encoder in columns.items()}
         rows = TableSearch(self._table, COLUMNS, text, queries, " AND ".join(where), search.radius, exact)
         with reading(self.folder):
             if mode == "hybrid":
@@ -136,14 +144,6 @@ class Store:
     def encoder(self) -> Encoder:
         """The encoder of texts, and of the names of a graph's entities."""
         return self._encoders.texts
-
-    def _encode(self, query: str | Source, text: str, column: str, encoder: Encoder) -> Vectors:
-        if isinstance(query, str):
-            return encoder.encode_query(text)
-        # A separate encoder of texts gets only the words of a picture.
-        source = replace(query, image=None) if self._encoders.apart and column != PICTURE_VECTOR else query
-        encoded: Vectors = encoder.encode_sources([source])[0]
-        return encoded
 
     def _all(self, where: str) -> list[Source]:
         with reading(self.folder):

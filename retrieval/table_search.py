@@ -24,7 +24,7 @@ Measure = Callable[[Row], float]
 
 @dataclass(frozen=True, slots=True)
 class TableSearch:
-    """A search of a table with columns `id`, `body` and one or more of vectors, by words or by vectors.
+    """Searches a table by words or by vectors. It has columns `id`, `body` and one or more of vectors.
 
     Both return the k best (row, score), best first, equal scores by id.
 
@@ -55,7 +55,7 @@ class TableSearch:
         return self._best(search, k, lambda row: row["_score"], self._distance)
 
     def by_vector(self, k: int) -> list[Ranked]:
-        """Ranks by cosine similarity, or by a fusion of ranks in several columns, whose scores are not comparable."""
+        """Ranks by cosine similarity. Scores of several columns cannot be compared, so their ranks are fused."""
         rankings = [self._by_column(column, query(), k) for column, query in self.queries.items()]
         return rankings[0] if len(rankings) == 1 else fused(rankings)[:k]
 

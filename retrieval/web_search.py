@@ -52,43 +52,37 @@ class Serper:
         """
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise WebError(f"web search at {self._url} needs a key: export it as {self._key_env or 'a variable'}")
+        body = json.dumps({"q": query, "num": RESULTS, "hl": LANGUAGE}).encode()
         async with self._free:
             for attempt in range(RETRIES + 1):
-                outcome, wait_s = await self._attempt(query)
-                if not isinstance(outcome, str):
-                    return outcome
+                pause_s: float | None = None
+                try:
+                    # A client for each attempt: searches are rare, and no connection outlives its event loop.
+                    async with open_client({"X-API-KEY": self._key}) as client:
+                        status, headers, content = await fetch(client, "POST", self._url, body, TIMEOUT_S)
+                except NoResponse as error:
+                    reason = self._redaction.line(str(error))
+                else:
+                    text = self._redaction.text(content.decode(errors="replace"))
+                    try:
+                        data = json.loads(text)
+                    except (ValueError, RecursionError):
+                        data = None
+                    if status == 200 and isinstance(data, dict):
+                        return read_results(data)
+                    detail = (data.get("message") if isinstance(data, dict) else text) or "no details"
+                    reason = f"HTTP {status}: {self._redaction.line(str(detail)[:QUOTED_CHARACTERS])}"
+                    if status in (401, 402, 403) or (status == 400 and "credit" in reason.lower()):
+                        refused = f"refuses this key or has no credit for it ({reason})"
+                        raise WebError(f"web search at {self._url} {refused}; check {self._key_env or 'the key'}")
+                    if status == 400:  # the query is refused, as it would be every time
+                        return []
+                    if status not in (200, 408, 425, 429) and status < 500:
+                        raise WebError(f"{self._url} is no web search ({reason})")
+                    pause_s = asked_pause_s(headers, time.time())
                 if attempt < RETRIES:
-                    await asyncio.sleep(wait_s or min(self._pause_s * 2**attempt, LONGEST_PAUSE_S))
-        raise WebError(f"web search at {self._url} failed {RETRIES + 1} times: {outcome}; try again later")
-
-    async def _attempt(self, query: str) -> tuple[Results | str, float]:
-        """Returns results, or the reason for their absence and the pause in seconds that the service asks for."""
-        body = json.dumps({"q": query, "num": RESULTS, "hl": LANGUAGE}).encode()
-        try:
-            # A client for each attempt: searches are rare, and no connection outlives its event loop.
-            async with open_client({"X-API-KEY": self._key}) as client:
-                status, headers, content = await fetch(client, "POST", self._url, body, TIMEOUT_S)
-        except NoResponse as error:
-            return self._redaction.line(str(error)), 0.0
-        text = self._redaction.text(content.decode(errors="replace"))
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError):
-            data = None
-        if status == 200 and isinstance(data, dict):
-            return read_results(data), 0.0
-        said = (data.get("message") if isinstance(data, dict) else text) or "no details"
-        reason = f"HTTP {status}: {self._redaction.line(str(said)[:QUOTED_CHARACTERS])}"
-        if status in (401, 402, 403) or (status == 400 and "credit" in reason.lower()):
-            raise WebError(
-                f"web search at {self._url} refuses this key or has no credit for it ({reason}); check "
-                f"{self._key_env or 'the key'}"
-            )
-        if status == 400:  # the query is refused, as it would be every time
-            return [], 0.0
-        if status == 200 or status in (408, 425, 429) or status >= 500:
-            return reason, min(asked_pause_s(headers, time.time()) or 0.0, LONGEST_PAUSE_S)
-        raise WebError(f"{self._url} is no web search ({reason})")
+                    await asyncio.sleep(min(pause_s or self._pause_s * 2**attempt, LONGEST_PAUSE_S))
+        raise WebError(f"web search at {self._url} failed {RETRIES + 1} times: {reason}; try again later")
 
 
 def read_results(data: Mapping[str, Any]) -> Results:
