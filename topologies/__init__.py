@@ -1,1 +1,1 @@
-"""Ways in which agents discuss a question; they know messages, and nothing of the runtime, retrieval or labels."""
+"""Ways in which agents discuss a question. They know messages and nothing of runtime, retrieval or labels."""

@@ -19,7 +19,7 @@ Reading = tuple[tuple[str, ...], str]
 
 
 def number_of(text: str) -> float | None:
-    """The value of a text that is a number with or without a scale, to four places; None for any other text."""
+    """Reads a number with or without a scale, to four places; None for any other text."""
     words = text.replace("\u2212", "-").translate(_NOT_OF_A_NUMBER).split()
     try:
         value = float(words[0])
@@ -38,7 +38,7 @@ def _scale(text: str) -> float | None:
 
 
 def written(answers: Sequence[str], scale: str) -> str:
-    """Writes a list of answers with their common scale as one text, numbers with four places, in sorted order."""
+    """Writes answers and their common scale as one text, sorted, numbers with four places."""
     texts = []
     for text in sorted(answers):
         value = number_of(text)
@@ -52,19 +52,20 @@ def written(answers: Sequence[str], scale: str) -> str:
 
 def normalised(text: str) -> str:
     """Lower case without articles and punctuation; each word that is a number as a float."""
-    return " ".join(word for token in text.lower().split(" ") for word in _normalised(token).split())
-
-
-def _normalised(token: str) -> str:
-    for form in (token, token.translate(_NO_PUNCTUATION)):
-        if (value := number_of(form)) is not None:
-            # As the script does: 2019 in a text is not the 2019.0000 that `written` makes of a number alone.
-            return str(value if re.search(r"\.\d|%", form) else int(value))
-    return re.sub(r"\b(?:a|an|the)\b", " ", form)
+    words: list[str] = []
+    for token in text.lower().split(" "):
+        for form in (token, token.translate(_NO_PUNCTUATION)):
+            if (value := number_of(form)) is not None:
+                # As the script does: 2019 in a text is not the 2019.0000 that `written` makes of a number alone.
+                words.append(str(value if re.search(r"\.\d|%", form) else int(value)))
+                break
+        else:
+            words += re.sub(r"\b(?:a|an|the)\b", " ", form).split()
+    return " ".join(words)
 
 
 def listed(answer: str) -> tuple[Reading, ...]:
-    """The lists with a scale that a text may be, the longest last.
+    """Returns the lists with a scale that a text may stand for, the longest last.
 
     The official script is given a list and a scale; a model writes both into one text, such as `4.1 and 4.6 percent`.
     Semicolons and line breaks clearly separate answers. Without them commas may, and commas and "and".
@@ -80,7 +81,7 @@ def is_clear(answer: str) -> bool:
 
 
 def scaled(parts: tuple[str, ...]) -> Reading:
-    """Takes the scale out of numbers where there is one for all, at the last or at each of them."""
+    """Takes out the scale that all numbers share. It follows the last number or each of them."""
     matches = [_WITH_SCALE.fullmatch(part) for part in parts]
     numbers = [match if match and number_of(match[1]) is not None else None for match in matches]
     scales = {match[2].lower() for match in numbers if match}
@@ -94,6 +95,6 @@ def are_numbers(answers: Sequence[str]) -> bool:
 
 
 def amounts_form(answer: str) -> str | None:
-    """The form in which amounts are compared; None for an answer that is not made of numbers."""
+    """Returns the form in which amounts are compared; None for an answer with other parts than numbers."""
     answers, scale = listed(answer)[-1]
     return normalised(written(answers, scale)) if are_numbers(answers) else None

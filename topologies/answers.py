@@ -10,7 +10,7 @@ Where a question has choices, answers that name the same one are the same, by te
 
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from actors.messages import Question
 from topologies.amounts import amounts_form
@@ -44,7 +44,7 @@ def ballot(question: Question, answer: str | None) -> str | None:
         return None
     if question.choices and (choice := choice_of(answer, question.choices)) is not None:
         return f"({choice})"  # no other form has brackets
-    return FORMS.get(question.compared, text_form)(answer)
+    return (question.compared == "amounts" and amounts_form(answer)) or text_form(answer)
 
 
 def text_form(answer: str) -> str | None:
@@ -54,20 +54,15 @@ def text_form(answer: str) -> str | None:
     """
     # casefold rather than lower: it also makes sharp s and double s equal.
     folded = answer.casefold().replace("\u2212", "-")
-    words = [word for token in _BETWEEN.split(folded) for word in _words(token)]
+    words: list[str] = []
+    for token in _BETWEEN.split(folded):
+        if number := _NUMBER.fullmatch(token):
+            words.append(str(float(number["sign"] + number["digits"].replace(",", ""))))
+        else:
+            kept = (word for word in _NO_WORD.sub(" ", token).split() if word not in ARTICLES)
+            words += [str(float(NUMBER_WORDS[word])) if word in NUMBER_WORDS else word for word in kept]
     # A bare mark such as "?" has no words left, yet it is not the same as no answer.
     return " ".join(words) or folded.strip() or None
-
-
-def _words(token: str) -> list[str]:
-    if number := _NUMBER.fullmatch(token):
-        return [str(float(number["sign"] + number["digits"].replace(",", "")))]
-    words = _NO_WORD.sub(" ", token).split()
-    return [
-        str(float(NUMBER_WORDS.get(word, word))) if word in NUMBER_WORDS else word
-        for word in words
-        if word not in ARTICLES
-    ]
 
 
 # "B", "(b)", "B.", "(B)."; and a letter with the choice's text after it.
@@ -88,28 +83,19 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
         if matches:
             # Two choices with equal texts cannot be distinguished.
             return matches[0] if len(matches) == 1 else None
+    letters = string.ascii_uppercase[: len(plain)]
     if letter := _LETTER.fullmatch(named):
-        return _index(letter[1], len(plain))
+        index = letters.find(letter[1].upper())
+        return index if index >= 0 else None
     if lettered := re.fullmatch(r"\(?([A-Za-z])[).:]\s*(.+)", named, re.DOTALL):
-        index = _index(lettered[1], len(plain))
+        index = letters.find(lettered[1].upper())
         # A letter beyond the choices may be part of the text, which is compared below.
-        if index is not None:
+        if index >= 0:
             return index if choice_of(lettered[2], choices) == index else None
     # Python chains the comparison: equal, and not empty, which all answers of punctuation alone would be.
     matches = [i for i, choice in enumerate(plain) if _bare(choice) == _bare(named) != ""]
     return matches[0] if len(matches) == 1 else None
 
 
-def _index(letter: str, count: int) -> int | None:
-    index = ord(letter.upper()) - ord("A")
-    return index if index < count else None
-
-
 def _bare(text: str) -> str:
     return text.casefold().strip(string.punctuation + string.whitespace + "“”‘’")
-
-
-FORMS: dict[str, Callable[[str], str | None]] = {
-    "text": text_form,
-    "amounts": lambda answer: amounts_form(answer) or text_form(answer),
-}

@@ -1,4 +1,4 @@
-"""Methods without learning: one agent that answers alone, and teams along a fixed graph."""
+"""Baselines: one agent that answers alone, and teams along a fixed graph."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,8 +28,17 @@ class Single:
         return held.trace((self.agent,), [await ask(held.turn(self.agent, 1))])
 
 
+def best_single(context: MethodContext) -> Single:
+    """Makes one turn of the agent whose answers alone were graded best in training; of equal ones the first.
+
+    Grades come from the training discussions of the run's first learner: turns of round 1 that heard no other agent.
+    """
+    graded = context.known.graded
+    return Single(context.method, agent=max(context.agents, key=lambda agent: graded.get(agent, -1.0)))
+
+
 def constant_wiring(edges: Edges[Ints], agents: int, rounds: int, decision: Bools | None = None) -> Wiring:
-    """Repeats edges, pairs of each kind, in every round; the decision agent reads `decision`, bool [agents], or all.
+    """Repeats pairs of each kind in every round. The decision agent reads `decision`, bool [agents], or all.
 
     Raises ValueError when the spatial edges close a cycle.
     """
@@ -48,7 +57,7 @@ def complete_wiring(agents: int, rounds: int) -> Wiring:
 
 
 def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], Wiring]:
-    """Draws for every question as many edges of each kind, and as many agents to read, as `wiring` has.
+    """Draws, for every question, as many edges and agents to read as `wiring` has.
 
     One fixed random graph would be one draw of a very noisy baseline. Rounds that differ are drawn one by one.
     """
@@ -133,5 +142,13 @@ METHODS = (
         "as many edges and agents read as the learned graph has left, drawn anew for every question",
         _random,
         needs_graph=True,
+    ),
+    Method(
+        "best_single",
+        "the agent of the team whose answers alone scored best in training, by itself",
+        best_single,
+        needs_graph=True,
+        alone=True,
+        graded=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Bets against a mean: tests of bounded values that may be looked at after every value.
+"""Bets against a mean: tests of bounded values, valid after every value.
 
 Waudby-Smith and Ramdas (2024), section 4: the capital of a bet against a mean is a test martingale if that is the mean,
 so it reaches 1 / alpha at any time with a probability of at most alpha (Ville's inequality).
@@ -12,7 +12,7 @@ MOST = 0.9  # of the capital that one value can lose, so that no bet ruins
 
 
 def capitals(values: Floats, means: Floats) -> tuple[Floats, Floats]:
-    """The capital of bets that the mean of `values` (k,) is above, and below, `means` (m,), after each value [k, m].
+    """Bets that the mean of `values` (k,) is above, and below, `means` (m,): the capital after each value, [k, m].
 
     Values and means are from -1 to 1. The share of the capital that is bet is aGRAPA's (appendix B.3): the mean of the
     values before over their mean square, both as deviations from the mean that is bet against. It is known before a

@@ -2,16 +2,17 @@
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from actors.errors import UserError
 from actors.lookup import find
-from topologies import baselines, best_single, dytopo, self_consistency
+from topologies import baselines, dytopo
+from topologies.controls import twin
 from topologies.defences import blind_guard, credit, e_process, geometric_median, majority, resilience, suspicion, trust
 from topologies.graph_file import graph_method, is_graph_file
 from topologies.learning import variants
-from topologies.method import Method, MethodContext
+from topologies.method import Method
 from topologies.systems import (
     bdog,
     core_mmrag,
@@ -27,11 +28,10 @@ from topologies.systems import (
     visual_retrieval,
     zero_shot,
 )
-from topologies.topology import Topology
 
 # In the order of `help=methods`.
 _ONLINE = (credit, trust, blind_guard, geometric_median, e_process)
-_TEAMS = (baselines, best_single, self_consistency, resilience, majority, suspicion, *_ONLINE, variants, dytopo)
+_TEAMS = (baselines, twin, resilience, majority, suspicion, *_ONLINE, variants, dytopo)
 _BASELINES = (zero_shot, ddcot, mad, visual_retrieval, llava_mr2ag, core_mmrag)
 _SYSTEMS = (bdog, mmapg, mh_mmkg, omnisearch, vidorag, hm_rag, e_agent)
 METHODS: tuple[Method, ...] = tuple(method for module in (*_TEAMS, *_BASELINES, *_SYSTEMS) for method in module.METHODS)
@@ -69,31 +69,28 @@ _ATTRIBUTES = ("name", "roles", "asks_team", "needs_graph", "needs_calibration",
 
 def find_methods(names: Sequence[str]) -> tuple[Method, ...]:
     """Finds methods by name, in the order given. Raises UserError for none, an unknown one, or one named twice."""
-    methods = tuple(
-        graph_method(name) if is_graph_file(name) else _as_method(find(name, OURS, "methods", "methods"), name)
-        for name in names
-    )
+    methods = tuple(graph_method(name) if is_graph_file(name) else _named(name) for name in names)
     found = [method.name for method in methods]
     if not found or len(set(found)) < len(found):
         raise UserError(f"methods={found}: name at least one, and each once")
     return methods
 
 
-def _as_method(entry: Any, name: str) -> Method:
-    """Returns a method itself, or that of a topology's class or of a function that makes a topology."""
-    if not isinstance(entry, Method) and not callable(entry):
+def _named(name: str) -> Method:
+    """Finds a method, or makes one of a topology's class or of a function that makes a topology."""
+    entry: Any = find(name, OURS, "methods", "methods")
+    if isinstance(entry, Method):
+        method = entry
+    elif callable(entry):
+        called = getattr(entry, "__name__", type(entry).__name__)
+        attributes = {key: getattr(entry, key) for key in _ATTRIBUTES if hasattr(entry, key)}
+        # CamelCase to snake_case: `MyDebate` is the method my_debate.
+        attributes.setdefault("name", re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", called).lower())
+        # The first sentence, or the first paragraph where it has no full stop.
+        [first, *_] = re.split(r"(?<=\.)\s|\n\n", inspect.getdoc(entry) or called, maxsplit=1)
+        method = Method(**attributes, description=" ".join(first.split()), make=entry)
+    else:
         raise UserError(f"methods: {name} is neither a Method nor something that makes a topology of a context")
-    method = entry if isinstance(entry, Method) else _made_by(entry)
     if not re.fullmatch(r"\w[\w.-]*", method.name) or method.name in _PHASES:
         raise UserError(f"methods: {name} is called {method.name!r}, which cannot name a file of traces; rename it")
     return method
-
-
-def _made_by(make: Callable[[MethodContext], Topology]) -> Method:
-    called = getattr(make, "__name__", type(make).__name__)
-    # CamelCase to snake_case: `MyDebate` is the method my_debate.
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", called).lower()
-    # The first sentence, or the first paragraph where it has no full stop.
-    [first, *_] = re.split(r"(?<=\.)\s|\n\n", inspect.getdoc(make) or called, maxsplit=1)
-    attributes = {key: getattr(make, key) for key in _ATTRIBUTES if hasattr(make, key)}
-    return Method(**{"name": name, **attributes}, description=" ".join(first.split()), make=make)

@@ -10,29 +10,15 @@ last round that was held.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
 
 import numpy as np
 
-from actors.messages import (
-    Field,
-    FieldKind,
-    Heard,
-    Message,
-    Modality,
-    Question,
-    Role,
-    Status,
-    Task,
-    Trace,
-    Value,
-)
+from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Task, Trace, Value
 from topologies.method import Method, MethodContext
 from topologies.systems.helpers import ANSWER
 from topologies.systems.session import input_lines
-from topologies.topology import DECISION_AGENT, Ask, Discussion
+from topologies.topology import DECISION_AGENT, Ask, Discussion, heard_equally
 from topologies.wiring import Bools, Floats
 
 MANAGER = Role(
@@ -64,7 +50,7 @@ SPEAK = Task(
 
 
 class DyTopo:
-    """Rounds of a team that hears, in each one, whom its needs matched in the round before."""
+    """Rounds in which each agent hears those whose offers met its need in the round before."""
 
     def __init__(self, context: MethodContext) -> None:
         self.method, self.agents, self.rounds = context.method, tuple(context.agents), context.rounds
@@ -77,49 +63,39 @@ class DyTopo:
         edges: list[tuple[int, int, int]] = []
         hears = np.zeros((len(agents), len(agents)), dtype=bool)
         for number in range(1, self.rounds + 1):
-            goal = await ask(held.turn(MANAGER.name, number, _heard(last), number - 1, LEAD))
+            goal = await ask(held.turn(MANAGER.name, number, heard_equally(last), recall=number - 1, task=LEAD))
             spoken.append(goal)
             if number > 1 and goal.values(FieldKind.ENOUGH) == ("yes",):
                 break
             edges += [(number, int(j), int(i)) for j, i in np.argwhere(hears)]
             task = replace(SPEAK, inputs=input_lines(FieldKind.INSTRUCTION, goal.values(GOAL)))
-            said = [_heard([last[j] for j in np.flatnonzero(column)]) for column in hears.T]
-            each = zip(agents, repeat(number), said, strict=False)
-            asked = (ask(held.turn(*of_one, number - 1, task)) for of_one in each)
-            last = list(await asyncio.gather(*asked))
+            heard = [heard_equally(last[j] for j in np.flatnonzero(column)) for column in hears.T]
+            turns = (
+                held.turn(agent, number, of_agent, recall=number - 1, task=task)
+                for agent, of_agent in zip(agents, heard, strict=True)
+            )
+            last = list(await asyncio.gather(*map(ask, turns)))
             spoken += last
             if number < self.rounds:
-                hears = await self._matched(last)
-        decision = await ask(held.turn(DECISION_AGENT, self.rounds + 1, _heard(last)))
+                stated = [[" ".join(message.values(name)) for message in last] for name in (OFFER, NEED)]
+                texts = list(dict.fromkeys(text for each in stated for text in each if text))
+                vectors = dict(zip(texts, await self._library.embed(texts), strict=True)) if texts else {}
+                none = np.zeros_like(next(iter(vectors.values()), np.zeros(1)))
+                offers, needs = (np.stack([vectors.get(text, none) for text in each]) for each in stated)
+                hears = matches(offers, needs, self._tau)
+        decision = await ask(held.turn(DECISION_AGENT, self.rounds + 1, heard_equally(last)))
         taken = tuple(edges)
         return held.trace(agents, (*spoken, decision), temporal=taken, allowed_temporal=taken, decision=agents)
 
-    async def _matched(self, said: Sequence[Message]) -> Bools:
-        """Matches these messages' needs and offers: the edges of the next round, bool [sender, receiver]."""
-        stated = {name: [" ".join(message.values(name)) for message in said] for name in (OFFER, NEED)}
-        texts = list(dict.fromkeys(text for each in stated.values() for text in each if text))
-        vectors = dict(zip(texts, await self._library.embed(texts), strict=True)) if texts else {}
-        return matches(_rows(stated[OFFER], vectors), _rows(stated[NEED], vectors), self._tau)
-
 
 def matches(offers: Floats, needs: Floats, tau: float) -> Bools:
-    """Edges from j to i where the cosine of i's need and j's offer is above tau, bool [sender, receiver].
+    """Matches i's need with j's offer where their cosine is above tau, bool [sender j, receiver i].
 
     offers, needs: [agents, d], a row of unit length, or of zeros where an agent states none. No agent hears itself.
     """
     stated = np.outer(offers.any(1), needs.any(1)) & ~np.eye(len(offers), dtype=bool)
     found: Bools = (offers @ needs.T > tau) & stated
     return found
-
-
-def _rows(texts: Sequence[str], vectors: Mapping[str, Floats]) -> Floats:
-    zeros = np.zeros_like(next(iter(vectors.values()), np.zeros(1)))
-    return np.stack([vectors.get(text, zeros) for text in texts])
-
-
-def _heard(messages: Sequence[Message]) -> list[Heard]:
-    read = [message for message in messages if message.status is Status.OK]
-    return [Heard(message, 1 / len(read)) for message in read]
 
 
 METHODS = (Method("dytopo", "each round's needs and offers, matched, decide who hears whom", DyTopo, roles=(MANAGER,)),)

@@ -43,13 +43,13 @@ def tree(agents: int) -> Edges[Ints]:
 
 def layered(agents: int) -> Edges[Ints]:
     """Two layers, the first of half the agents, rounded up: each agent of the second hears all of the first."""
-    first, second = np.split(np.arange(agents), [(agents + 1) // 2])
-    return _both_kinds(agents, _every(first, second))
+    second = np.arange(agents) >= (agents + 1) // 2
+    return _both_kinds(agents, np.argwhere(np.outer(~second, second)))
 
 
 def debate(agents: int) -> Edges[Ints]:
     """Multi-agent debate (Du et al. 2023): all hear all of the previous round, and no other inside a round."""
-    return Edges(_NO_PAIRS, _every(np.arange(agents), np.arange(agents)))
+    return Edges(_NO_PAIRS, np.argwhere(np.ones((agents, agents))))
 
 
 def ring(agents: int) -> Edges[Ints]:
@@ -71,7 +71,7 @@ def small_world(agents: int, seed: int = 0) -> Edges[Ints]:
 
 
 def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> Edges[Ints]:
-    """Draws so many spatial edges along a uniform random order and so many temporal ones, all equally likely."""
+    """Draws spatial edges along a uniform random order, and temporal edges, all equally likely."""
     draw = np.random.default_rng(derive_seed(seed, "random graph", agents, spatial_edges, temporal_edges))
     order = draw.permutation(agents)
     # Positions in the random order, the earlier first: whatever is chosen of these pairs, no cycle can close.
@@ -195,10 +195,6 @@ _NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 def _both_kinds(agents: int, spatial: Ints) -> Edges[Ints]:
     own = np.column_stack([np.arange(agents)] * 2)
     return Edges(spatial, np.unique(np.concatenate([spatial, spatial[:, ::-1], own]), axis=0))
-
-
-def _every(senders: Ints, receivers: Ints) -> Ints:
-    return np.column_stack([np.repeat(senders, len(receivers)), np.tile(receivers, len(senders))])
 
 
 def _drawn(agents: int, name: str, seed: int, draw: Callable[[int], nx.Graph]) -> Edges[Ints]:

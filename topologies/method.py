@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, Protocol
 
 from actors.messages import Hit, Kind, Question, Role, Search, Source, Trace, Triple
@@ -37,12 +38,12 @@ class Library(Protocol):
         """Returns sources that are part of the question itself (its hint, its picture)."""
 
     async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
-        """Finds the k best passages, rows or pictures; a picture as query is compared by its embedding."""
+        """Finds the k best passages, rows or pictures. A query picture is compared by its embedding."""
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
     ) -> tuple[Triple, ...]:
-        """Finds edges of the entities nearest to `words` (with one hop), or edges whose relation is nearest to them."""
+        """Finds edges near `words`: of the nearest entities (with one hop), or of the nearest relations."""
 
     async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
         """Returns all edges of an entity, as head or as tail, ordered by id."""
@@ -59,10 +60,10 @@ class Library(Protocol):
         """Encodes texts with the run's encoder, each as one vector [d] of unit length."""
 
     async def topics(self, question: Question) -> tuple[str, ...]:
-        """Returns entities from which a search through the knowledge graph may start, if the data set names them."""
+        """Returns entities from which a graph search may start, if the data set names them."""
 
     async def annotated(self, question: Question) -> tuple[tuple[str, ...], ...]:
-        """Paths to the answer from the data set's labels, for the upper bound that a paper calls knowledgeable."""
+        """Returns labelled paths to the answer, for the upper bound that a paper calls knowledgeable."""
 
 
 @dataclass
@@ -195,11 +196,5 @@ class Method:
     check: Callable[[Sequence[str], int], object] = lambda agents, rounds: None
 
 
-def system(
-    name: str,
-    description: str,
-    make: Callable[[MethodContext], Topology],
-    roles: tuple[Role, ...] = (),
-) -> Method:
-    """Makes a method with its own searches, and its own agents in place of the team."""
-    return Method(name, description, make, roles, asks_team=False, needs_library=True)
+system = partial(Method, asks_team=False, needs_library=True)
+"""Makes a method with its own searches, and its own agents in place of the team."""

@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from actors.errors import AgentLost, MemoryLost
-from actors.messages import Heard, Message, Question, Status, Task, Trace, Turn, Usage, derive_seed
-from topologies.wiring import Bools, Floats, Ints, Wiring, into, needed_turns, weighed_senders
+from actors.messages import Heard, Message, Question, Status, Trace, Turn, Usage, derive_seed
+from topologies.wiring import Ints, Wiring, into, needed_turns, weighed_senders
 
 Ask = Callable[[Turn], Awaitable[Message]]
 Suspicion = tuple[tuple[float, ...], ...]
@@ -49,21 +49,20 @@ class Discussion:
     seed: int
     sample: int
 
-    def turn(
-        self, agent: str, number: int, heard: Iterable[Heard] = (), recall: int = 0, task: Task | None = None
-    ) -> Turn:
-        """Returns an agent's turn of round `number`, from 1."""
+    def turn(self, agent: str, number: int, heard: Iterable[Heard] = (), **rest: Any) -> Turn:
+        """Returns an agent's turn of round `number`, from 1; `rest` are other fields of `Turn`."""
+        name = discussion_id(self.method, self.question, self.sample)
         # Neither method nor sample is part of the seed: equal turns of several discussions are answered once.
         seed = derive_seed(self.seed, self.question.id, number, agent)
-        name = discussion_id(self.method, self.question, self.sample)
-        return Turn(name, self.question, agent, number, seed, tuple(heard), recall, task=task)
+        return replace(Turn(name, self.question, agent, number, seed, tuple(heard)), **rest)
 
     def trace(self, agents: Iterable[str], turns: Sequence[Message], **rest: Any) -> Trace:
         """Returns the record; answer and status are those of the last turn, unless `rest` has others."""
-        ended = {"answer": turns[-1].answer, "status": turns[-1].status, "seed": self.seed}
-        read = tuple(source.id for source in self.question.evidence)
-        of = {"question": self.question.id, "method": self.method, "sample": self.sample, "evidence": read}
-        return Trace(agents=tuple(agents), turns=tuple(turns), **{**of, **ended, **rest})
+        fields = {"question": self.question.id, "method": self.method, "sample": self.sample, "seed": self.seed}
+        fields["evidence"] = tuple(source.id for source in self.question.evidence)
+        if turns:
+            fields |= {"answer": turns[-1].answer, "status": turns[-1].status}
+        return Trace(agents=tuple(agents), turns=tuple(turns), **{**fields, **rest})
 
 
 class Wired:
@@ -87,53 +86,38 @@ class Wired:
         wiring = self._wire if isinstance(self._wire, Wiring) else self._wire(question)
         rounds, n = wiring.rounds, wiring.agents
         needed = wiring.taking_part if self._every_turn else needed_turns(wiring)
-        # Edges into turns that are not taken are dropped; senders of needed turns are needed themselves.
-        taken_spatial, spatial = _heard(needed, wiring.spatial, wiring.spatial_p)
-        taken_temporal, temporal = _heard(needed, wiring.temporal, wiring.temporal_p)
-        # By round, then agent: also the order of turns in the trace, independent of timing.
-        speakers: list[tuple[int, int]] = [(t, i) for t, i in np.argwhere(needed).tolist()]
-        spoken: dict[tuple[int, int], Message] = {}
-        waiting: dict[tuple[int, int], int] = {}
-        # The number of turns that each agent has taken before each round, all of which it remembers.
-        taken: Ints = np.cumsum(needed, axis=0) - needed
-        listeners: dict[tuple[int, int], list[tuple[int, int]]] = {speaker: [] for speaker in speakers}
-        for t, i in speakers:
-            # A set: an agent's temporal edge to itself is the same wait as the memory of its last turn.
-            senders = {(t, j) for j in spatial.get((t, i), ())} | {(t - 1, j) for j in temporal.get((t, i), ())}
-            if taken[t, i]:
-                senders.add((int(np.flatnonzero(needed[:t, i])[-1]), i))  # its own last turn, which it remembers
-            waiting[t, i] = len(senders)
-            for sender in senders:
-                listeners[sender].append((t, i))
+        spatial = weighed_senders(wiring.spatial, wiring.spatial_p, n)
+        temporal = weighed_senders(wiring.temporal, wiring.temporal_p, n)
+        turns: dict[tuple[int, int], asyncio.Task[Message]] = {}
 
-        async def speak(t: int, i: int) -> None:
-            heard = [
-                Heard(spoken[t, j], w) for j, w in spatial.get((t, i), {}).items() if spoken[t, j].status is Status.OK
-            ]
-            for j, w in temporal.get((t, i), {}).items():
-                if spoken[t - 1, j].status is Status.OK:
-                    heard.append(Heard(spoken[t - 1, j], w, True))
-            spoken[t, i] = await ask(held.turn(agents[i], t + 1, heard, recall=int(taken[t, i])))
-            for listener in listeners[t, i]:
-                # Nothing is awaited between the count and its check, so exactly one sender starts the listener.
-                waiting[listener] -= 1
-                if not waiting[listener]:
-                    group.create_task(speak(*listener))
+        async def speak(t: int, i: int) -> Message:
+            """Waits for the turns that this one hears or remembers, and takes it."""
+            heard = []
+            for before, senders in ((0, spatial.get((t, i), {})), (1, temporal.get((t, i), {}))):
+                for j, weight in senders.items():
+                    message = await turns[t - before, j]
+                    if message.status is Status.OK:
+                        heard.append(Heard(message, weight, bool(before)))
+            own = np.flatnonzero(needed[:t, i]).tolist()
+            if own:
+                await turns[own[-1], i]
+            return await ask(held.turn(agents[i], t + 1, heard, recall=len(own)))
 
-        # `speak` adds to this group, so when the block is left, all agents have spoken.
         async with asyncio.TaskGroup() as group:
-            for t, i in [speaker for speaker, senders in waiting.items() if not senders]:
-                group.create_task(speak(t, i))
-
+            # By round, then agent: also the order of turns in the trace, independent of timing.
+            for t, i in np.argwhere(needed).tolist():
+                turns[t, i] = group.create_task(speak(t, i))
+        spoken = {place: turn.result() for place, turn in turns.items()}
         last = [spoken[rounds - 1, i] for i in range(n) if wiring.decision[i]]
         # Shares of all agents read: a failed turn does not raise the weight of the others, as inside a round.
         heard = [Heard(message, 1 / len(last)) for message in last if message.status is Status.OK]
         decision = await ask(held.turn(DECISION_AGENT, rounds + 1, heard))
         return held.trace(
             agents,
-            (*(spoken[speaker] for speaker in speakers), decision),
-            spatial=_from_one(taken_spatial),
-            temporal=_from_one(taken_temporal),
+            (*spoken.values(), decision),
+            # Edges into turns that are not taken are dropped; senders of needed turns are needed themselves.
+            spatial=_from_one(wiring.spatial[into(needed, wiring.spatial)]),
+            temporal=_from_one(wiring.temporal[into(needed, wiring.temporal)]),
             allowed_spatial=_from_one(wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial),
             allowed_temporal=_from_one(wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal),
             decision=tuple(agents[i] for i in range(n) if wiring.decision[i]),
@@ -143,7 +127,7 @@ class Wired:
 
 
 class Renamed:
-    """Topology that answers as another one does, under a method's name for its own discussions and records."""
+    """Topology that answers as another one, with discussions and records under its own name."""
 
     def __init__(self, topology: Topology, method: str) -> None:
         self.method = method
@@ -164,6 +148,12 @@ class Renamed:
 def discussion_id(method: str, question: Question, sample: int) -> str:
     """Name of one discussion, the key of the agents' memories."""
     return f"{method}/{question.id}/{sample}"
+
+
+def heard_equally(messages: Iterable[Message]) -> tuple[Heard, ...]:
+    """Weighs the messages that a turn hears equally; failed ones are left out."""
+    read = [message for message in messages if message.status is Status.OK]
+    return tuple(Heard(message, 1 / len(read)) for message in read)
 
 
 class Team(Protocol):
@@ -200,12 +190,6 @@ async def run_discussion(topology: Topology, question: Question, team: Team, see
             # After success and failure alike: memories are freed, and a new attempt starts from empty ones.
             team.close(discussion_id(topology.method, question, sample))
     raise AgentLost(f"{question.id}: agents were lost {REPLAYS + 1} times, last: {reason}")
-
-
-def _heard(needed: Bools, edges: Ints, p: Floats | None) -> tuple[Ints, dict[tuple[int, int], dict[int, float]]]:
-    """Returns the edges into needed turns, and the senders of each of these turns, with weights."""
-    led = into(needed, edges)
-    return edges[led], weighed_senders(edges[led], None if p is None else p[led], needed.shape[1])
 
 
 def _from_one(edges: Ints) -> tuple[tuple[int, int, int], ...]:

@@ -146,7 +146,7 @@ class Wiring:
 
 
 def of_edges(matrix: Floats, edges: Ints) -> Floats:
-    """Looks up values at listed edges in a matrix [sender, receiver] for all rounds, or [T, sender, receiver]."""
+    """Looks up values of listed edges in a matrix [sender, receiver], or one [T, sender, receiver]."""
     values: Floats = matrix[edges[:, 1], edges[:, 2]] if matrix.ndim == 2 else matrix[tuple(edges.T)]
     return values
 

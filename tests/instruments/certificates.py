@@ -10,7 +10,7 @@ import random
 import sys
 import time
 
-from topologies.plurality import Vote, certified, plurality
+from topologies.defences.majority import Vote, certified, plurality
 
 AGENTS, ANSWERS = 9, ("a", "b", "c", "d", None)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from topologies.plurality import Vote, certified, plurality
+from topologies.defences.majority import Vote, certified, plurality
 
 CONFIDENCES = st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0])
 VOTES = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), CONFIDENCES), min_size=1, max_size=6)

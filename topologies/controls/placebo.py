@@ -10,7 +10,7 @@ NEAREST = 5  # discussions on either side, in the order of their lengths, that m
 
 
 class Placebo:
-    """A topology whose agents hear, in place of each message, what its sender wrote in that round of another question.
+    """Topology whose agents hear messages of another question, of the same senders and rounds.
 
     The noise control of Bertalanič and Fortuna (2026, arXiv 2605.00914), with all messages of one other discussion, so
     that they agree with each other as a team's do. Graph, agents, turns and weights are the method's; an agent keeps
@@ -45,7 +45,7 @@ class Placebo:
 
 
 def donors(traces: Sequence[Trace], seed: int) -> dict[str, list[Trace]]:
-    """Orders, for each question, other discussions of a method that are about as long, by a draw of the seed.
+    """Orders, for each question, other discussions of about the same length, by a draw of the seed.
 
     Those with which it shares no evidence come first.
     """

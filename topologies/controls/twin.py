@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from actors.errors import UserError
 from actors.messages import Message, Question, Status, Trace
+from topologies.baselines import Single
 from topologies.defences.majority import vote
-from topologies.topology import SINGLE_AGENT, Ask, Discussion
+from topologies.method import Method, MethodContext
+from topologies.topology import SINGLE_AGENT, Ask, Discussion, Topology
 
 Read = Callable[[Question], Awaitable[Question]]
 
@@ -68,13 +70,13 @@ class Twin:
 
 
 def tokens_of(turns: Sequence[Message]) -> int:
-    """Tokens of the prompts and replies of a discussion; 0 where a turn failed, whose cost is not known."""
+    """Counts the tokens of prompts and replies; 0 where a turn failed, as its cost is not known."""
     failed = any(turn.status is Status.FAILED for turn in turns)
     return 0 if failed else sum(turn.tokens for turn in turns)
 
 
 def left_over(target: int, turns: Sequence[Message]) -> float:
-    """Tokens of `target` that the samples of a question leave over, negative where they lack some; 0 where one failed.
+    """Counts the tokens of `target` that a question's samples leave over or (negative) lack; 0 where one failed.
 
     A sample costs the mean of those before the last ones, as the cost of these is not awaited.
     """
@@ -85,6 +87,20 @@ def left_over(target: int, turns: Sequence[Message]) -> float:
 
 
 def _next(target: int, turns: Sequence[Message]) -> int:
-    """Half of the samples that a question's own tokens still pay for: the first ones tell what a sample costs."""
+    """Takes half of the samples that a question's tokens still pay for, at the mean cost so far."""
     spent = tokens_of(turns)
     return max(0, round((target - spent) * len(turns) / spent)) // 2 if spent else 0
+
+
+def self_consistency(context: MethodContext) -> Topology:
+    """Makes the twin of the team before it in `methods`, with the evidence that `single` reads.
+
+    The most frequent of the sampled answers wins, compared as votes are (Wang et al. 2022). Where no tokens are known,
+    it has one sample, as `single`.
+    """
+    tokens, left_over = context.known.tokens, context.known.left_over
+    return Twin(context.method, tokens, left_over, read=None) if tokens else Single(context.method)
+
+
+WHAT = "one agent alone: as many samples as the tokens of the team named before it pay for, and a vote"
+METHODS = (Method("self_consistency", WHAT, self_consistency, asks_team=False, alone=True, spends=True),)

@@ -7,7 +7,7 @@ from topologies.wiring import Floats
 
 
 def credit(talk: Talk) -> Floats:
-    """Suspects agents whose answers do not stand in the evidence, or are shared by few whose answers do.
+    """Suspects agents whose answers evidence does not support, or that few supported agents give.
 
     The support of an agent is the mean, over its messages, of the share of its answer's words that stand in the
     question or in a source. Its credit is its support times the mean of 1 and the support of its answer, summed over

@@ -1,4 +1,4 @@
-"""An e-process for each agent, over the questions of an evaluation; the chance of any false alarm is bounded.
+"""An e-process for each agent, over the questions of an evaluation. It bounds the chance of any false alarm.
 
 Null hypothesis of an agent: in each discussion, given all discussions before it, the probability that the agent makes a
 claim is at most `defence.tolerance`, p. A claim is an answer with a word that neither the question, its evidence nor an
@@ -62,7 +62,7 @@ class EProcesses(Guarded):
 
 
 def claims(talk: Talk) -> Floats:
-    """Finds agents that have made a claim in a discussion so far, 1 or 0, float [agents]; NaN without a message."""
+    """Finds agents that have made a claim so far: 1 or 0, NaN without a message, float [agents]."""
     answers = {message.id: frozenset(words(message.answer or "")) for message in talk.messages}
     made = np.full(len(talk.agents), np.nan)
     for message in talk.messages:

@@ -47,7 +47,7 @@ Guard = Callable[[Talk], Floats]
 
 
 class Guarded:
-    """The discussions of the complete graph, in which a guard weighs what is heard, from each turn to the next.
+    """Discussions of the complete graph. Before each turn, a guard weighs the messages that are heard.
 
     Agents speak one after another there, so that the guard's view of a turn depends on no timing. The weight of a
     sender multiplies that of its edge; the others' stay, as for a failed turn. With weight 0 it is isolated: neither
@@ -115,7 +115,7 @@ def outliers(scores: Floats) -> Bools:
 
 
 def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
-    """Picks the `dropped` agents with the largest suspicion [agents], bool [agents]; of equal ones the first.
+    """Picks the `dropped` agents of the largest suspicion, bool [agents]; of equal ones the first.
 
     Raises ValueError unless at least one agent is left.
     """
@@ -144,7 +144,7 @@ def robust_z(values: Floats) -> Floats:
 
 
 def answer_of(question: Question, message: Message | None) -> str | None:
-    """Returns a message's answer in its form for comparisons; None for no message, a failed one, or no answer."""
+    """Returns a message's answer in its form for comparisons; None without a usable one."""
     return ballot(question, message.answer) if message is not None and message.status is Status.OK else None
 
 

@@ -29,7 +29,7 @@ INSPECTOR = Role(
 
 
 class Challenger:
-    """Every turn carries the instruction to challenge a message before accepting it (there a part of every profile).
+    """Instructs every turn to challenge a message before accepting it (there a part of every profile).
 
     It costs no further turn. An attack's instruction to a compromised agent takes its place, as an attacker is free to
     ignore it.

@@ -10,7 +10,7 @@ from topologies.defences.online import answer_of, most_suspicious, outliers, rob
 from topologies.graphs import complete
 from topologies.method import Method, MethodContext
 from topologies.topology import Wired
-from topologies.wiring import Bools, Edges, Floats, Wiring
+from topologies.wiring import Edges, Floats
 
 Questions = Mapping[str, Question]
 Suspicion = Callable[[Sequence[Trace], Questions], Floats]
@@ -18,14 +18,6 @@ Suspicion = Callable[[Sequence[Trace], Questions], Floats]
 # same, repeats its last; its confidence, and number of words; it gives no answer.
 FEATURES = ("agrees", "agreed", "followed", "left", "repeats", "confidence", "words", "silent")
 Z_MOST = 5.0  # a feature that hardly varies would otherwise decide alone
-
-
-def silencing(silent: Bools, rounds: int) -> Wiring:
-    """Returns the complete graph in which no agent, nor the decision agent, hears the silent agents [agents]."""
-    edges = complete(len(silent))
-    # Silent agents may still hear, but no answer depends on their turns, so these are left out.
-    heard = Edges(*(pairs[~silent[pairs[:, 0]]] for pairs in edges))
-    return constant_wiring(heard, len(silent), rounds, decision=~silent)
 
 
 def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
@@ -36,7 +28,10 @@ def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
     """
     scores, dropped = suspicion(context.watched, context.asked), context.defence.dropped
     silent = outliers(scores) if dropped is None else most_suspicious(scores, dropped)
-    topology = Wired(context.method, context.agents, silencing(silent, context.rounds))
+    # Silent agents may still hear, but no answer depends on their turns, so these are left out.
+    heard = Edges(*(pairs[~silent[pairs[:, 0]]] for pairs in complete(len(silent))))
+    wiring = constant_wiring(heard, len(silent), context.rounds, decision=~silent)
+    topology = Wired(context.method, context.agents, wiring)
     topology.judged = (tuple(np.round(scores, 6).tolist()),) * context.rounds, (tuple(1.0 - silent),) * context.rounds
     return topology
 

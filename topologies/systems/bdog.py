@@ -15,7 +15,7 @@ prompts and enforced.
 Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, and ends no debate. If
 the last conclusion cannot be read, the one before it counts. Without the first graph the debate starts from none.
 
-Without the graph (`graph=False`) both sides state their thoughts and no answer, at first by themselves, later on the
+Without the graph (`WithoutGraph`) both sides state their thoughts and no answer, at first by themselves, later on the
 other's words of the round before; after all rounds the moderator's last answer counts, of which the sides hear none.
 Without the debate (`debate=False`) the question is answered from the first graph.
 """
@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from actors.messages import Field, FieldKind, InputLine, Message, Modality, Question, Role, Status, Task, Value
+from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Status, Task, Value
 from topologies.method import MethodContext, system
 from topologies.systems.bdog_graph import Blueprint, distance, limited, read_triples
 from topologies.systems.bdog_scene_graphs import read_blueprints
@@ -113,37 +113,32 @@ TRIPLE = Field(
 
 
 class Bdog(System):
-    """Debate of at most `systems.rounds`, also without its graph or without its debate."""
+    """Debate on a graph, of at most `systems.rounds`, or an answer from its first graph."""
 
-    def __init__(self, context: MethodContext, graph: bool = True, debate: bool = True) -> None:
+    def __init__(self, context: MethodContext, debate: bool = True) -> None:
         super().__init__(context)
-        self._graph = graph
         self._debate = debate
-        self._first = read_blueprints(context.systems.blueprints) if graph else {}
+        self._first = read_blueprints(context.systems.blueprints)
 
     async def discuss(self, session: Session) -> Message:
         await show_own(session, self.context)
         # Only the agent that answers sees the choices.
         asked = replace(session.question, choices=())
-        if not self._graph:
-            return await self._talk(session, asked)
         steps: tuple[InputLine, ...] = ()
         if asked.id in self._first:
             # Graphs of other models may exceed the Size constraint, and come without steps.
             blueprint = limited(self._first[asked.id], SIZE)
         else:
-            task = Task(f"{DRAW.format(shown=_shown(asked))} {LIMITS}", (THOUGHT, TRIPLE))
+            pictures = pictures_among(asked.evidence)
+            context = ["its context"] if len(pictures) < len(asked.evidence) else []
+            *first, last = "the question", *context, *(["its pictures"] if pictures else [])
+            shown = f"{', '.join(first)} and {last}" if first else last
+            task = Task(f"{DRAW.format(shown=shown)} {LIMITS}", (THOUGHT, TRIPLE))
             drawn = await session.ask(SOLO.name, question=asked, task=task)
             blueprint, steps = _stated(drawn), input_lines(FieldKind.THOUGHT, drawn.values(THOUGHT.name))
         if not self._debate:
             task = Task(FROM_GRAPH if blueprint else FROM_NONE, (ANSWER,), _triples(blueprint))
             return await session.ask(SOLO.name, task=task)
-        return await self._on_graph(session, asked, blueprint, steps)
-
-    async def _on_graph(
-        self, session: Session, asked: Question, blueprint: Blueprint, steps: tuple[InputLine, ...]
-    ) -> Message:
-        """Debates on a blueprint, all with the steps; returns the moderator's last readable conclusion."""
         epsilon = self.context.systems.epsilon
         conclusions: list[Message] = []
         rules = f"{LIMITS} {STEPS}" if steps else LIMITS
@@ -168,8 +163,13 @@ class Bdog(System):
                 break
         return _last_read(conclusions)
 
-    async def _talk(self, session: Session, asked: Question) -> Message:
-        """Debates without graphs; returns the moderator's last readable answer."""
+
+class WithoutGraph(System):
+    """Debate in words, of `systems.rounds`."""
+
+    async def discuss(self, session: Session) -> Message:
+        await show_own(session, self.context)
+        asked = replace(session.question, choices=())
         answers: list[Message] = []
         # Each side hears the other's case of the round before, so that neither has the first word.
         before: list[Message] = []
@@ -187,15 +187,6 @@ def _stated(message: Message) -> Blueprint:
     return limited(read_triples(message.values(TRIPLE.name)), SIZE)
 
 
-def _shown(question: Question) -> str:
-    """Returns the sources of the first graph, in words."""
-    pictures = pictures_among(question.evidence)
-    parts = ["the question"]
-    parts += ["its context"] if len(pictures) < len(question.evidence) else []
-    parts += ["its pictures"] if pictures else []
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-
-
 def _last_read(messages: Sequence[Message]) -> Message:
     """Returns the last readable message, or the last of all. There is at least one."""
     return next((message for message in reversed(messages) if message.status is Status.OK), messages[-1])
@@ -205,9 +196,8 @@ def _triples(graph: Blueprint, side: int | None = None) -> tuple[InputLine, ...]
     return tuple(InputLine(FieldKind.TRIPLE, line, side) for line in graph.lines())
 
 
-DEBATE, GRAPH = partial(Bdog, graph=False), partial(Bdog, debate=False)
 METHODS = (
-    system("bdog_debate", "debate of proponent, opponent and moderator", DEBATE, ROLES),
-    system("bdog_graph", "a blueprint graph, and the answer from it", GRAPH, (SOLO,)),
+    system("bdog_debate", "debate of proponent, opponent and moderator", WithoutGraph, ROLES),
+    system("bdog_graph", "a blueprint graph, and the answer from it", partial(Bdog, debate=False), (SOLO,)),
     system("bdog", "debate on a blueprint graph, until it no longer changes", Bdog, (SOLO, *ROLES)),
 )

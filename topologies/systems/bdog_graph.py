@@ -69,7 +69,7 @@ class Change(NamedTuple):
 
 
 def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
-    """Makes a graph of triples and entities, each once, as spelt first, without triples with an empty part."""
+    """Makes a graph of triples and entities, each once, as spelt first. Triples with an empty part are left out."""
     edges: dict[Edge, Edge] = {}
     for h, r, t in triples:
         edge = _plain(h), _plain(r), _plain(t)
@@ -83,7 +83,7 @@ def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
 
 
 def read_triples(lines: Iterable[str]) -> Blueprint:
-    """Reads a graph from lines `head | relation | tail`, or of an entity alone; other lines are left out."""
+    """Reads a graph. A line is `head | relation | tail` or an entity alone; other lines are left out."""
     triples: list[Edge] = []
     alone: list[str] = []
     for line in lines:
@@ -123,7 +123,7 @@ def distance(first: Blueprint, second: Blueprint) -> int:
 
 
 def limited(graph: Blueprint, size: int) -> Blueprint:
-    """Cuts a graph to its first `size` entities with their attributes and relations (Size constraint, section 4.1)."""
+    """Cuts a graph to its first `size` entities (Size constraint, section 4.1), with their attributes and relations."""
     entities: dict[str, None] = {}
 
     def has_room(*names: str) -> bool:

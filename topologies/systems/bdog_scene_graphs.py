@@ -21,10 +21,11 @@ _NAMES = ("name", "object", "entity", "label", "id", "type", "title")
 _HEADS = ("source", "subject", "from", "head", "object1", "entity1", "start")
 _TAILS = ("with", "target", "to", "tail", "object", "object2", "entity2", "end", "entity")
 _LABELS = ("relationship", "relation", "predicate", "type", "label", "name", "action")
+LABEL = "related to"  # of a relation without one
 
 
 def read_blueprints(path: str | None) -> dict[str, Blueprint]:
-    """Reads graphs by question id from a JSON object of texts that a model wrote, or of `{"kg": text}`.
+    """Reads graphs by question id from a JSON object of a model's texts, or of `{"kg": text}`.
 
     Texts without a whole graph are left out and counted in the log: these graphs are drawn. Raises UserError.
     """
@@ -65,12 +66,12 @@ def read_scene_graph(text: str) -> Blueprint:
     for edge in _items(_first(holder, _RELATIONS)):
         if isinstance(edge, dict):
             heads, tails = (_called(_first(edge, keys), names) for keys in (_HEADS, _TAILS))
-            triples += [(head, _label(edge), tail) for head in heads for tail in tails]
+            triples += [(head, _text(_first(edge, _LABELS)) or LABEL, tail) for head in heads for tail in tails]
     return blueprint(triples, [name for node in objects if (name := _name(node))])
 
 
 def _holder(value: Any) -> dict[str, Any]:
-    """Finds the dictionary that holds the objects, at any depth; a bare list is one of objects."""
+    """Finds the dictionary with the objects, at any depth. A bare list is the objects."""
     if isinstance(value, dict):
         if any(key in value for key in _OBJECTS):
             return value
@@ -83,37 +84,24 @@ def _of_object(node: dict[str, Any], names: dict[str, str]) -> Iterator[Edge]:
     head = _name(node)
     for key, value in node.items():
         if key in _RELATIONS:
-            for relation in _items(value):
-                if isinstance(relation, str):
-                    yield head, "is", relation
-                elif isinstance(relation, dict):
-                    # `{with: x, relationship: r}` or `{r: x}`, with one tail or several.
-                    tails = _first(relation, _TAILS)
-                    ends = relation if tails is None else {_label(relation): tails}
-                    yield from ((head, label, tail) for label, end in ends.items() for tail in _called(end, names))
+            for relation in filter(lambda each: isinstance(each, dict), _items(value)):
+                # `{with: x, relationship: r}` or `{r: x}`, with one tail or several.
+                tails = _first(relation, _TAILS)
+                ends = relation if tails is None else {(_text(_first(relation, _LABELS)) or LABEL): tails}
+                yield from ((head, label, tail) for label, end in ends.items() for tail in _called(end, names))
         # The id and the name itself are no attributes.
         elif key == "attributes" or (key != "id" and not (isinstance(value, str) and value == head)):
-            for attribute, stated in _attributes(value if key == "attributes" else {key: value}):
-                yield head, f"has {attribute}" if attribute else "is", stated
-
-
-def _attributes(value: Any) -> Iterator[tuple[str, str]]:
-    """(attribute, value) pairs in an entry; a bare value has an attribute without a name."""
-    for part in _items(value):
-        if not isinstance(part, dict):
-            yield "", _text(part)
-            continue
-        name = _text(_first(part, ("attribute", "name", "key", "type"))) if "value" in part else ""
-        pairs = {name: part["value"]} if name else part
-        yield from ((attribute, _text(stated)) for attribute, inner in pairs.items() for stated in _items(inner))
+            for part in _items(value if key == "attributes" else {key: value}):
+                if not isinstance(part, dict):
+                    yield head, "is", _text(part)
+                    continue
+                name = _text(_first(part, ("attribute", "name", "key", "type"))) if "value" in part else ""
+                pairs = {name: part["value"]} if name else part
+                yield from ((head, f"has {name}", _text(each)) for name, of in pairs.items() for each in _items(of))
 
 
 def _called(value: Any, names: dict[str, str]) -> list[str]:
     return [names.get(name, name) for name in map(_name, _items(value)) if name]
-
-
-def _label(edge: dict[str, Any]) -> str:
-    return _text(_first(edge, _LABELS)) or "related to"
 
 
 def _name(node: Any) -> str:

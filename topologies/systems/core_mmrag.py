@@ -43,7 +43,27 @@ class CoreMmrag(System):
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
         internal = await session.ask(SINGLE_AGENT, evidence=own, instruction=INTERNAL)
-        pages = await self._pages(session, own)
+        query, top_k = query_of(session.question), self.top_k
+        # The sources of each page, best page first: its picture, then its passages.
+        pages: list[Sequence[Source]]
+        if pictures := pictures_among(own):
+            alike = sources((await session.alike(pictures, top_k.pictures))[: top_k.pictures])
+            # Of a page with several pictures the one that is most alike.
+            first = {page(picture): picture for picture in reversed(alike)}
+            names = list(dict.fromkeys(map(page, alike)))
+            found = await asyncio.gather(
+                *(session.search(query, top_k.texts, mode="vector", pages={name}) for name in names)
+            )
+            pages = [(first[name], *sources(hits)) for name, hits in zip(names, found, strict=True)]
+        else:
+            both = await asyncio.gather(
+                session.search(query, top_k.pictures, kinds=PICTURES, radius=top_k.radius),
+                session.search(query, top_k.texts, radius=top_k.radius),
+            )
+            of_page: dict[str, list[Source]] = {}
+            for source in together(*map(sources, both)):
+                of_page.setdefault(page(source), []).append(source)
+            pages = list(of_page.values())
         if not pages:
             return internal
         seen = together(own, *pages)
@@ -56,27 +76,6 @@ class CoreMmrag(System):
         shown = together(own, chosen)
         external = await session.ask(SINGLE_AGENT, evidence=shown, instruction=EXTERNAL)
         return await session.ask(SINGLE_AGENT, evidence=shown, heard=[internal, external], instruction=RECONCILE)
-
-    async def _pages(self, session: Session, own: Sequence[Source]) -> list[tuple[Source, ...]]:
-        """Returns the sources of each page, best page first: its picture, then its passages."""
-        query, top_k = query_of(session.question), self.top_k
-        if pictures := pictures_among(own):
-            alike = sources((await session.alike(pictures, top_k.pictures))[: top_k.pictures])
-            # Of a page with several pictures the one that is most alike.
-            first = {page(picture): picture for picture in reversed(alike)}
-            names = list(dict.fromkeys(map(page, alike)))
-            found = await asyncio.gather(
-                *(session.search(query, top_k.texts, mode="vector", pages={name}) for name in names)
-            )
-            return [(first[name], *sources(hits)) for name, hits in zip(names, found, strict=True)]
-        results = await asyncio.gather(
-            session.search(query, top_k.pictures, kinds=PICTURES, radius=top_k.radius),
-            session.search(query, top_k.texts, radius=top_k.radius),
-        )
-        of_page: dict[str, list[Source]] = {}
-        for source in together(*map(sources, results)):
-            of_page.setdefault(page(source), []).append(source)
-        return [tuple(of_page[name]) for name in of_page]
 
 
 METHODS = (system("core_mmrag", "closed-book and evidence answers, reconciled", CoreMmrag),)

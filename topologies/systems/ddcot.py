@@ -16,7 +16,6 @@ Zero-shot: hint and picture of the question, nothing retrieved.
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Task, Value
 from topologies.method import system
@@ -51,23 +50,6 @@ _SAYS_NOTHING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SubQuestion:
-    """Sub-question and its answer, None where it is uncertain."""
-
-    question: str
-    answer: str | None = None
-
-    @property
-    def inputs(self) -> tuple[InputLine, ...]:
-        """Lines that state it in a prompt."""
-        if self.answer is None:
-            return (InputLine(FieldKind.SUB_QUESTION, self.question, outcome=UNCERTAIN),)
-        # With the question once more: a short answer alone states nothing.
-        found = InputLine(FieldKind.FOUND, f"{self.question.rstrip(' ?')}: {self.answer}")
-        return InputLine(FieldKind.SUB_QUESTION, self.question), found
-
-
 class DDCoT(System):
     """Reasoner who divides and integrates without a picture, and a recogniser who sees nothing but pictures."""
 
@@ -78,28 +60,32 @@ class DDCoT(System):
         words = about(session.question, [source for source in evidence if source not in pictures])
         there = WITH_PICTURE if pictures else WITHOUT_PICTURE
         divided = await session.ask(REASONER.name, question=words, task=Task(f"{DIVIDE} {there}", (PAIRS,)))
-        parts = divide(divided.values(PAIRS.name)) or [SubQuestion(session.question.text)]
+        parts = divide(divided.values(PAIRS.name)) or {session.question.text: None}
         # Uncertain sub-questions are answered from the pictures.
-        uncertain = [part.question for part in parts if part.answer is None] if pictures else []
+        uncertain = [asked for asked, answer in parts.items() if answer is None] if pictures else []
         turns = (
             session.ask(RECOGNISER.name, question=about(session.question, pictures, q), task=RECOGNISE)
             for q in uncertain
         )
-        seen = dict(zip(uncertain, map(answer_of, await asyncio.gather(*turns)), strict=True))
-        parts = [SubQuestion(part.question, part.answer or seen.get(part.question)) for part in parts]
-        given = tuple(line for part in parts for line in part.inputs)
-        task = Task(f"{INTEGRATE} {there}", (STEPS, ANSWER), given)
+        parts |= zip(uncertain, map(answer_of, await asyncio.gather(*turns)), strict=True)
+        given: list[InputLine] = []
+        for asked, answer in parts.items():
+            given.append(InputLine(FieldKind.SUB_QUESTION, asked, outcome=UNCERTAIN if answer is None else ""))
+            if answer is not None:
+                # With the question once more: a short answer alone states nothing.
+                given.append(InputLine(FieldKind.FOUND, f"{asked.rstrip(' ?')}: {answer}"))
+        task = Task(f"{INTEGRATE} {there}", (STEPS, ANSWER), tuple(given))
         return await session.ask(REASONER.name, question=words, task=task)
 
 
-def divide(lines: Sequence[str]) -> list[SubQuestion]:
-    """Reads sub-questions from lines `question | answer`, each once; uncertain without a definite answer."""
-    parts: dict[str, SubQuestion] = {}
+def divide(lines: Sequence[str]) -> dict[str, str | None]:
+    """Reads sub-questions with their answers from lines `question | answer`; None for an uncertain answer."""
+    parts: dict[str, str | None] = {}
     for line in lines:
         asked, _, said = (part.strip() for part in line.partition("|"))
         if asked:
-            parts.setdefault(asked, SubQuestion(asked, None if _SAYS_NOTHING.fullmatch(said) else said))
-    return list(parts.values())[:MOST]
+            parts.setdefault(asked, None if _SAYS_NOTHING.fullmatch(said) else said)
+    return dict(list(parts.items())[:MOST])
 
 
 METHODS = (

@@ -36,11 +36,10 @@ PLAN = (
     "from what is shown."
 )
 ALIKE = f'"{SIMILAR}" looks for pictures that look like the question\'s own (say what is to be made out in them), '
-TOOLS = ("texts", "pictures", "web")
-TOOLS_SEEING = ("texts", "pictures", SIMILAR, "web")
+TOOLS = ("texts", "pictures", SIMILAR, "web")
 STEP = Field(FieldKind.STEP, "what to look for", many=True, optional=True, tools=TOOLS, value=Value.CALL)
-BLIND = Task(PLAN.format(alike=""), (STEP,))
-SEEING = Task(PLAN.format(alike=ALIKE), (replace(STEP, tools=TOOLS_SEEING),))
+SEEING = Task(PLAN.format(alike=ALIKE), (STEP,))
+BLIND = Task(PLAN.format(alike=""), (replace(STEP, tools=("texts", "pictures", "web")),))
 
 
 class EAgent(System):
@@ -58,7 +57,7 @@ class EAgent(System):
 
 
 def planned(plan: Message) -> list[tuple[str, str]]:
-    """Tool and words of each call of a plan that can be run, in order, each once."""
+    """Returns tool and words of each call that can be run, in order, each once."""
     calls: dict[tuple[str, str], None] = {}
     for step in plan.values(FieldKind.STEP):
         tool, _, words = (part.strip() for part in step.partition("|"))
@@ -66,7 +65,7 @@ def planned(plan: Message) -> list[tuple[str, str]]:
         tool = tool.strip("`\"'").lower()
         # The question's picture is searched with, whatever the words: once is enough.
         words = "" if tool == SIMILAR else words
-        if tool in TOOLS_SEEING and (words or tool == SIMILAR):
+        if tool in TOOLS and (words or tool == SIMILAR):
             calls[tool, words] = None
     return list(calls)
 

@@ -45,7 +45,7 @@ def looked_up(
 
 
 def found_by_picture(session: Session, own: Sequence[Source], k: int) -> Awaitable[tuple[Hit, ...]]:
-    """Finds the k pictures most like each of the question's own, best first, or else nearest to its words."""
+    """Finds the k pictures most like each of the question's own, or else nearest to its words; best first."""
     if query := pictures_among(own):
         return session.alike(query, k)
     return session.search(query_of(session.question), k, kinds=PICTURES, mode="vector")
@@ -54,7 +54,7 @@ def found_by_picture(session: Session, own: Sequence[Source], k: int) -> Awaitab
 async def sections(
     session: Session, queries: Sequence[str | Source], pages: Collection[str], k: int, otherwise: int
 ) -> Sequence[tuple[Hit, ...]]:
-    """Finds each query's k nearest passages and rows of these pages, or if there are none, `otherwise` of all pages."""
+    """Finds each query's k nearest passages and rows of these pages. Where there are none, `otherwise` of all pages."""
     found = await asyncio.gather(*(session.search(q, k, mode="vector", pages=pages) for q in queries))
     if any(found):
         return found
@@ -88,7 +88,7 @@ def page(source: Source) -> str:
 
 
 def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
-    """Returns the elements that a field names by their numbers (from 1), each once; unknown ones are ignored."""
+    """Returns the elements whose numbers (from 1) a field lists, each once. Other numbers are ignored."""
     numbers = [int(number) for value in message.values(field) for number in re.findall(r"\d+", value)]
     # A number named twice counts once; models also name numbers that were never shown.
     return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))

@@ -31,8 +31,9 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
+from typing import Any
 
-from actors.messages import Field, FieldKind, Hit, Kind, Message, Modality, Question, Role, Source, Task, Triple
+from actors.messages import Field, FieldKind, Kind, Message, Modality, Question, Role, Source, Task, Triple
 from topologies.answers import ballot, text_form
 from topologies.defences.majority import vote
 from topologies.method import PICTURES, Method, MethodContext, query_of, system
@@ -40,7 +41,7 @@ from topologies.systems.helpers import together
 from topologies.systems.hm_rag_agreement import THRESHOLD, least_agreement
 from topologies.systems.session import Session, System, about, in_order, input_lines, sources
 
-CAPTIONS = "captions"  # a second search of the vector agent
+CAPTIONS, THEMES = "captions", "themes"  # second searches of the vector agent and the graph agent
 VECTOR, GRAPH, WEB = BASES = ("vector", "graph", "web")
 AGENTS = {base: f"{base}_retriever" for base in BASES}
 _READS = {
@@ -113,7 +114,16 @@ class HmRag(System):
     async def discuss(self, session: Session) -> Message | str | None:
         own = await session.own()
         told = in_words(own)
-        sub_questions = await self._sub_questions(session) if self._decompose else ()
+        sub_questions: Sequence[str] = ()
+        if self._decompose:
+            # Its text alone: choices and pictures ask for nothing.
+            shown = about(session.question, (), session.question.text)
+            judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
+            # An unreadable count is taken for a single intent.
+            if judged.values(FieldKind.INTENTS) not in ((), ("1",)):
+                # It remembers the count that it just gave.
+                parts = await session.ask(DECOMPOSER.name, question=shown, task=DECOMPOSE, remembers=True)
+                sub_questions = list(dict.fromkeys(parts.values(FieldKind.SUB_QUESTION)))[:SUB_QUESTIONS]
         answers, read, order = await self._answers(session, sub_questions, told)
         # One answer leaves nothing to compare, neither by vote nor by agreement.
         if len(self._bases) == 1:
@@ -134,22 +144,10 @@ class HmRag(System):
         everything, ordered = together(own, *read.values()), in_order(session.question, order)
         return await session.ask(EXPERT.name, question=ordered, evidence=everything, heard=usable)
 
-    async def _sub_questions(self, session: Session) -> tuple[str, ...]:
-        """Asks for two or three sub-questions; none where there is a single intent, or nothing could be read."""
-        # Its text alone: choices and pictures ask for nothing.
-        shown = about(session.question, (), session.question.text)
-        judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
-        # An unreadable count is taken for a single intent.
-        if judged.values(FieldKind.INTENTS) in ((), ("1",)):
-            return ()
-        # It remembers the count that it just gave.
-        parts = await session.ask(DECOMPOSER.name, question=shown, task=DECOMPOSE, remembers=True)
-        return tuple(dict.fromkeys(parts.values(FieldKind.SUB_QUESTION)))[:SUB_QUESTIONS]
-
     async def _answers(
         self, session: Session, sub_questions: Sequence[str], own: Sequence[Source]
     ) -> tuple[list[Message], Mapping[str, tuple[Source, ...]], tuple[Source, ...]]:
-        """Returns each agent's answer, the sources that it read of its base, and the order of all numbers."""
+        """Returns the agents' answers, the sources read of each base, and the order of all numbers."""
         read: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
         replies: dict[str, list[Message]] = {base: [] for base in self._bases}
         # It only grows, so that references by number stay true for agents that hear them later.
@@ -180,33 +178,28 @@ class HmRag(System):
 
     async def _retrieve(self, session: Session, part: Question) -> dict[str, tuple[Source, ...]]:
         """Searches each base for a part of the question, all bases searched at once."""
-        query, keywords = query_of(part), None
-        triples: list[Awaitable[tuple[Triple, ...]]] = []
-        searches: dict[str, Awaitable[tuple[Hit, ...]]] = {}
+        query, k, keywords = query_of(part), self.top_k.texts, None
+        searches: dict[str, Awaitable[Any]] = {}
         if GRAPH in self._bases:
             keywords = await session.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
-            triples.append(session.graph(keywords.values(FieldKind.KEYWORD) or (query,), self.top_k.texts, of=keywords))
-            triples.append(
-                session.graph(keywords.values(FieldKind.THEME) or (query,), self.top_k.texts, themes=True, of=keywords)
-            )
+            searches[GRAPH] = session.graph(keywords.values(FieldKind.KEYWORD) or (query,), k, of=keywords)
+            themes = keywords.values(FieldKind.THEME) or (query,)
+            searches[THEMES] = session.graph(themes, k, themes=True, of=keywords)
         if VECTOR in self._bases:
             near = partial(session.search, query, mode="vector", radius=self.top_k.radius)
-            searches |= {VECTOR: near(self.top_k.texts), CAPTIONS: near(self.top_k.pictures, kinds=PICTURES)}
+            searches |= {VECTOR: near(k), CAPTIONS: near(self.top_k.pictures, kinds=PICTURES)}
         if WEB in self._bases:
             # Eq. 12: the question without its choices.
-            searches[WEB] = session.web(part.text, self.top_k.texts)
-        # Nested, so that triples and hits stay apart; `gather` keeps the order of the searches.
-        edges, hits = await gather(gather(*triples), gather(*searches.values()))
-        of_base = dict(zip(searches, map(sources, hits), strict=True))
-        read = {base: of_base[base] for base in (VECTOR, WEB) if base in of_base}
+            searches[WEB] = session.web(part.text, k)
+        found = dict(zip(searches, await gather(*searches.values()), strict=True))
+        read = {base: sources(found[base]) for base in (VECTOR, WEB) if base in found}
         if VECTOR in read:
-            read[VECTOR] += of_base[CAPTIONS]
+            read[VECTOR] += sources(found[CAPTIONS])
         if GRAPH in self._bases:
             # A triple that both levels found counts once.
-            subgraph = {triple.id: triple for level in edges for triple in level}.values()
+            subgraph = {triple.id: triple for triple in (*found[GRAPH], *found[THEMES])}.values()
             names = list(dict.fromkeys(triple.head for triple in subgraph))[:ENTITIES]
             # A second step: which entities to look up is known only from the triples.
-            k = self.top_k.texts
             described = await gather(*(session.entity(name, k, near=query, of=keywords) for name in names))
             # The nearest of each entity first, so that no entity takes all of the places.
             nearest = [source for ranks in zip_longest(*described) for source in ranks if source is not None]
@@ -214,7 +207,7 @@ class HmRag(System):
         return {base: in_words(found) for base, found in read.items()}
 
     async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
-        """Asks for S_v, S_g and S_w, of the agents that gave the answers; or takes an answer that it lacks."""
+        """Asks for a summary of each answer (S_v, S_g, S_w). One that lacks the answer is the answer itself."""
         # Without evidence, so that a summary adds nothing to the answer.
         texts = [str(message.answer) for message in answers]
         tasks = [Task(SUMMARISE, SUMMARY, input_lines(FieldKind.ANSWER, [text], numbered=True)) for text in texts]
@@ -230,7 +223,7 @@ class HmRag(System):
 
 
 def in_words(group: Sequence[Source]) -> tuple[Source, ...]:
-    """Turns pictures into their captions, or titles, or nothing, for agents that read no pictures (T_m, Eq. 2)."""
+    """Replaces pictures by captions, or else titles, for agents that read no pictures (T_m, Eq. 2)."""
     return tuple(
         replace(source, kind=Kind.TEXT, text=source.text or source.title, image=None)
         if source.kind is Kind.IMAGE

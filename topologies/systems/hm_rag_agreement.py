@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
+from types import SimpleNamespace
 from typing import Any
 
 # The paper gives neither the weights nor the threshold.
@@ -40,7 +41,7 @@ def rouge_l(first: str, second: str) -> float:
 
 def _bleu(reference: str, candidate: str) -> float:
     """Eq. 14: n-gram precision of S_j = `candidate` against S_i = `reference`, times min(1, |S_j| / |S_i|)."""
-    reference, candidate = (" ".join(_Words().tokenize(text)) for text in (reference, candidate))
+    reference, candidate = (" ".join(words(text)) for text in (reference, candidate))
     if not reference or not candidate:
         return 0.0
     score = _scorers()[1].sentence_score(candidate, [reference])
@@ -48,11 +49,9 @@ def _bleu(reference: str, candidate: str) -> float:
     return float(min(1.0, score.score / 100 / score.bp) * min(1.0, score.sys_len / score.ref_len))
 
 
-class _Words:
-    """Tokeniser in place of rouge-score's, which drops every letter that is not English."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return re.findall(r"\w+", text.lower())
+def words(text: str) -> list[str]:
+    """Splits a text into words; rouge-score's own tokeniser drops every letter that is not English."""
+    return re.findall(r"\w+", text.lower())
 
 
 @lru_cache(maxsize=1)
@@ -62,4 +61,5 @@ def _scorers() -> tuple[Any, Any]:
     from sacrebleu.metrics.bleu import BLEU
 
     # `_bleu` passes words. Short texts have no 4-grams, which would make every score 0 without `effective_order`.
-    return RougeScorer(["rougeL"], tokenizer=_Words()), BLEU(effective_order=True, tokenize="none")
+    rouge = RougeScorer(["rougeL"], tokenizer=SimpleNamespace(tokenize=words))
+    return rouge, BLEU(effective_order=True, tokenize="none")

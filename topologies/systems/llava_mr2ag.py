@@ -20,7 +20,7 @@ them, and a missing one counts as one half. Decided here:
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Hit, Message, Source, Task, Value
+from actors.messages import Field, FieldKind, Hit, Message, Task, Value
 from topologies.method import query_of, system
 from topologies.systems.helpers import page, pictures_among, sections, together
 from topologies.systems.session import Session, System
@@ -50,10 +50,21 @@ class LlavaMr2ag(System):
         if needed.values(FieldKind.RETRIEVE) == ("no",):
             return await session.ask(SINGLE_AGENT, evidence=own)
         pictures = await session.pictures(own, self.top_k.pictures, self.top_k.radius)
-        hits = await self._passages(session, own)
+        query, k = query_of(session.question), self.top_k.texts
+        hits: Sequence[Hit]
+        if shown := pictures_among(own):
+            likeness: dict[str, float] = {}
+            for hit in (await session.alike(shown, self.top_k.pictures))[: self.top_k.pictures]:
+                # The best comes first.
+                likeness.setdefault(page(hit.source), hit.score)
+            [found] = await sections(session, [query], likeness, k, k)
+            # A passage has the score of its page, or else its own.
+            hits = [Hit(hit.source, likeness.get(page(hit.source), hit.score)) for hit in found]
+        else:
+            hits = await session.search(query, k, mode="vector", radius=self.top_k.radius)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts: list[Message] = await asyncio.gather(
-            *(session.ask(SINGLE_AGENT, evidence=(hit.source, *pictures_among(own)), task=task) for hit in hits)
+            *(session.ask(SINGLE_AGENT, evidence=(hit.source, *shown), task=task) for hit in hits)
         )
         relevant = [n for n, verdict in enumerate(verdicts) if verdict.values(FieldKind.RELEVANT) == ("yes",)]
         if not relevant:
@@ -65,18 +76,6 @@ class LlavaMr2ag(System):
         # A negative cosine would rank an unsure answer above a sure one.
         scores = [max(0.0, hits[n].score) * certainty(verdicts[n]) for n in relevant]
         return picked(answers, scores)
-
-    async def _passages(self, session: Session, own: Sequence[Source]) -> Sequence[Hit]:
-        """Returns the passages to judge, with the score of their page, or else their own."""
-        query, k = query_of(session.question), self.top_k.texts
-        if not (pictures := pictures_among(own)):
-            return await session.search(query, k, mode="vector", radius=self.top_k.radius)
-        likeness: dict[str, float] = {}
-        for hit in (await session.alike(pictures, self.top_k.pictures))[: self.top_k.pictures]:
-            # The best comes first.
-            likeness.setdefault(page(hit.source), hit.score)
-        [hits] = await sections(session, [query], likeness, k, k)
-        return [Hit(hit.source, likeness.get(page(hit.source), hit.score)) for hit in hits]
 
 
 def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:

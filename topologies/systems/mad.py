@@ -65,7 +65,7 @@ DECIDE = Task("Decide which of the candidates answers the question, and say why.
 
 
 class Debate(System):
-    """Affirmative and negative side in turns; a moderator who may end the debate; a judge where it did not."""
+    """Two sides in turns, a moderator who may end the debate, and a judge where it did not end."""
 
     async def discuss(self, session: Session) -> Message | None:
         await show_own(session, self.context)

@@ -171,7 +171,14 @@ class _Search:
 
     async def run(self, paths: int, directed: bool, advice: str) -> tuple[GraphPath, ...]:
         """Searches for paths, at most `paths`; none without a topic. `advice` is for the expander."""
-        topics = self.topics or await self._nearest(directed)
+        if not (topics := self.topics):
+            named = await self.session.ask(TOPIC.name, task=Task(NAME, (ENTITY,)), heard=self.heard)
+            names = named.values(ENTITY.name)
+            near = await self.session.graph(names, EDGES, of=named) if names else ()
+            ends = [(edge.head,) if directed else (edge.head, edge.tail) for edge in near]
+            nearest = tuple(dict.fromkeys(entity for edge_ends in ends for entity in edge_ends))
+            # The graph's entities with the names that the topic agent gave, or else the nearest ones.
+            topics = tuple(entity for entity in nearest if any(same(entity, name) for name in names)) or nearest
         if not topics:
             return ()
         task = Task(PICK, (PICKED,), input_lines(FieldKind.CANDIDATE, topics, numbered=True))
@@ -184,21 +191,25 @@ class _Search:
         search.judge(await self._validated((GraphPath((topic,)),)))
         while batch := search.batch():
             edges = await asyncio.gather(*(self.session.neighbours(path.end) for path in batch))
-            # All paths of a batch look ahead before any grows; `grow` drops an entity that two of them top_k.
-            ahead = [search.ahead(path, around, directed) for path, around in zip(batch, edges, strict=True)]
-            useful = await asyncio.gather(
-                *(self._expanded(path, on, advice) for path, on in zip(batch, ahead, strict=True))
-            )
-            grown = [longer for path, on in zip(batch, useful, strict=True) for longer in search.grow(path, on)]
+            # All paths of a batch look ahead before any grows; `grow` drops an entity that two of them reach.
+            ahead = [(path, search.ahead(path, around, directed)) for path, around in zip(batch, edges, strict=True)]
+            leading = [(path, on) for path, on in ahead if on]
+            expansions = []
+            for path, on in leading:
+                found = input_lines(FieldKind.FOUND, self._findings(path))
+                candidates = input_lines(FieldKind.CANDIDATE, map(stated, on), numbered=True)
+                task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), (*found, *candidates))
+                expansions.append(self.session.ask(EXPANDER.name, task=task, heard=self.heard))
+            grown: list[GraphPath] = []
+            for (path, on), useful in zip(leading, await asyncio.gather(*expansions), strict=True):
+                grown += search.grow(path, numbered(useful, USEFUL.name, on))
             search.judge(await self._validated(grown))
         return search.result()
 
     async def follow(self, annotated: Sequence[Sequence[str]]) -> tuple[GraphPath, ...]:
-        """Takes annotated paths and looks their entities up; an edge that the graph lacks is left out."""
+        """Looks the entities of annotated paths up. An edge that the graph lacks is left out."""
         for name in dict.fromkeys(entity for path in annotated for entity in path):
-            self.entity_texts[name] = _texts(sources := await self.session.entity(name)) + _captioned(
-                pictures_among(sources)
-            )
+            self._meet(name, await self.session.entity(name))
         paths = []
         for entities in annotated:
             edges: list[Triple] = []
@@ -222,67 +233,50 @@ class _Search:
             lines += self.entity_texts.get(entity, ())
         return tuple(lines)
 
-    async def _nearest(self, directed: bool) -> tuple[str, ...]:
-        """Returns the graph's entities with the names that the topic agent gives, or else the nearest ones."""
-        task = Task(NAME, (ENTITY,))
-        named = await self.session.ask(TOPIC.name, task=task, heard=self.heard)
-        names = named.values(ENTITY.name)
-        edges = await self.session.graph(names, EDGES, of=named) if names else ()
-        ends = [(edge.head,) if directed else (edge.head, edge.tail) for edge in edges]
-        nearest = tuple(dict.fromkeys(entity for edge_ends in ends for entity in edge_ends))
-        return tuple(entity for entity in nearest if any(same(entity, name) for name in names)) or nearest
-
-    async def _expanded(self, path: GraphPath, ahead: Sequence[Triple], advice: str) -> tuple[Triple, ...]:
-        if not ahead:
-            return ()
-        found = input_lines(FieldKind.FOUND, self._findings(path))
-        edges = input_lines(FieldKind.CANDIDATE, map(stated, ahead), numbered=True)
-        task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), (*found, *edges))
-        chosen = await self.session.ask(EXPANDER.name, task=task, heard=self.heard)
-        return numbered(chosen, USEFUL.name, ahead)
-
     async def _validated(self, paths: Sequence[GraphPath]) -> list[tuple[GraphPath, bool]]:
-        """Looks the paths' ends up, has their pictures described by the setting, and each path judged (Eq. 8)."""
+        """Looks the paths' ends up, describes their pictures, and has each path judged (Eq. 8)."""
         entity_sources = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
-        people = self.setting.captions == "people"
-        pictures = [seen if people else _with_file(seen) for seen in map(pictures_among, entity_sources)]
-        for path, sources, seen in zip(paths, entity_sources, pictures, strict=True):
-            # Before the verdicts: their findings include these texts.
-            by_people = _captioned(seen) if people else ()
-            self.entity_texts[path.end] = (*_texts(sources), *by_people)
+        # Before the verdicts: their findings include these texts.
+        pictures = [self._meet(path.end, sources) for path, sources in zip(paths, entity_sources, strict=True)]
         if self.setting.captions == "offline":
             shown = [(path, seen) for path, seen in zip(paths, pictures, strict=True) if seen]
-            captions = await asyncio.gather(*(self._caption(path.end, seen) for path, seen in shown))
+            ask, task = self.session.ask, Task(PERCEIVE, (DESCRIPTION,))
+            asked = [(path.end, about(self.session.question, seen, CAPTION.format(path.end))) for path, seen in shown]
+            captions = await asyncio.gather(
+                *(ask(PERCEIVER.name, question=each, task=task, scene=entity) for entity, each in asked)
+            )
             for (path, seen), caption in zip(shown, captions, strict=True):
                 self._describe(path.end, seen, caption)
         look = self.setting.captions == "online"
         # As in the authors' code, a monster's own pictures are not shown: its attacks have theirs.
         ends = zip(paths, pictures, strict=True)
         looked = [seen if look and path.end not in self.topics else () for path, seen in ends]
-        verdicts = await asyncio.gather(*map(self._verdict, paths, looked))
+        validations = []
+        for path, seen in zip(paths, looked, strict=True):
+            instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if seen else "")
+            fields = (ENOUGH, DESCRIPTION) if seen else (ENOUGH,)
+            task = Task(instruction, fields, input_lines(FieldKind.FOUND, self._findings(path)))
+            evidence = (*self.session.question.evidence, *seen)
+            validations.append(self.session.ask(VALIDATOR.name, evidence=evidence, task=task, heard=self.heard))
+        verdicts = await asyncio.gather(*validations)
         for path, seen, verdict in zip(paths, looked, verdicts, strict=True):
             # After the verdict: the validator's own description is for the turns that follow.
             self._describe(path.end, seen, verdict)
         return [(path, verdict.values(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
 
-    async def _caption(self, entity: str, pictures: Sequence[Source]) -> Message:
-        shown = about(self.session.question, pictures, CAPTION.format(entity))
-        task = Task(PERCEIVE, (DESCRIPTION,))
-        return await self.session.ask(PERCEIVER.name, question=shown, task=task, scene=entity)
+    def _meet(self, entity: str, sources: Sequence[Source]) -> tuple[Source, ...]:
+        """Stores an entity's texts, with people's captions in their setting; returns the pictures that may be seen."""
+        pictures = pictures_among(sources)
+        captions = _captioned(pictures) if self.setting.captions == "people" else ()
+        self.entity_texts[entity] = (*(source for source in sources if source not in pictures), *captions)
+        return pictures if self.setting.captions == "people" else _with_file(pictures)
 
     def _describe(self, entity: str, pictures: Sequence[Source], message: Message) -> None:
-        """Stores an agent's description of the pictures, if there is one, as the text of the first."""
+        """Stores an agent's description of pictures, if any, as the text of the first."""
         for said in message.values(DESCRIPTION.name)[:1]:
             # There is a first picture: a description is asked for only where there are pictures.
             self.entity_texts[entity] += (replace(pictures[0], kind=Kind.TEXT, image=None, text=said),)
             self.descriptions[entity] = said
-
-    async def _verdict(self, path: GraphPath, pictures: Sequence[Source]) -> Message:
-        shown = (*self.session.question.evidence, *pictures)
-        instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
-        fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
-        task = Task(instruction, fields, input_lines(FieldKind.FOUND, self._findings(path)))
-        return await self.session.ask(VALIDATOR.name, evidence=shown, task=task, heard=self.heard)
 
     def _findings(self, path: GraphPath) -> list[str]:
         return [f"{line.title}: {line.text}" for line in self.written(path)] or [path.end]
@@ -291,10 +285,6 @@ class _Search:
 def stated(edge: Triple) -> str:
     """Writes an edge as a sentence."""
     return f"{edge.head} {edge.relation} {edge.tail}."
-
-
-def _texts(sources: Sequence[Source]) -> tuple[Source, ...]:
-    return tuple(source for source in sources if source.kind is not Kind.IMAGE)
 
 
 def _captioned(pictures: Sequence[Source]) -> tuple[Source, ...]:

@@ -14,7 +14,7 @@ Order = Literal["breadth", "depth"]
 
 @dataclass(frozen=True, slots=True)
 class GraphPath:
-    """Entities from the first to the last, each met once, and the edges between them (as many less one)."""
+    """A path: entities, each met once, and the edges between them (as many less one)."""
 
     entities: tuple[str, ...]
     edges: tuple[Triple, ...] = ()
@@ -25,7 +25,7 @@ class GraphPath:
         return self.entities[-1]
 
     def along(self, edge: Triple) -> GraphPath:
-        """Returns the path longer by an edge; an edge followed against its direction leads to its head."""
+        """Extends the path by an edge. An edge followed against its direction leads to its head."""
         end = edge.tail if same(edge.head, self.end) else edge.head
         return GraphPath((*self.entities, end), (*self.edges, edge))
 
@@ -59,7 +59,7 @@ class PathSearch:
         self.closed: list[GraphPath] = []
 
     def batch(self) -> tuple[GraphPath, ...]:
-        """Takes the paths to extend, which are then no longer open; none when the search is over."""
+        """Takes the paths to extend off the open ones; none when the search is over."""
         if len(self.closed) >= self._paths:
             return ()
         # Depth first, `_open` is a stack, and the path opened last is on top.
@@ -68,7 +68,7 @@ class PathSearch:
         return tuple(taken)
 
     def ahead(self, path: GraphPath, edges: Iterable[Triple], directed: bool = True) -> tuple[Triple, ...]:
-        """Edges that lead on to entities not met yet, one for each; `directed` edges from head to tail only."""
+        """Returns an edge to each entity not met yet; `directed` edges lead from head to tail only."""
         if len(path.entities) >= self._longest:
             return ()
         leading: dict[str, Triple] = {}
@@ -99,5 +99,5 @@ class PathSearch:
         self._open += going_on if self._order == "breadth" else reversed(going_on)
 
     def result(self) -> tuple[GraphPath, ...]:
-        """First `paths` closed paths in the order in which they were closed; none where no path was enough."""
+        """Returns the first `paths` closed paths, in the order in which they were closed."""
         return tuple(self.closed[: self._paths])

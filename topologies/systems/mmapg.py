@@ -27,8 +27,8 @@ cannot be read end the planning; if nothing was retrieved by then, it is for the
 could not be taken apart is searched for as it is. Candidates without a readable examination are left out, and findings
 that cannot be condensed go on as they are.
 
-Without planning (`planning=False`), retrieval and reasoning alternate until the findings are enough. Without retrieval
-(`retrieval=False`) the instruction itself is searched for by vectors, and the nearest sources are condensed unexamined.
+Without planning, retrieval and reasoning alternate until the findings are enough. Without retrieval, the instruction
+itself is searched for by vectors, and the nearest sources are condensed unexamined.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from itertools import zip_longest
 
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Question, Role, Source, Status, Task, Value
 from topologies.answers import wording
-from topologies.method import PICTURES, MethodContext, system
+from topologies.method import PICTURES, system
 from topologies.systems.helpers import fused, pictures_among
 from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed
 from topologies.systems.session import Session, System, about, input_lines, sources
@@ -130,24 +130,16 @@ UNREAD = 2  # planning steps in a row that cannot be read, each asked for twice,
 
 
 class Mmapg(System):
-    """Planner's graph, also without planning or without retrieval.
+    """Planner's graph.
 
     Every search returns at most `top_k.texts` or `top_k.pictures` candidates within the radius, if there is one.
     """
 
-    def __init__(self, context: MethodContext, planning: bool = True, retrieval: bool = True) -> None:
-        super().__init__(context)
-        self._planning = planning
-        self._retrieval = retrieval
-
     async def discuss(self, session: Session) -> Message:
         session.question = about(session.question, await session.own())
-        return await (self._by_plan if self._planning else self._in_sequence)(session)
-
-    async def _by_plan(self, session: Session) -> Message:
         overall = await session.ask(PLANNER.name, task=Task(OVERALL, (SUB_QUESTION,)))
         guide = input_lines(FieldKind.SUB_QUESTION, overall.values(SUB_QUESTION.name))
-        question = session.question
+        question, repeated = session.question, wording(session.question.text)
         # Line 2 of Algorithm 1: the graph starts as the question.
         graph = [PlanNode(1, "Question", (), question.text, question.text)]
         # The messages of each node that was carried out; the last one has its content, the others led to it.
@@ -159,8 +151,8 @@ class Mmapg(System):
             findings = _loose(outcomes.get(parent, ()) for parent in node.parents)
             if node.type == "Retrieval":
                 lines = [graph[parent - 1].input_line() for parent in node.parents]
-                return await self._retrieve(session, node.instruction, lines, findings, planned)
-            whole = _repeats(question, node.instruction)
+                return await self.retrieve(session, node.instruction, lines, findings, planned)
+            whole = repeated in wording(node.instruction)
             asked = None if whole else about(question, question.evidence, node.instruction)
             # Node 1 is the question that the answer serves, whether it is among the parents or not.
             lines = [graph[number - 1].input_line() for number in sorted({1, *node.parents})]
@@ -186,32 +178,16 @@ class Mmapg(System):
         last = max(outcomes, default=0)
         node = graph[last - 1] if last else graph[0]
         # Of choices, an answer to anything but the question is none.
-        final = node.type == "Answer" and (not question.choices or _repeats(question, node.instruction))
+        final = node.type == "Answer" and (not question.choices or repeated in wording(node.instruction))
         if final and outcomes[last][-1].answer is not None:
             return outcomes[last][-1]
         findings = _loose(outcomes.values())
         if not any(node.type == "Retrieval" and node.runs for node in graph):
-            findings += await self._retrieve(session, question.text)
+            findings += await self.retrieve(session, question.text)
         lines = (*guide, *(node.input_line() for node in graph))
         return await session.ask(REASONER.name, inputs=lines, heard=findings)
 
-    async def _in_sequence(self, session: Session) -> Message:
-        """One path: each retrieval is for the facts that the last reasoning lacks."""
-        path: list[Message] = []
-        instruction = session.question.text
-        # A retrieval and a reasoning are two nodes, so half as many rounds keep within the limit.
-        for _ in range(MOST_NODES // 2):
-            retrieved = await self._retrieve(session, instruction, heard=path[-1:])
-            task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
-            thought = await session.ask(REASONER.name, task=task, heard=[*path[-1:], *retrieved])
-            path += [*retrieved, thought]
-            queries = thought.values(SEEK.name)
-            if thought.values(ENOUGH.name) == ("yes",) or not queries:
-                break
-            instruction = queries[0]
-        return await session.ask(REASONER.name, heard=path)
-
-    async def _retrieve(
+    async def retrieve(
         self,
         session: Session,
         instruction: str,
@@ -221,17 +197,6 @@ class Mmapg(System):
     ) -> list[Message]:
         """Retrieves for an instruction and condenses the results, after its parents' contents and findings."""
         request = about(session.question, (), instruction)
-        if not self._retrieval:
-            texts, pictures = await asyncio.gather(
-                # No radius: in this ablation the nearest are taken, however far they are.
-                session.search(instruction, self.top_k.texts, mode="vector", of=planned),
-                session.search(instruction, self.top_k.pictures, kinds=PICTURES, mode="vector", of=planned),
-            )
-            if not texts and not pictures:
-                return []
-            nearest = about(session.question, sources((*texts, *pictures)), instruction)
-            task = Task(CONDENSE, (SUMMARY,), tuple(lines))
-            return [await session.ask(REASONER.name, question=nearest, task=task, heard=heard)]
         task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY, ASK), tuple(lines))
         decomposed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=heard)
         candidates, triples = await self._candidates(session, instruction, decomposed)
@@ -308,19 +273,55 @@ class Mmapg(System):
         return relevant
 
 
+class WithoutPlanning(Mmapg):
+    """One path: each retrieval is for the facts that the last reasoning lacks."""
+
+    async def discuss(self, session: Session) -> Message:
+        session.question = about(session.question, await session.own())
+        path: list[Message] = []
+        instruction = session.question.text
+        # A retrieval and a reasoning are two nodes, so half as many rounds keep within the limit.
+        for _ in range(MOST_NODES // 2):
+            retrieved = await self.retrieve(session, instruction, heard=path[-1:])
+            task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
+            thought = await session.ask(REASONER.name, task=task, heard=[*path[-1:], *retrieved])
+            path += [*retrieved, thought]
+            queries = thought.values(SEEK.name)
+            if thought.values(ENOUGH.name) == ("yes",) or not queries:
+                break
+            instruction = queries[0]
+        return await session.ask(REASONER.name, heard=path)
+
+
+class WithoutRetrieval(Mmapg):
+    """Planner's graph on the nearest sources, however far they are."""
+
+    async def retrieve(
+        self,
+        session: Session,
+        instruction: str,
+        lines: Sequence[InputLine] = (),
+        heard: Sequence[Message] = (),
+        planned: Message | None = None,
+    ) -> list[Message]:
+        texts, pictures = await asyncio.gather(
+            session.search(instruction, self.top_k.texts, mode="vector", of=planned),
+            session.search(instruction, self.top_k.pictures, kinds=PICTURES, mode="vector", of=planned),
+        )
+        if not texts and not pictures:
+            return []
+        nearest = about(session.question, sources((*texts, *pictures)), instruction)
+        task = Task(CONDENSE, (SUMMARY,), tuple(lines))
+        return [await session.ask(REASONER.name, question=nearest, task=task, heard=heard)]
+
+
 def _loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
     """Returns the findings of outcomes that no node's content holds: those before the message with the content."""
     return [message for outcome in outcomes for message in outcome[:-1]]
 
 
-def _repeats(question: Question, instruction: str) -> bool:
-    return wording(question.text) in wording(instruction)
-
-
 METHODS = (
-    system("mmapg_no_planning", "retrieval and reasoning alternate, examined", partial(Mmapg, planning=False), ROLES),
-    system(
-        "mmapg_no_retrieval", "adaptive planning, nearest sources unexamined", partial(Mmapg, retrieval=False), ROLES
-    ),
+    system("mmapg_no_planning", "retrieval and reasoning alternate, examined", WithoutPlanning, ROLES),
+    system("mmapg_no_retrieval", "adaptive planning, nearest sources unexamined", WithoutRetrieval, ROLES),
     system("mmapg", "adaptive planning graph over texts and pictures, examined", Mmapg, ROLES),
 )

@@ -26,7 +26,7 @@ class NodeFault(StrEnum):
 class PlanNode:
     """Node of a plan. `parents` have smaller numbers, so no plan has a cycle.
 
-    content: its result; turn: the id of the planner's message that asked for it ("" for node 1, the question itself).
+    content: its result.
     """
 
     number: int
@@ -35,7 +35,6 @@ class PlanNode:
     instruction: str
     content: str = ""
     faults: tuple[NodeFault, ...] = ()
-    turn: str = ""
 
     @property
     def runs(self) -> bool:
@@ -65,7 +64,7 @@ def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
     parents = tuple(dict.fromkeys(parent for parent in named if 1 <= parent < number))
     instruction = " ".join(planned.values(FieldKind.INSTRUCTION))
     # Without faults first, to be compared with earlier nodes; faults can only be listed after that.
-    node = PlanNode(number, kind, parents or (1,), instruction, turn=planned.id)
+    node = PlanNode(number, kind, parents or (1,), instruction)
     faults = [NodeFault.NO_SUCH_PARENT] if any(parent not in parents for parent in named) else []
     if kind == "Stop":
         # A fault that is only recorded: a Stop without an answer still stops.

@@ -7,6 +7,8 @@ Pictures that are found go to the planner itself. After five searches, or where 
 for one. A plan that cannot be read ends the search, and so does one without words to search for.
 """
 
+from dataclasses import replace
+
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Task, Value
 from topologies.method import system
 from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
@@ -35,8 +37,6 @@ ALIKE = (
     "words)"
 )
 WEB = '"web" for what none of these may hold'
-BLIND = PLAN.format(places=f"{TEXTS}, {PICTURES}, {WEB}")
-SEEING = PLAN.format(places=f"{TEXTS}, {PICTURES}, {ALIKE}, {WEB}")
 THOUGHT = Field(FieldKind.THOUGHT, "one sentence on what is known and what is missing")
 # Not "answer", which is the name of a field: in a table it would be taken for a heading.
 FINISH = "finish"
@@ -53,6 +53,8 @@ STEP = (
 )
 FIELDS = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", "web", FINISH)), *STEP)
 FIELDS_SEEING = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", SIMILAR, "web", FINISH)), *STEP)
+BLIND = Task(PLAN.format(places=f"{TEXTS}, {PICTURES}, {WEB}"), FIELDS)
+SEEING = Task(PLAN.format(places=f"{TEXTS}, {PICTURES}, {ALIKE}, {WEB}"), FIELDS_SEEING)
 SOLVE = "Answer from what this search found. Say unknown where it does not tell."
 UNFOUND = "The search for this found nothing. Say unknown where what is shown does not tell."
 
@@ -63,11 +65,11 @@ class OmniSearch(System):
     async def discuss(self, session: Session) -> Message:
         # The planner reads the solver's references by number, so each source keeps its number from turn to turn.
         order = read = own = await session.own()
-        plan_form = (SEEING, FIELDS_SEEING) if pictures_among(own) else (BLIND, FIELDS)
+        plan_task = SEEING if pictures_among(own) else BLIND
         solved: list[Message] = []
         given: list[InputLine] = []
         for _ in range(MOST_SEARCHES):
-            task = Task(*plan_form, tuple(given))
+            task = replace(plan_task, inputs=tuple(given))
             shown = in_order(session.question, order)
             plan = await session.ask(PLANNER.name, question=shown, evidence=read, task=task, remembers=True)
             if plan.values(FieldKind.ACTION) == (FINISH,) and plan.values(FieldKind.ANSWER):
@@ -95,7 +97,7 @@ class OmniSearch(System):
 
 
 def step(plan: Message) -> tuple[str, str, str]:
-    """Plan's next place to look ("" if it failed or is done), its sub-question and its words to search for.
+    """Returns the next place to look ("" if the plan failed or is done), the sub-question and the search words.
 
     A missing sub-question is replaced by the words, and missing words by the sub-question.
     """

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from actors.messages import (
     FieldKind,
-    Heard,
     Hit,
     InputLine,
     Kind,
@@ -22,11 +21,10 @@ from actors.messages import (
     Task,
     Trace,
     Triple,
-    Turn,
     derive_seed,
 )
 from topologies.method import PICTURES, TEXTS, Library, MethodContext, query_of
-from topologies.topology import Ask, discussion_id
+from topologies.topology import Ask, Discussion, heard_equally
 
 F = TypeVar("F", Hit, Triple, Source)  # what a search finds
 
@@ -40,11 +38,9 @@ class Session:
 
     def __init__(self, method: str, question: Question, ask: Ask, library: Library, seed: int, sample: int = 0) -> None:
         self.question = question  # as turns show it; a system may set other evidence
-        self._method = method
+        self._discussion = Discussion(method, question, seed, sample)
         self._ask = ask
         self._library = library
-        self._seed = seed
-        self._sample = sample
         self._turns: list[Message | None] = []  # by number; None until the turn is answered
         self._spoken: dict[str, int] = {}  # turns by agent, in the order of first turns, which is the trace's
         self._read: dict[str, None] = {}  # an ordered set: ids of all sources that any turn was shown
@@ -75,7 +71,7 @@ class Session:
         remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
         scene: the subject of a turn that, with its seed, does not depend on the question: it is computed once.
         """
-        # Turns are numbered here and not in `_answered`: a coroutine starts only when it is awaited.
+        # Turns are numbered here and not in `answered`: a coroutine starts only when it is awaited.
         self._turns.append(None)
         number = len(self._turns)
         # Before this turn is counted: an agent remembers only the earlier ones.
@@ -84,27 +80,25 @@ class Session:
         shown = question or self.question
         shown = shown if evidence is None else about(shown, evidence)
         self._read |= dict.fromkeys(source.id for source in shown.evidence)
-        listened = [message for message in heard if message.status is Status.OK]
-        turn = Turn(
-            discussion=discussion_id(self._method, self.question, self._sample),
+        turn = self._discussion.turn(
+            agent,
+            number,
+            heard_equally(heard),
             question=shown,
-            agent=agent,
-            round=number,
-            # Without the method: systems that begin with the same turn share its completion.
-            seed=derive_seed(self._seed, *(("scene", scene) if scene else (self.question.id, number)), agent),
-            heard=tuple(Heard(message, 1 / len(listened)) for message in listened),
             recall=recall,
             instruction=instruction,
             task=task,
             inputs=tuple(inputs),
             searched=bool(self._lookups),
         )
-        return self._answered(turn)
+        if scene:
+            turn = replace(turn, seed=derive_seed(self._discussion.seed, "scene", scene, agent))
 
-    async def _answered(self, turn: Turn) -> Message:
-        message = await self._ask(turn)
-        self._turns[turn.round - 1] = message
-        return message
+        async def answered() -> Message:
+            self._turns[number - 1] = message = await self._ask(turn)
+            return message
+
+        return answered()
 
     async def own(self) -> tuple[Source, ...]:
         """Returns the sources that are part of the question itself."""
@@ -131,12 +125,12 @@ class Session:
         return self._noted(search, base, words, of)
 
     async def pictures(self, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
-        """Returns the pictures among the question's own sources, or else (MultimodalQA) the k best for its words."""
+        """Returns the question's own pictures, or else (MultimodalQA) the k best for its words."""
         shown = tuple(source for source in own if source.kind is Kind.IMAGE)
         return shown or sources(await self.search(query_of(self.question), k, kinds=PICTURES, radius=radius))
 
     def alike(self, pictures: Sequence[Source], k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
-        """Searches the k pictures most like each of some pictures; best first, each once with its best score."""
+        """Finds the k pictures most like each of some pictures: each once, with its best score, best first."""
         # More by their number: they may be indexed too, and are dropped below.
         searches = [
             self.search(picture, k + len(pictures) if k else 0, kinds=PICTURES, mode="vector", of=of)
@@ -165,9 +159,9 @@ class Session:
         search = self._library.graph(self.question, words, k, level="theme" if themes else "entity")
         return self._noted(search, "themes" if themes else "graph", "; ".join(words), of)
 
-    def neighbours(self, entity: str, *, of: Message | None = None) -> Awaitable[tuple[Triple, ...]]:
+    def neighbours(self, entity: str) -> Awaitable[tuple[Triple, ...]]:
         """Returns all edges of an entity."""
-        return self._noted(self._library.neighbours(self.question, entity), "neighbours", entity, of)
+        return self._noted(self._library.neighbours(self.question, entity), "neighbours", entity, None)
 
     def entity(
         self, name: str, k: int | None = None, *, near: str = "", of: Message | None = None
@@ -176,25 +170,21 @@ class Session:
         return self._noted(self._library.entity(self.question, name, k, near=near), "entity", name, of)
 
     def trace(self, answer: Message | str | None) -> Trace:
-        """Writes the trace; `answer` is the turn that closed the discussion, an answer of no turn (a vote), or None."""
-        # A turn that was called and cancelled has no message.
-        turns = tuple(turn for turn in self._turns if turn is not None)
-        if isinstance(answer, Message):
-            answered, status = answer_of(answer), answer.status
-        else:
-            # A vote without a winner counts as an answer that could not be read.
-            answered, status = answer, Status.OK if answer is not None else Status.UNPARSED
-        return Trace(
-            question=self.question.id,
-            method=self._method,
-            sample=self._sample,
-            agents=tuple(self._spoken),
-            turns=turns,
-            answer=answered,
-            status=status,
-            seed=self._seed,
+        """Writes the trace.
+
+        answer: the turn that closed the discussion, an answer of no turn (a vote), or None.
+        """
+        closed = answer if isinstance(answer, Message) else None
+        # A vote without a winner counts as an answer that could not be read.
+        status = Status.UNPARSED if answer is None else Status.OK
+        return self._discussion.trace(
+            self._spoken,
+            # A turn that was called and cancelled has no message.
+            [turn for turn in self._turns if turn is not None],
+            answer=answer_of(closed) if closed else answer,
+            status=closed.status if closed else status,
             evidence=tuple(self._read),
-            decision=(answer.agent,) if isinstance(answer, Message) else (),
+            decision=(closed.agent,) if closed else (),
             lookups=tuple(lookup for lookup in self._lookups if lookup is not None),
             paths=self.paths,
             descriptions=self.descriptions,
@@ -218,7 +208,7 @@ class Session:
 
 
 class System:
-    """Topology that goes step by step; a system derives from it and takes its steps in `discuss`."""
+    """Topology that goes step by step. A system derives from it and writes `discuss`."""
 
     def __init__(self, context: MethodContext) -> None:
         self.method = context.method
@@ -235,7 +225,7 @@ class System:
 
 
 def answer_of(message: Message) -> str | None:
-    """Returns a message's answer, of the whole message or a field of a task's reply; None for none."""
+    """Returns the answer of a message or of a field in a task's reply, or None."""
     stated = message.values(FieldKind.ANSWER)
     return stated[-1] if stated else message.answer
 
@@ -251,7 +241,7 @@ def about(question: Question, evidence: Sequence[Source], text: str | None = Non
 
 
 def in_order(question: Question, order: Sequence[Source]) -> Question:
-    """Numbers a question's evidence by its places among these sources, whichever of them a turn shows."""
+    """Numbers a question's evidence by the order of these sources, in every turn."""
     return replace(question, order=tuple(source.id for source in order))
 
 

@@ -141,13 +141,13 @@ class ViDoRAG(System):
 
 
 def relevant(hits: Sequence[Hit], k: int) -> tuple[Hit, ...]:
-    """Hits in the better component of their scores, best first, at least five and at most k."""
+    """Keeps hits in the better component of their scores, best first: five at least, k at most."""
     ordered = sorted(hits, key=lambda hit: -hit.score)
     return tuple(ordered[place] for place in kept([hit.score for hit in ordered], min(LEAST, k), k))
 
 
 def kept(scores: Sequence[float], least: int, most: int) -> list[int]:
-    """Places of the scores, best first, that a mixture of two Gaussians gives to the component of the best one.
+    """Finds the scores in the component of the best one, by a mixture of two Gaussians; places, best first.
 
     Fewer than `least` are filled up from the other component, and at most `most` are kept. As in the authors' code the
     fit is of the scores as they are, starts from k-means with seed 0, and a wide component may claim the worst scores

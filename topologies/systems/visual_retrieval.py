@@ -65,7 +65,7 @@ READ_FOR_WORDS = "The passage was picked for the question. Answer from it."
 
 
 class WikiLlava(System):
-    """One turn of one agent, with `top_k.texts` passages of each document that (up to `pictures`) pictures name."""
+    """One turn of one agent, with `top_k.texts` passages of each document that its pictures (up to `pictures`) name."""
 
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
@@ -109,7 +109,7 @@ class RoraVlm(System):
 
 
 class EchoSight(System):
-    """One turn of one agent with the one section that comes first; with `reader_sees`, up to `pictures` pictures."""
+    """One turn of one agent with the first section; with `reader_sees`, up to `pictures` pictures."""
 
     async def discuss(self, session: Session) -> Message:
         own = await session.own()

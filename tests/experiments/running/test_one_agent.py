@@ -19,7 +19,7 @@ from experiments.running.inputs import open_dataset
 from experiments.running.recorded_team import RecordedTeam
 from tests.experiments.running.test_attacked_run import SMALL, carry_out
 from tests.experiments.running.test_twins import files, spent
-from topologies.best_single import best_single
+from topologies.baselines import best_single
 from topologies.method import Known
 
 WORDS = [

@@ -4,6 +4,7 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -37,10 +38,10 @@ from topologies.defences import suspicion as suspicions
 from topologies.defences.majority import Majority, vote
 from topologies.defences.online import most_suspicious, robust_z
 from topologies.defences.resilience import CHALLENGE, Inspector, corrected
-from topologies.defences.suspicion import silencing
 from topologies.graphs import complete
 from topologies.learning.learned_topology import LearnedTopology, make_learner
 from topologies.learning.variants import LearnedMethod
+from topologies.method import DefenceSettings, Library, MethodContext, SystemSettings, TopK
 from topologies.topology import Topology, Wired
 
 WORDS = [
@@ -370,11 +371,16 @@ def test_the_features_are_what_their_names_say() -> None:
     assert dict(zip(suspicions.FEATURES, of_c, strict=True))["silent"] == 0.5
 
 
-def test_the_silenced_are_heard_by_nobody_and_never_all_silenced() -> None:
-    wiring = silencing(np.array([False, True, False]), rounds=2)
-    assert wiring.spatial.tolist() == [[0, 0, 1], [0, 0, 2], [1, 0, 1], [1, 0, 2]]
-    assert wiring.temporal.tolist() == [[1, 0, 0], [1, 0, 1], [1, 0, 2], [1, 2, 0], [1, 2, 1], [1, 2, 2]]
-    assert wiring.decision.tolist() == [True, False, True]
+async def test_the_silenced_are_heard_by_nobody_and_never_all_silenced() -> None:
+    async def ask(turn: Turn) -> Message:
+        return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, answer="x")
+
+    defence, library = DefenceSettings(dropped=1), cast("Library", None)
+    context = MethodContext("m", ("a", "b", "c"), 2, 0, TopK(1, 1), SystemSettings(), defence, None, library)
+    trace = await suspicions.silenced(context, lambda traces, asked: np.array([0.0, 1.0, 0.0])).answer(QUESTION, ask, 1)
+    assert (trace.decision, trace.weights) == (("a", "c"), ((1.0, 0.0, 1.0),) * 2)
+    assert trace.spatial == ((1, 0, 2), (2, 0, 2))
+    assert trace.temporal == ((2, 0, 0), (2, 0, 2), (2, 2, 0), (2, 2, 2))
     with pytest.raises(ValueError, match="silenced"):
         most_suspicious(np.zeros(3), 3)
 
