@@ -106,32 +106,29 @@ def answer_text(lines: Sequence[str], closed: bool = False) -> tuple[str, Sequen
     It is the first line with content, the lines of a list, or, where another field follows (`closed`), all lines
     without a sentence.
     """
-    whole, rest = _answer_lines(lines, closed)
+    first = next((i for i, line in enumerate(lines) if any(map(str.isalnum, line))), 0)
+    whole, rest = lines[first].strip(), list(lines[first + 1 :])
+    items = [whole] if BULLET.match(whole) else []
+    while items and rest and BULLET.match(rest[0]):
+        items.append(rest.pop(0))
+    if first and OTHER_LABEL.match(whole):
+        whole, rest = "", list(lines[first:])
+    # A single `1. ...` or `- 3` may be how the answer is written; only several make a list.
+    elif len(items) > 1 or (items and not (whole[0].isdigit() or _SIGNED.match(whole))):
+        whole = ", ".join(BULLET.sub("", item, count=1).strip() for item in items)
+    else:
+        while rest and not any(map(str.isalnum, rest[-1])):
+            rest.pop()
+        if closed and all(
+            line.strip() and line.strip()[-1] not in ".!?" and not OTHER_LABEL.match(line) for line in rest
+        ):
+            whole, rest = " ".join([whole, *map(str.strip, rest)]), []
     value = re.sub(r"(?<=\d)\\text\{\s*([^{}]{1,40})\}", r" \1", one_line(whole))
     if value.count("**") == 1:
         # `**Answer: Yes** - because ...`: the emphasis that began before the label ends with the value.
         value = value.partition("**")[0] or value.partition("**")[2]
     in_angles = _IN_ANGLES.fullmatch(value.strip(" .")) or is_unknown(value)
     return uncited(decoded(value if in_angles else re.sub(r"\A<\w{2,20}>|(?:</?\w{2,20}>\s*)+$", "", value))), rest
-
-
-def _answer_lines(lines: Sequence[str], closed: bool) -> tuple[str, Sequence[str]]:
-    first = next((i for i, line in enumerate(lines) if any(map(str.isalnum, line))), 0)
-    value, rest = lines[first].strip(), list(lines[first + 1 :])
-    if first and OTHER_LABEL.match(value):
-        return "", lines[first:]
-    if BULLET.match(value):
-        items = [value]
-        while rest and BULLET.match(rest[0]):
-            items.append(rest.pop(0))
-        # A single `1. ...` or `- 3` may be how the answer is written; only several make a list.
-        if len(items) > 1 or not (value[0].isdigit() or _SIGNED.match(value)):
-            return ", ".join(BULLET.sub("", item, count=1).strip() for item in items), rest
-    while rest and not any(map(str.isalnum, rest[-1])):
-        rest.pop()
-    if closed and all(line.strip() and line.strip()[-1] not in ".!?" and not OTHER_LABEL.match(line) for line in rest):
-        return " ".join([value, *map(str.strip, rest)]), ()
-    return value, rest
 
 
 def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, float | None]:
@@ -153,14 +150,13 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
     chosen = value
     if choices:
         # The one choice that the value names, by text, letter or both, with nothing behind it but a reason.
-        texts = _texts(tuple(choices))
+        texts = [_plain(choice) for choice in choices]
         folded = _LEAD_IN.sub("", _folded(value), count=1).rstrip("✅✔☑️ ")
         named = {i for i, text in enumerate(texts) if text and _plain(folded) == text}
         named |= {i for i in range(len(texts)) if _is_named(folded, i, texts)}
         chosen = choices[named.pop()] if len({one_line(choices[i]) for i in named}) == 1 else ""
-    if choices:
         # Not with a choice that was named: `unknown` may be one of the choices.
-        named_text = "|".join(re.escape(text) for text in _texts(tuple(choices)) if text)
+        named_text = "|".join(re.escape(text) for text in texts if text)
         begins = re.match(rf"[(\[]?[a-z]\s?[(\[)\].,:;–—-]|(?:{named_text})\b", _folded(value))
         if chosen or begins:
             return chosen, confidence
@@ -180,11 +176,7 @@ def _is_named(value: str, i: int, texts: Sequence[str]) -> bool:
     return False
 
 
-@lru_cache(maxsize=256)
-def _texts(choices: tuple[str, ...]) -> list[str]:
-    return [_plain(choice) for choice in choices]
-
-
+@lru_cache(maxsize=1024)
 def _plain(text: str) -> str:
     """Returns a choice's text as it is compared: without case, decoration, closing marks, article and lead-in."""
     text = _LEAD_IN.sub("", _folded(undecorated(one_line(text))[0]), count=1)

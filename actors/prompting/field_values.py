@@ -8,6 +8,7 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from actors.messages import Field, FieldKind, Value
@@ -86,6 +87,7 @@ _ESCAPE = re.compile(
     r"\\(?:[\\\"'/]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|(?!(?:text(?:bf|it|rm|tt|sf|sc)?|tfrac|times|theta|therefore|tilde"
     r"|triangle|tan|tau|to|top|right[a-z]*|rho|rangle|rfloor|rceil|rm|neq?|neg|nu|nabla|not|notin)(?![A-Za-z]))[nrt])?"
 )
+_doubled = partial(_ESCAPE.sub, lambda escape: escape[0] if len(escape[0]) > 1 else "\\\\")
 
 
 def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFault | None:
@@ -465,10 +467,6 @@ def decode(text: str, start: int = 0) -> tuple[Any, int]:
     if text.find("\\", start, end) >= 0:
         value = _DECODER.decode(_doubled(text[start:end]))
     return value, end
-
-
-def _doubled(text: str) -> str:
-    return _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else "\\\\", text)
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -139,11 +139,18 @@ def in_lines(form: Form) -> str:
     """Asks for a line for each field, with a description in angle brackets."""
     lines = [IN_LINES]
     for field in form.fields:
-        asked = f"<{_placeholder(field, form.choices)}>"
+        most = "" if field.most is None else f" (at most {field.most})"
+        each = f"one such line for each{most}{', or none' if field.may_be_left_out else ''}"
+        asked = _description(field, form.choices)
         if field.value is Value.CALL:
             # In separate brackets: small models write no words after a tool that shares them.
-            asked = f"<{_either(field.tools)}> | <{field.asks}> ({_for_each(field)})"
-        lines.append(f"{field.name}: {asked}")
+            lines.append(f"{field.name}: <{_either(field.tools)}> | <{field.asks}> ({each})")
+            continue
+        if field.many:
+            asked += f"; {each}"
+        elif field.may_be_left_out and field.value is not Value.SHARE:
+            asked += "; or none"
+        lines.append(f"{field.name}: <{asked}>")
     return "\n".join(lines)
 
 
@@ -152,9 +159,21 @@ def as_json(form: Form) -> str:
     """Asks for one object with a key for each field. Without blanks, as decoders with a schema write it."""
     pairs = []
     for field in form.fields:
-        text = f"<{_placeholder(field, form.choices, in_json=True)}>"
+        text = f"<{_description(field, form.choices)}>"
         value = text if field.value is Value.SHARE else _compact(text)
-        pairs.append(f'"{key(field)}":{_json_items(field, value)}')
+        if field.value is Value.PAIR:
+            value = _compact({part: f"<{part}>" for part in _PAIR})
+        elif field.value is Value.TRIPLE:
+            # An object for each form in `a | b | c, or d | e | f`; else one with the names of its parts.
+            forms = [form.split(" | ") for form in field.asks.split(", or ")]
+            if any(len(parts) != len(_TRIPLE) for parts in forms):
+                forms = [list(_TRIPLE)]
+            triples = [{name: f"<{part}>" for name, part in zip(_TRIPLE, parts, strict=True)} for parts in forms]
+            value = ",".join(map(_compact, triples))
+        elif field.value is Value.CALL:
+            value = _compact({"tool": f"<{_either(field.tools)}>", "query": "<what to look for>"})
+        listed = f"[{value}]" if field.value is Value.NUMBERS else f"[{value},...]" if field.many else value
+        pairs.append(f'"{key(field)}":{listed}')
     return f"{AS_JSON}\n{{{','.join(pairs)}}}"
 
 
@@ -166,81 +185,45 @@ def schema(form: Form, max_tokens: int | None = None) -> str:
     on with a list until they are cut off.
     """
     room = None if max_tokens is None else max(1, max_tokens // _ITEM_TOKENS)
+    text: dict[str, Any] = {"type": "string"}
     properties = {}
     for field in form.fields:
-        most = form.shown if field.value is Value.NUMBERS else room if field.many else None
-        properties[key(field)] = _schema(replace(field, most=field.most or most), form)
-    return json.dumps(_object(properties))
-
-
-def _schema(field: Field, form: Form) -> dict[str, Any]:
-    text: dict[str, Any] = {"type": "string"}
-    one: dict[str, Any]
-    bounds: dict[str, int] = {} if field.may_be_left_out else {"minItems": 1}
-    if field.most is not None:
-        bounds["maxItems"] = field.most
-    if field.values:
-        one = {"type": "string", "enum": list(field.values)}
-    elif field.value is Value.ANSWER and form.choices:
-        one = {"type": "string", "enum": letters(form.choices)}
-    elif field.value is Value.SHARE:
-        one = {"type": "number", "minimum": 0, "maximum": 1}
-    elif field.value is Value.NUMBERS:
-        one = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": form.shown or 999}, **bounds}
-    elif field.value is Value.PAIR:
-        one = _object(dict.fromkeys(_PAIR, text))
-    elif field.value is Value.TRIPLE:
-        one = _object(dict.fromkeys(_TRIPLE, text))
-    elif field.value is Value.CALL:
-        one = _object({"tool": {"type": "string", "enum": list(field.tools)}, "query": text})
-    else:
+        most = field.most or (form.shown if field.value is Value.NUMBERS else room if field.many else None)
+        bounds = {} if field.may_be_left_out else {"minItems": 1}
+        if most is not None:
+            bounds["maxItems"] = most
         one = text
-    if field.many:
-        return {"type": "array", "items": one, **bounds}
-    # A list that is left out is empty; any other field is null.
-    return {"anyOf": [one, {"type": "null"}]} if field.may_be_left_out and one.get("type") != "array" else one
+        if field.values:
+            one = {"type": "string", "enum": list(field.values)}
+        elif field.value is Value.ANSWER and form.choices:
+            one = {"type": "string", "enum": letters(form.choices)}
+        elif field.value is Value.SHARE:
+            one = {"type": "number", "minimum": 0, "maximum": 1}
+        elif field.value is Value.NUMBERS:
+            one = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": form.shown or 999}, **bounds}
+        elif field.value in (Value.PAIR, Value.TRIPLE):
+            one = _object(dict.fromkeys(_PAIR if field.value is Value.PAIR else _TRIPLE, text))
+        elif field.value is Value.CALL:
+            one = _object({"tool": {"type": "string", "enum": list(field.tools)}, "query": text})
+        if field.many:
+            one = {"type": "array", "items": one, **bounds}
+        elif field.may_be_left_out and one["type"] != "array":  # a list that is left out is empty
+            one = {"anyOf": [one, {"type": "null"}]}
+        properties[key(field)] = one
+    return json.dumps(_object(properties))
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) -> str:
+def _description(field: Field, choices: Sequence[str]) -> str:
     parts = [field.asks] if field.asks else []
     if field.values:
-        parts.append(_either(field.values))
-    elif field.value is Value.ANSWER:
+        return ": ".join([*parts, _either(field.values)])
+    if field.value is Value.ANSWER:
         parts = [f"the letter of one choice: {_either(letters(choices))}"] if choices else [*parts, "or unknown"]
-    asked = ": ".join(parts) if field.values else ", ".join(parts)
-    if in_json:
-        return asked
-    if field.many:
-        asked += f"; {_for_each(field)}"
-    elif field.may_be_left_out and field.value is not Value.SHARE:
-        asked += "; or none"
-    return asked
-
-
-def _for_each(field: Field) -> str:
-    most = "" if field.most is None else f" (at most {field.most})"
-    return f"one such line for each{most}" + (", or none" if field.may_be_left_out else "")
-
-
-def _json_items(field: Field, value: str) -> str:
-    if field.value is Value.NUMBERS:
-        return f"[{value}]"
-    if field.value is Value.PAIR:
-        value = _compact({part: f"<{part}>" for part in _PAIR})
-    elif field.value is Value.TRIPLE:
-        # An object for each form in `a | b | c, or d | e | f`; else one with the names of its parts.
-        forms = [form.split(" | ") for form in field.asks.split(", or ")]
-        if any(len(parts) != len(_TRIPLE) for parts in forms):
-            forms = [list(_TRIPLE)]
-        triples = [{name: f"<{part}>" for name, part in zip(_TRIPLE, parts, strict=True)} for parts in forms]
-        value = ",".join(map(_compact, triples))
-    elif field.value is Value.CALL:
-        value = _compact({"tool": f"<{_either(field.tools)}>", "query": "<what to look for>"})
-    return f"[{value},...]" if field.many else value
+    return ", ".join(parts)
 
 
 def _compact(value: object) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from math import exp
 
-from actors.messages import Completion, Field, Value
+from actors.messages import Completion, Value
 from actors.prompting.form import Form, key, letters
 from actors.prompting.reply import ParsedReply
 
@@ -23,6 +23,8 @@ def likelihoods(form: Form, reply: ParsedReply, completion: Completion) -> tuple
     if not completion.tokens or "".join(token for token, _ in completion.tokens) != completion.text:
         return ()
     stated = dict(reply.fields) if reply.fields else {}
+    ends = list(accumulate(len(token) for token, _ in completion.tokens))
+    begins = [0, *ends[:-1]]
     found = []
     for field in form.fields:
         if field.value is Value.ANSWER:
@@ -31,30 +33,23 @@ def likelihoods(form: Form, reply: ParsedReply, completion: Completion) -> tuple
             value = stated.get(field.name)
         else:
             continue
-        if value is not None and (tokens := _tokens_of(field, value, form.choices, completion)):
-            mean = field.value is Value.ANSWER and not form.choices
-            found.append((field.name, exp(sum(tokens) / (len(tokens) if mean else 1))))
+        if value is None:
+            continue
+        spellings = [value]
+        if field.value is Value.ANSWER and value in form.choices:
+            spellings.append(letters(form.choices)[form.choices.index(value)])
+        label = rf"(?:\"{re.escape(key(field))}\"|{re.escape(field.name)})\W{{0,8}}?"
+        spelt = "|".join(re.escape(spelling) for spelling in sorted(spellings, key=len, reverse=True))
+        matches = list(re.finditer(rf"{label}(?P<value>{spelt})(?!\w)", completion.text, re.IGNORECASE))
+        if not matches:
+            continue
+        start, end = matches[-1].span("value")  # after the last label
+        spans = zip(completion.tokens, begins, ends, strict=True)
+        logs = [log for (_, log), begin, stop in spans if begin < end and stop > start]
+        mean = field.value is Value.ANSWER and not form.choices
+        if logs:
+            found.append((field.name, exp(sum(logs) / (len(logs) if mean else 1))))
     return tuple(found)
-
-
-def _tokens_of(field: Field, value: str, choices: Sequence[str], completion: Completion) -> list[float]:
-    """Returns the log-probabilities of the tokens of a field's value, after its last label."""
-    spellings = [value]
-    if field.value is Value.ANSWER and value in choices:
-        spellings.append(letters(choices)[list(choices).index(value)])
-    label = rf"(?:\"{re.escape(key(field))}\"|{re.escape(field.name)})\W{{0,8}}?"
-    spelt = "|".join(re.escape(spelling) for spelling in sorted(spellings, key=len, reverse=True))
-    matches = list(re.finditer(rf"{label}(?P<value>{spelt})(?!\w)", completion.text, re.IGNORECASE))
-    if not matches:
-        return []
-    start, end = matches[-1].span("value")
-    ends = list(accumulate(len(token) for token, _ in completion.tokens))
-    begins = [0, *ends[:-1]]
-    return [
-        log
-        for (_, log), begin, stop in zip(completion.tokens, begins, ends, strict=True)
-        if begin < end and stop > start
-    ]
 
 
 def of_text(tokens: Iterable[tuple[str, float]], text: str) -> Tokens:

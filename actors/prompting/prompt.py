@@ -16,7 +16,6 @@ from functools import lru_cache
 
 from actors.messages import (
     Abilities,
-    InputLine,
     Kind,
     Message,
     Modality,
@@ -91,9 +90,10 @@ def evidence_for(question: Question, reads: Modality) -> tuple[Source, ...]:
     return tuple(source for source in question.evidence if reads.reads(source.kind))
 
 
-def shared_part(question: Question, reads: Modality, cut: Sequence[str] = ()) -> tuple[str, tuple[Source, ...]]:
+@lru_cache(maxsize=512)
+def shared_part(question: Question, reads: Modality, cut: tuple[str, ...] = ()) -> tuple[str, tuple[Source, ...]]:
     """Writes question, choices, passages, rows and the pictures' titles for agents of a modality. Returns the pictures
-    too.
+    too. Cached for all samples and rounds.
 
     Sources with an id in `cut` are left out. A source has its number in the question's order, whatever is cut: data
     sets' ids are long, and agents repeat them with every quotation.
@@ -152,29 +152,21 @@ def own_part(
     lines = [ROLE, line_of_its_own(role)] if role else []
     if discussion:
         # The discussion comes before the role: agents that read the same messages share it as a prefix.
-        counts = _alike(remarks) if settings.weights == "brief" else ""
-        lines = [DISCUSSION, *discussion, *lines, WEIGHTS, counts or f"{IN_ORDER}: {', '.join(marks)}"]
+        stated, kinds = f"{IN_ORDER}: {', '.join(marks)}", {remark.weight for remark in remarks}
+        if settings.weights == "brief" and len(kinds - {None}) == 1:
+            own_numbers = [str(number) for number, remark in enumerate(remarks, 1) if remark.own]
+            yours = f"; your own: number {', '.join(own_numbers)}" if own_numbers else ""
+            # A turn that the agent remembers without hearing it has no weight.
+            stated = f"{OTHERS_ALIKE if None in kinds else ALIKE}{yours}."
+        lines = [DISCUSSION, *discussion, *lines, WEIGHTS, stated]
     if turn.instruction:
         lines += [INSTRUCTION, line_of_its_own(turn.instruction)]
-    lines += _input_lines(turn.inputs)
-    if turn.task:
-        lines += [TASK, line_of_its_own(turn.task.instruction), *_input_lines(turn.task.inputs)]
-    else:
-        lines += [TASK, _to_answer(turn, modality)]
+    if turn.inputs:
+        lines += [GIVEN, *(safe_line(given.line) for given in turn.inputs)]
+    lines += [TASK, line_of_its_own(turn.task.instruction) if turn.task else _to_answer(turn, modality)]
+    if turn.task and turn.task.inputs:
+        lines += [GIVEN, *(safe_line(given.line) for given in turn.task.inputs)]
     return "\n".join(lines), Prompted(safe_line(role), tuple(remarks), turn.directive, turn.task, turn.inputs)
-
-
-def _alike(remarks: Sequence[Remark]) -> str:
-    """Returns one sentence where all heard messages have the same weight, with the numbers of the agent's own; else "".
-
-    A turn that the agent remembers without hearing it has no weight.
-    """
-    weights = {remark.weight for remark in remarks}
-    if len(weights - {None}) != 1:
-        return ""
-    own = [str(number) for number, remark in enumerate(remarks, 1) if remark.own]
-    yours = f"; your own: number {', '.join(own)}" if own else ""
-    return f"{OTHERS_ALIKE if None in weights else ALIKE}{yours}."
 
 
 def in_own_form(turn: Turn, role: Role) -> Turn:
@@ -230,10 +222,6 @@ def message_text(message: Message, content: str) -> str:
     return f"{content} Answer: {safe_line(answer)}{confidence}"
 
 
-def _input_lines(given: Sequence[InputLine]) -> list[str]:
-    return [GIVEN, *(safe_line(line.line) for line in given)] if given else []
-
-
 def build_request(
     turn: Turn,
     modality: Modality,
@@ -254,9 +242,14 @@ def build_request(
     """
     settings = settings or AgentSettings()
     reads = reads or modality
-    shared, images, prefix, found = _prefix(turn.question, reads)
+    shared, images = shared_part(turn.question, reads)
+    prefix = hashlib.blake2b(shared.encode(), digest_size=8)
+    for picture in images:
+        # Paths need not be valid Unicode, unlike the text, which was cleaned.
+        prefix.update(f"{picture.id}\x1f{picture.image}".encode(errors="surrogatepass"))
     if cut:
-        shared, images = shared_part(turn.question, reads, cut)
+        shared, images = shared_part(turn.question, reads, tuple(cut))
+    found = any(source.doc not in turn.question.own for source in evidence_for(turn.question, reads))
     if not abilities.pictures:
         images = tuple(replace(image, image=None) for image in images)
     own, parts = own_part(turn, modality, role, recalled, settings)
@@ -264,7 +257,7 @@ def build_request(
     texts = OWN in shared or EVIDENCE in shared
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
-        prefix=prefix,
+        prefix=prefix.hexdigest(),
         system=overview(texts, bool(images), found),
         shared=shared,
         own="\n".join([own, REPLY_FORM, as_json(form) if enforced else in_lines(form)]),
@@ -307,16 +300,3 @@ def repair_request(request: Request, reply: str, form: Form, faults: Sequence[Fi
         schema=schema(asked, request.max_tokens) if request.schema else "",
         seed=derive_seed(request.seed, "repair"),
     )
-
-
-@lru_cache(maxsize=512)
-def _prefix(question: Question, reads: Modality) -> tuple[str, tuple[Source, ...], str, bool]:
-    """Returns the shared part, its pictures, their digest, and whether any source was retrieved; cached for all samples
-    and rounds."""
-    shared, images = shared_part(question, reads)
-    digest = hashlib.blake2b(shared.encode(), digest_size=8)
-    for picture in images:
-        # Paths need not be valid Unicode, unlike the text, which was cleaned.
-        digest.update(f"{picture.id}\x1f{picture.image}".encode(errors="surrogatepass"))
-    found = any(source.doc not in question.own for source in evidence_for(question, reads))
-    return shared, images, digest.hexdigest(), found

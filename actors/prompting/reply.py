@@ -6,27 +6,24 @@ reply -> spoken (reply_text) -> fields as text or JSON (reply_fields)
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from actors.messages import FieldKind, Question, Turn, Value
+from actors.messages import Field, FieldKind, Question, Turn, Value
 from actors.prompting.answer_value import answer_text, stated_answer
 from actors.prompting.field_values import lines_behind, paired, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of
 from actors.prompting.reply_fields import (
     called_the_answer,
-    fields_in_json,
-    fields_in_lines,
+    fields_as_asked,
+    find_fields,
     labels,
     on_lines_of_their_own,
     unlabelled_fields,
-    untagged,
 )
 from actors.prompting.reply_text import chatter, may_follow, spoken, whole_sentences
-from actors.prompting.safe_text import clean, one_line
+from actors.prompting.safe_text import one_line
 
-# Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, citations, channels.
-_MARKED = re.compile(r"[<◁{\\【]|\[\^|\^\[|\][(\[]|\[[A-Z]{2}|\[\s{0,80}\[|assistant")
 _ITEM = re.compile(r"\||^\W*[-*•\d]")
 _CUT_OFF = "the reply was too long and was cut off there"
 
@@ -48,6 +45,17 @@ class Reading:
     def value(self, kind: FieldKind) -> str | None:
         """Returns the last value of a field."""
         return next((value for name, value in reversed(self.values) if name == kind), None)
+
+    def missing(self, form: Form) -> list[Field]:
+        """Lists the form's fields that the reply does not state, readable or not."""
+        known = self.stated | {fault.field.name for fault in self.faults}
+        return [field for field in form.fields if field.name not in known]
+
+    def is_complete(self, form: Form) -> bool:
+        """True where nothing is missing or a fault. A verdict's share counts, as it may be on the verdict's line."""
+        verdict = all(field.values or field.value is Value.SHARE for field in form.fields)
+        optional = (field.optional and not (verdict and field.value is Value.SHARE) for field in self.missing(form))
+        return not self.faults and all(optional)
 
     def repaired_by(self, later: "Reading") -> "Reading":
         """Adds the values of a repair. A field whose repair repeats the fault's reason stays a fault."""
@@ -100,110 +108,53 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
     Of several values of a field that has one, the last counts. `cut_off`: the text ended at a limit, so its last line
     may lack words.
     """
-    if not cut_off and (raws := _as_asked(form, text)):
-        values = _values(form, raws)
-        if values.are_complete(form):
-            return Reading(tuple(values.in_order(raws)), frozenset(values.outcomes), ())
+    if not cut_off and (raws := fields_as_asked(text, form)):
+        reading = _reading(form, raws)
+        if reading.is_complete(form):
+            return reading
     among = among or form
     text = spoken(text, labels(among.fields).field)
     kinds = {field.value for field in form.fields}
     if Value.PAIR in kinds and Value.ANSWER not in kinds:
         text = paired(text)
-    before, raws = _fields(text, form, among, cut_off)
+    before, raws = find_fields(text, form, among, cut_off)
     broken = None
     if cut_off and raws and not any(map(chatter, raws[-1].lines[1:])):  # else a comment was cut off
         last = raws[-1]
         broken = last if last.field.many or last.field.kind in PROSE or len(last.lines) == 1 else None
-    values = _values(form, raws, broken)
-    if not cut_off and not values.are_complete(form):
+    reading = _reading(form, raws, broken)
+    if not cut_off and not reading.is_complete(form):
         apart = on_lines_of_their_own(text, form)
         if apart != text:
-            before, raws = _fields(apart, form, among)
-            values = _values(form, raws)
-    if not cut_off and (not raws or values.misses(form)):
-        missing = [f for f in form.fields if f.name not in values.outcomes and f.name not in values.faults]
+            before, raws = find_fields(apart, form, among)
+            reading = _reading(form, raws)
+    missing = reading.missing(form)
+    if not cut_off and (not raws or not all(field.optional for field in missing)):
         # Where some fields have labels, only the text before them can be of a field without one.
         more = unlabelled_fields(before if raws else text, form, missing)
         if more:
             before = "" if raws else before
             raws = [*more, *raws]
-            values = _values(form, raws)
+            reading = _reading(form, raws)
     # Where no field is found, optional ones are missing too: an empty one would be stated.
     required = {field.name for field in form.fields if not raws or not field.optional}
-    if broken and broken.field.name in values.faults:
+    known = {fault.field.name: fault for fault in reading.faults}
+    if broken and broken.field.name in known:
         # The reply was cut off before these fields, though an answer can do without some of them.
         behind = form.fields[form.fields.index(broken.field) + 1 :]
         required |= {f.name for f in behind if f.value is not Value.SHARE and f.kind is not FieldKind.REASONING}
     missing_reason = _CUT_OFF if cut_off else "it is missing"
     faults = [
-        values.faults.get(field.name) or FieldFault(field, missing_reason)
+        known.get(field.name) or FieldFault(field, missing_reason)
         for field in form.fields
-        if field.name in values.faults or (field.name not in values.outcomes and field.name in required)
+        if field.name in known or (field.name not in reading.stated and field.name in required)
     ]
-    return Reading(tuple(values.in_order(raws)), frozenset(values.outcomes), tuple(faults), before)
+    return replace(reading, faults=tuple(faults), before=before)
 
 
-def _as_asked(form: Form, text: str) -> list[RawField]:
-    """Finds the fields of a reply in exactly the lines that were asked for.
-
-    None for any other reply, nor where a value has marks with a meaning. Reasoning may quote tags and labels there.
-    """
-    fields = {field.name: field for field in form.fields}
-    lines = clean(text).strip().split("\n")
-    raws = []
-    for number, line in enumerate(lines, 1):
-        name, _, value = line.partition(": ")
-        if name not in fields or not (value := value.strip()):
-            return []
-        # In the middle of a whole form, reasoning may mention marks.
-        if fields[name].kind is not FieldKind.REASONING and _MARKED.search(value):
-            return []
-        raws.append(RawField(fields[name], (value,), closed=number < len(lines)))
-    return raws
-
-
-def _fields(text: str, form: Form, among: Form, cut_off: bool = False) -> tuple[str, list[RawField]]:
-    """Returns the text before the first field, and the fields. Others of the form `among` end them and are left out."""
-    names = labels(among.fields)
-    before, raws = fields_in_json(text, among, names, cut_off)
-    if raws and before.rpartition("\n")[2].strip():
-        # An object within a line may be quoted (`Reasoning: the record {...} is`) where lines state all that is
-        # required.
-        stated = {raw.field for raw in fields_in_lines(text, among, names)[1]}
-        if all(field.optional or field in stated for field in among.fields):
-            raws = []
-    if not raws:
-        before, raws = fields_in_lines(untagged(text, names), among, names)
-    return before, [raw for raw in raws if raw.field in form.fields]
-
-
-@dataclass(frozen=True, slots=True)
-class _FieldValues:
-    """The values of a reply by field's name (none where it is stated to be empty), and its faults."""
-
-    outcomes: dict[str, Values]
-    faults: dict[str, FieldFault]
-
-    def misses(self, form: Form) -> bool:
-        """True where a required field is missing."""
-        known = {*self.outcomes, *self.faults}
-        return any(not field.optional and field.name not in known for field in form.fields)
-
-    def are_complete(self, form: Form) -> bool:
-        """True where nothing is missing or a fault. A verdict's share counts, as it may be on the verdict's line."""
-        shares = [field for field in form.fields if field.value is Value.SHARE]
-        verdict = all(field.values or field in shares for field in form.fields)
-        lacks_share = verdict and any(field.name not in self.outcomes for field in shares)
-        return not (self.faults or self.misses(form) or lacks_share)
-
-    def in_order(self, raws: Sequence[RawField]) -> list[tuple[str, str]]:
-        """(name, value), fields in the order in which the reply first has them."""
-        order = dict.fromkeys([*(raw.field.name for raw in raws), *self.outcomes])
-        return [(name, value) for name in order for value in self.outcomes.get(name, ())]
-
-
-def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> _FieldValues:
+def _reading(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> Reading:
     """Reads the last value of each field that has one, and all of one that may have many."""
+    asks_share = any(field.kind is FieldKind.CONFIDENCE for field in form.fields)
     outcomes: dict[str, list[str]] = {}
     faults: dict[str, FieldFault] = {}
     last: dict[str, tuple[Values, bool]] = {}  # the value so far, and whether its label called it final
@@ -239,7 +190,11 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
         elif not field.many:
             faults.pop(name, None)
             if field.value is Value.ANSWER:
-                _take_confidence(form, raw, outcomes, outcome)
+                if outcomes.get(name, [*outcome]) != [*outcome]:
+                    outcomes.pop(FieldKind.CONFIDENCE, None)  # it is that in another answer
+                line = answer_text(raw.lines or (str(raw.value),), raw.closed)[0] if asks_share else ""
+                if (share := stated_answer(line, form.choices)[1]) is not None:
+                    outcomes[FieldKind.CONFIDENCE] = [repr(share)]
             outcomes[name] = [*outcome]
         elif name not in outcomes:
             outcomes[name] = [*outcome]
@@ -257,18 +212,10 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
             value = outcomes[decided.field.name]
             if not may_follow(lines, partial(_restates, decided, value, form.choices)):
                 faults[decided.field.name] = FieldFault(decided.field, "text that follows it may change it")
-    return _FieldValues({name: tuple(values) for name, values in outcomes.items() if name not in faults}, faults)
-
-
-def _take_confidence(form: Form, raw: RawField, outcomes: dict[str, list[str]], answer: Values) -> None:
-    """Takes the confidence on an answer's line. Another answer drops the confidence in the one before."""
-    if outcomes.get(raw.field.name, [*answer]) != [*answer]:
-        outcomes.pop(FieldKind.CONFIDENCE, None)
-    if not any(field.kind is FieldKind.CONFIDENCE for field in form.fields):
-        return
-    share = stated_answer(answer_text(raw.lines or (str(raw.value),), raw.closed)[0], form.choices)[1]
-    if share is not None:
-        outcomes[FieldKind.CONFIDENCE] = [repr(share)]
+    order = dict.fromkeys([*(raw.field.name for raw in raws), *outcomes])
+    stated = {name: outcomes[name] for name in order if name in outcomes and name not in faults}
+    pairs = [(name, value) for name, values in stated.items() for value in values]
+    return Reading(tuple(pairs), frozenset(stated), tuple(faults.values()))
 
 
 def _restates(raw: RawField, values: Sequence[str], choices: tuple[str, ...], line: str) -> bool:

@@ -17,7 +17,7 @@ from actors.prompting.answer_value import is_unknown, stated_answer
 from actors.prompting.field_values import decode, literal, one_of, read_triple
 from actors.prompting.form import PROSE, Form, RawField
 from actors.prompting.reply_text import BOXED, BULLET, OFFER, chatter, ends_a_value, may_follow, undecorated
-from actors.prompting.safe_text import one_line
+from actors.prompting.safe_text import clean, one_line
 
 # What models call a field, other than its name and its plural.
 _OTHER_NAMES = {
@@ -42,6 +42,8 @@ _BEFORE = (
 FINAL = re.compile(r"final|corrected|revised|updated|new", re.IGNORECASE)
 
 _MARKS = r"(?:\W|_){0,16}+"
+# Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, citations, channels.
+_MARKED = re.compile(r"[<◁{\\【]|\[\^|\^\[|\][(\[]|\[[A-Z]{2}|\[\s{0,80}\[|assistant")
 _CLOSED_BY = str.maketrans("“‘([<", "”’)]>")
 _NEXT_QUESTION = re.compile(r"\W{0,6}(?:next )?question(?: \d{1,2})?[*_]{0,3}\s?[:：]", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w -]{1,20})>")
@@ -78,7 +80,7 @@ class Labels:
     No two fields share one: a field's own name goes before other names of another.
     """
 
-    def __init__(self, fields: Sequence[Field]) -> None:
+    def __init__(self, fields: tuple[Field, ...]) -> None:
         self._fields: dict[str, Field] = {}
         self.names: list[str] = []
         own = [(field, field.name) for field in fields]
@@ -91,6 +93,17 @@ class Labels:
         # The longest first, as `reasoning` begins with `reason`.
         self.names.sort(key=len, reverse=True)
         self._plurals = {_letters(plural(name)) for name in self.names if not name.endswith("s")}
+        any_name = "|".join(re.escape(name).replace("\\ ", r"[ _-]?").replace("\\-", r"[ _-]?") for name in self.names)
+        # A line that begins with a name: `**Final answer:** ...`, `2. My answer is: ...`, `### Answer`.
+        self.pattern = re.compile(
+            rf"\s*+(?P<before>{_MARKS}(?:\d{{1,2}}[.)](?:\W|_){{0,8}}+)?)"
+            rf"(?P<words>(?:(?:{_BEFORE})[ _]){{0,3}})(?P<name>{any_name})"
+            r"(?P<number>[\s_]?+(?:#\s?)?\d{1,2}(?![\w.]))?"
+            r"(?:\sis(?=\s?[:：]))?(?:\s?\([^()\n]{1,40}\)(?=[*_`]{0,3}\s?[:：]))?"
+            r"(?P<after>[\s*_`\"'”’]{0,8}+)(?:(?:[:：﹕]|=(?!=)|->|=>|→|(?<=[*_\s])[–—-](?=\s))"
+            r"(?P<closing>[*_`]{0,3}+)(?P<value>.*)|$)",
+            re.IGNORECASE,
+        )
 
     def field(self, name: str) -> Field | None:
         """Returns the field of a label or key, in any case and with anything between its words."""
@@ -102,10 +115,7 @@ class Labels:
         return _letters(name) in self._plurals
 
 
-@lru_cache(maxsize=256)
-def labels(fields: tuple[Field, ...]) -> Labels:
-    """Returns the labels of a form's fields, once for all replies."""
-    return Labels(fields)
+labels = lru_cache(maxsize=256)(Labels)  # once for all replies
 
 
 def plural(name: str) -> str:
@@ -114,6 +124,40 @@ def plural(name: str) -> str:
 
 def _letters(name: str) -> str:
     return re.sub(r"[^a-z]+", "", name.lower())
+
+
+def fields_as_asked(text: str, form: Form) -> list[RawField]:
+    """Finds the fields of a reply in exactly the lines that were asked for.
+
+    None for any other reply, nor where a value has marks with a meaning. Reasoning may quote tags and labels there.
+    """
+    fields = {field.name: field for field in form.fields}
+    lines = clean(text).strip().split("\n")
+    raws = []
+    for number, line in enumerate(lines, 1):
+        name, _, value = line.partition(": ")
+        if name not in fields or not (value := value.strip()):
+            return []
+        # In the middle of a whole form, reasoning may mention marks.
+        if fields[name].kind is not FieldKind.REASONING and _MARKED.search(value):
+            return []
+        raws.append(RawField(fields[name], (value,), closed=number < len(lines)))
+    return raws
+
+
+def find_fields(text: str, form: Form, among: Form, cut_off: bool = False) -> tuple[str, list[RawField]]:
+    """Returns the text before the first field, and the fields. Others of the form `among` end them and are left out."""
+    names = labels(among.fields)
+    before, raws = fields_in_json(text, among, names, cut_off)
+    if raws and before.rpartition("\n")[2].strip():
+        # An object within a line may be quoted (`Reasoning: the record {...} is`) where lines state all that is
+        # required.
+        stated = {raw.field for raw in fields_in_lines(text, among, names)[1]}
+        if all(field.optional or field in stated for field in among.fields):
+            raws = []
+    if not raws:
+        before, raws = fields_in_lines(untagged(text, names), among, names)
+    return before, [raw for raw in raws if raw.field in form.fields]
 
 
 def untagged(text: str, names: Labels) -> str:
@@ -135,25 +179,11 @@ def untagged(text: str, names: Labels) -> str:
     return html.unescape("\n".join(line for line in "".join(lines).split("\n") if not _TAG.fullmatch(line.strip())))
 
 
-@lru_cache(maxsize=256)
-def _label_pattern(names: Labels) -> re.Pattern[str]:
-    """Matches a line that begins with a field's name: `**Final answer:** ...`, `2. My answer is: ...`, `### Answer`."""
-    any_name = "|".join(re.escape(name).replace("\\ ", r"[ _-]?").replace("\\-", r"[ _-]?") for name in names.names)
-    return re.compile(
-        rf"\s*+(?P<before>{_MARKS}(?:\d{{1,2}}[.)](?:\W|_){{0,8}}+)?)"
-        rf"(?P<words>(?:(?:{_BEFORE})[ _]){{0,3}})(?P<name>{any_name})(?P<number>[\s_]?+(?:#\s?)?\d{{1,2}}(?![\w.]))?"
-        r"(?:\sis(?=\s?[:：]))?(?:\s?\([^()\n]{1,40}\)(?=[*_`]{0,3}\s?[:：]))?"
-        r"(?P<after>[\s*_`\"'”’]{0,8}+)(?:(?:[:：﹕]|=(?!=)|->|=>|→|(?<=[*_\s])[–—-](?=\s))(?P<closing>[*_`]{0,3}+)(?P<value>.*)|$)",
-        re.IGNORECASE,
-    )
-
-
 def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[RawField]]:
     """Finds fields under labels that begin a line; returns the text before the first, and the fields.
 
     A line that is a triple all by itself is one, wherever a form asks for triples.
     """
-    pattern = _label_pattern(names)
     # A triple alone on its line is one, wherever a form asks for triples.
     triples = next((field for field in form.fields if field.value is Value.TRIPLE), None)
     before: list[str] = []
@@ -162,7 +192,7 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
         # Small models invent another question, and answer that.
         if found and _NEXT_QUESTION.match(line):
             break
-        label = pattern.match(line)
+        label = names.pattern.match(line)
         field = names.field(label["name"]) if label else None
         if (
             label
@@ -331,30 +361,26 @@ def unlabelled_fields(text: str, form: Form, missing: Sequence[Field]) -> list[R
     left = required or (list(missing) if len(form.fields) == 1 else [])
     if len(left) != 1 or left[0].value is Value.ANSWER or left[0].many:
         return []
-    return _sole(lines, left[0])
-
-
-def _sole(lines: Sequence[str], field: Field) -> list[RawField]:
-    """Takes the whole text for the one value that is missing."""
-    numeric = field.values and all(map(str.isdigit, field.values))
-    if numeric and not (len(lines) == 1 and _BARE_NUMBER.fullmatch(lines[0])):
-        return []  # a sentence or a list may begin with a number
+    field = left[0]
     if field.values:
+        numeric = all(map(str.isdigit, field.values))
+        if numeric and not (len(lines) == 1 and _BARE_NUMBER.fullmatch(lines[0])):
+            return []  # a sentence or a list may begin with a number
         stated = [value for line in (lines[0], lines[-1]) if (value := one_of(line.strip(" *_`#>-"), field))]
         return [RawField(field, (stated[0],))] if len(set(stated)) == 1 else []
-    if field.kind in PROSE:
-        own = [
-            line for line in lines if not (OFFER.match(line) or (chatter(line) and line.rstrip().endswith((":", "："))))
-        ]
-        whole = one_line(" ".join(own))
-        if any(map(_HEADING.match, own)):
-            return []  # the prompt, repeated
-        if len(whole.split()) < 3 or is_unknown(whole) or _REFUSES.search(whole) or whole[:1] in "<{[":
-            return []
-        if _THE_ANSWER_IS.match(whole):
-            return []  # an answer in place of the thought that was asked for
-        return [RawField(field, tuple(own))]
-    return []
+    if field.kind not in PROSE:
+        return []
+    own = [line for line in lines if not (OFFER.match(line) or (chatter(line) and line.rstrip().endswith((":", "："))))]
+    whole = one_line(" ".join(own))
+    unfit = (
+        any(map(_HEADING.match, own))  # the prompt, repeated
+        or len(whole.split()) < 3
+        or is_unknown(whole)
+        or _REFUSES.search(whole)
+        or whole[:1] in "<{["
+        or _THE_ANSWER_IS.match(whole)  # in place of the thought that was asked for
+    )
+    return [] if unfit else [RawField(field, tuple(own))]
 
 
 def _answer(text: str, field: Field, form: Form) -> list[RawField]:

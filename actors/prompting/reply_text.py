@@ -154,32 +154,6 @@ def _own_turn(text: str, is_field: Callable[[str], object]) -> str:
     kept: list[str] = []
     depth = start = 0
     spoke = False
-    for begin, end, kind, closes in _marks(text, is_field):
-        if kind == "thought" and closes:
-            if not depth:
-                kept.clear()  # the template opened the block, so all text up to here is a thought
-                spoke = False
-            depth, start = max(0, depth - 1), end
-            continue
-        if not depth:
-            piece = text[start:begin]
-            piece = "" if kind == "turn" and piece.strip() in ("assistant", "model") else piece
-            kept.append(piece)
-            spoke = spoke or bool(piece.strip())
-        depth, start = depth + (kind == "thought"), end
-        if kind == "turn" and spoke and not depth:
-            start = len(text)  # a token before any text ends nothing: the reply follows it
-            break
-    text = "".join(kept) + ("" if depth else text[start:])
-    text = text[begun.end() :] if (begun := re.match(r"\s*(?:assistant|model)\b\s?(?::\s|\n|$)", text)) else text
-    ended = re.search(r"^## Question$", text, re.MULTILINE)
-    return text[: ended.start()] if ended and text[: ended.start()].strip() else text
-
-
-def _marks(text: str, is_field: Callable[[str], object]) -> list[tuple[int, int, str, bool]]:
-    """Returns (start, end, kind, whether it closes) of the marks that are none of the reply's own: those of a thought,
-    of a turn, or around the reply or a value."""
-    found = []
     for mark in _MARK.finditer(text):
         written = (mark["tag"] or mark["block"] or mark["moon"]).lower()
         name = _PLACE.sub("", written)
@@ -187,10 +161,28 @@ def _marks(text: str, is_field: Callable[[str], object]) -> list[tuple[int, int,
             continue
         kind = "thought" if _THOUGHT.search(name) else "reply" if _REPLY.search(name) else ""
         kind = kind or ("turn" if mark["bar"] or _TURN.fullmatch(name) else "")
-        if kind:
-            # MedGemma puts its thoughts between `<unused94>` and `<unused95>`.
-            found.append((mark.start(), mark.end(), kind, bool(re.search(r"/|end|close|unused95", written))))
-    return found
+        if not kind:
+            continue
+        # MedGemma puts its thoughts between `<unused94>` and `<unused95>`.
+        if kind == "thought" and re.search(r"/|end|close|unused95", written):
+            if not depth:
+                kept.clear()  # the template opened the block, so all text up to here is a thought
+                spoke = False
+            depth, start = max(0, depth - 1), mark.end()
+            continue
+        if not depth:
+            piece = text[start : mark.start()]
+            piece = "" if kind == "turn" and piece.strip() in ("assistant", "model") else piece
+            kept.append(piece)
+            spoke = spoke or bool(piece.strip())
+        depth, start = depth + (kind == "thought"), mark.end()
+        if kind == "turn" and spoke and not depth:
+            start = len(text)  # a token before any text ends nothing: the reply follows it
+            break
+    text = "".join(kept) + ("" if depth else text[start:])
+    text = text[begun.end() :] if (begun := re.match(r"\s*(?:assistant|model)\b\s?(?::\s|\n|$)", text)) else text
+    ended = re.search(r"^## Question$", text, re.MULTILINE)
+    return text[: ended.start()] if ended and text[: ended.start()].strip() else text
 
 
 def whole_sentences(text: str) -> str:
