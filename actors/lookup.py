@@ -15,10 +15,9 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from actors.errors import UserError
+from actors.settings import shown
 
 T = TypeVar("T")
-
-SHOWN = 80  # characters of an unknown name
 
 _WORD = re.compile(r"[a-z0-9]{3,}")
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -85,8 +84,7 @@ def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
     if name in references:
         return imported(references[name], key)
     known = [*ours, *references]
-    name = name if len(name) <= SHOWN else f"{name[:SHOWN]}..."
     raise UserError(
-        f"{key}: there is no {name!r}.{near_miss(name, known)} Known: {', '.join(known)}; name your own "
+        f"{key}: there is no {shown(name)!r}.{near_miss(shown(name), known)} Known: {', '.join(known)}; name your own "
         "as package.module:Name"
     )

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, TextIO
@@ -112,7 +112,8 @@ def held_back() -> Iterator[None]:
         received += [signal.SIGTERM] if signal.SIGTERM in handlers else []
         raise
     finally:
-        _install(handlers)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         for number in received:
             handlers[number](number, None)
 
@@ -124,7 +125,8 @@ def handlers_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        _install(handlers)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _handlers() -> dict[int, Handler]:
@@ -133,11 +135,6 @@ def _handlers() -> dict[int, Handler]:
         return {}
     handlers = {int(number): signal.getsignal(number) for number in ENDING}
     return {number: handler for number, handler in handlers.items() if callable(handler)}
-
-
-def _install(handlers: Mapping[int, Handler]) -> None:
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 class Unbroken:

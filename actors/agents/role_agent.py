@@ -6,6 +6,7 @@ From a prompt that does not fit the model's context, it cuts the least relevant 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.errors import DOES_NOT_FIT, MemoryLost, ModelError
@@ -28,7 +29,7 @@ from actors.models import Model, abilities_of
 from actors.prompting.form import Form, form_of, still_asked
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, evidence_for, in_own_form, repair_request
-from actors.prompting.reply import Reading, read, reply_of
+from actors.prompting.reply import ParsedReply, Reading, read, reply_of
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings
 
@@ -70,6 +71,15 @@ class AgentMemory:
             self._turns.pop(discussion, None)
 
 
+def turn_message(turn: Turn, reply: ParsedReply | None, **others: Any) -> Message:
+    """Makes the message of a turn: what was read of its reply, and `others` of the message's fields."""
+    said: dict[str, Any] = {"id": f"{turn.round}/{turn.agent}", "agent": turn.agent, "round": turn.round}
+    said |= {"heard": tuple(heard.message.id for heard in turn.heard), "seed": turn.seed}
+    if reply:
+        said |= {"answer": reply.answer, "confidence": reply.confidence, "fields": reply.fields}
+    return Message(**{**said, **others})
+
+
 class RoleAgent:
     """Plays one role with one model, usually a pool. A retry has the seed of the failed call, and so its completion."""
 
@@ -89,9 +99,7 @@ class RoleAgent:
         """
         recalled, turn = (*self.memory.recall(turn), *turn.memories), in_own_form(turn, self.role)
         if self.role.dummy:
-            id, heard = f"{turn.round}/{turn.agent}", tuple(heard.message.id for heard in turn.heard)
-            message = Message(id, turn.agent, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
-            usage = Usage()
+            message, usage = turn_message(turn, None, content=DUMMY_SENTENCE), Usage()
         else:
             message, usage = await self._answer(turn, recalled, cut)
         # A failed turn too: `turn.recall` counts turns, whatever came of them.
@@ -135,24 +143,19 @@ class RoleAgent:
         # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
         probable = tuple((name, round(likelihood, 2)) for name, likelihood in chances)
         confidence = reply.confidence if reply else None
-        message = Message(
-            id=f"{turn.round}/{turn.agent}",
-            agent=turn.agent,
-            round=turn.round,
+        message = turn_message(
+            turn,
+            reply,
             content=reply.content if reply else one_line(responses[0].completion.text),
-            answer=reply.answer if reply else None,
             confidence=confidence
             if turn.task and not turn.task.answers
             else dict(probable).get(FieldKind.ANSWER, confidence),
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
             error=error or reasons,
-            heard=tuple(heard.message.id for heard in turn.heard),
             cut=responses[-1].cut,
-            seed=turn.seed,
             calls=len(completions),
             prompt_tokens=sum(completion.prompt_tokens for completion in completions),
             completion_tokens=sum(completion.completion_tokens for completion in completions),
-            fields=reply.fields if reply else (),
             repair_tokens=sum(c.prompt_tokens + c.completion_tokens for c in completions[1:]),
             likelihoods=probable,
         )
@@ -166,15 +169,23 @@ class RoleAgent:
 
         A prompt that does not fit is no call, as nothing is computed for it.
         """
-        failures = 0
+        failures, most = 0, self._settings.retries + 1
         # Ends, as each further attempt has less evidence than the one before.
         while True:
             request = build(cut)
-            completion, failed = await self._complete(request)
+            # Without a pause: a pool waits for its replicas, and an endpoint's client makes its own pauses.
+            failed = 0
+            while failed < most:
+                try:
+                    # ModelGone is not caught: it ends the run.
+                    completion = await self._model.complete(request)
+                    break
+                except ModelError as refusal:
+                    completion = Completion(id=request.id, text="", stop="error", error=str(refusal))
+                    failed += 1
             failures += failed
             if completion.stop != "too_long":
-                # After the last retry no completion counts.
-                counts = failed <= self._settings.retries
+                counts = failed < most  # after the last retry no completion counts
                 usage = Usage.of(completion) if counts else Usage()
                 error = (completion.error or "the model gave no reason") if completion.stop == "error" else ""
                 break
@@ -192,17 +203,6 @@ class RoleAgent:
             cut = (*cut, *more)
         # The tokens of a failed call are not known; it counts as a call without any.
         return _Response(completion, one_line(error), counts, cut, usage + Usage(calls=failures))
-
-    async def _complete(self, request: Request) -> tuple[Completion, int]:
-        """Returns the completion and the number of failed calls. After the last retry it has `stop="error"`."""
-        # Without a pause: a pool waits for its replicas, and an endpoint's client makes its own pauses.
-        for failed in range(self._settings.retries + 1):
-            try:
-                # ModelGone is not caught: it ends the run.
-                return await self._model.complete(request), failed
-            except ModelError as error:
-                reason = str(error)
-        return Completion(id=request.id, text="", stop="error", error=reason), self._settings.retries + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,17 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
             elif message.source != self.name:
                 self._state.last[message.source] = _message(message, self._state.round)
         state, role = self._state, self._role
+        weights = self._weights
+        if weights is None:
+            # Messages under earlier names are memory and not heard.
+            senders = [name for name in state.last if name not in self._earlier]
+            weights = {name: 1 / len(senders) for name in senders}
+        heard = (
+            # A message of an earlier round comes over a temporal edge.
+            Heard(state.last[name], weight, temporal=state.last[name].round < state.round)
+            for name, weight in weights.items()
+            if name in state.last and state.last[name].status is Status.OK
+        )
         recalled = [state.last[name] for name in self._earlier if name in state.last] + state.own
         turn = Turn(
             discussion=self.name,
@@ -134,7 +145,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
             agent=role.name,
             round=state.round,
             seed=derive_seed(self._seed, state.question.id, state.round, role.name),
-            heard=tuple(self._heard()),
+            heard=tuple(heard),
             recall=len(self._earlier) + len(state.own),
         )
         memory = self._agent.memory
@@ -150,20 +161,6 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         state.own.append(answer)
         state.round += 1
         return Response(chat_message=self._text_message(answer))
-
-    def _heard(self) -> list[Heard]:
-        last = self._state.last
-        weights = self._weights
-        if weights is None:
-            # Messages under earlier names are memory and not heard.
-            senders = [name for name in last if name not in self._earlier]
-            weights = {name: 1 / len(senders) for name in senders}
-        return [
-            # A message of an earlier round comes over a temporal edge.
-            Heard(last[name], weight, temporal=last[name].round < self._state.round)
-            for name, weight in weights.items()
-            if name in last and last[name].status is Status.OK
-        ]
 
     def _text_message(self, answer: Message) -> TextMessage:
         metadata = {MESSAGE: _MESSAGES.dump_json(answer).decode(), "status": answer.status.value}

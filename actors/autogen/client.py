@@ -109,7 +109,18 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
                 schema = json.dumps(json_output.model_json_schema(), sort_keys=True, ensure_ascii=False)
                 form = f"{form} It must fit this JSON schema: {schema}"
             own.append(f"{FORMAT}\n{form}")
-        request = self._request(messages, own, extra_create_args)
+        if unknown := extra_create_args.keys() - {"seed", "temperature", "max_tokens"}:
+            raise ValueError(
+                f"extra_create_args: {', '.join(sorted(unknown))} unknown; give seed, temperature, max_tokens"
+            )
+        request = laid_out(messages, own, self._task)
+        # From the conversation, so that answers do not depend on the order of calls.
+        seed = derive_seed(self._seed, request.prefix, request.system, request.shared, request.own)
+        settings = self._settings
+        defaults = {"seed": seed, "temperature": settings.temperature, "max_tokens": settings.max_tokens}
+        # Ids are unique among all processes that share a pool; answers do not depend on them.
+        self._requests += 1
+        request = replace(request, id=f"{self._id}/{self._requests}", **{**defaults, **extra_create_args})
         completion = await self._complete(request, cancellation_token)
         text = completion.text
         thought, calls = parse_calls(text, [tool.name for tool in listed])
@@ -136,20 +147,6 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         if isinstance(result.content, str):
             yield result.content
         yield result
-
-    def _request(self, messages: Sequence[LLMMessage], own: Sequence[str], arguments: Mapping[str, Any]) -> Request:
-        if unknown := arguments.keys() - {"seed", "temperature", "max_tokens"}:
-            raise ValueError(
-                f"extra_create_args: {', '.join(sorted(unknown))} unknown; give seed, temperature, max_tokens"
-            )
-        request = laid_out(messages, own, self._task)
-        # From the conversation, so that answers do not depend on the order of calls.
-        seed = derive_seed(self._seed, request.prefix, request.system, request.shared, request.own)
-        settings = self._settings
-        defaults = {"seed": seed, "temperature": settings.temperature, "max_tokens": settings.max_tokens}
-        # Ids are unique among all processes that share a pool; answers do not depend on them.
-        self._requests += 1
-        return replace(request, id=f"{self._id}/{self._requests}", **{**defaults, **arguments})
 
     async def _complete(self, request: Request, token: CancellationToken | None) -> Completion:
         for attempt in range(self._settings.retries + 1):

@@ -16,7 +16,7 @@ from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextM
 from autogen_core import CancellationToken, Image
 from autogen_core.models import ChatCompletionClient, RequestUsage
 
-from actors.agents.role_agent import RoleAgent, cut_more
+from actors.agents.role_agent import RoleAgent, cut_more, turn_message
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import SourceImage, task_text
 from actors.backends.chat import chat
@@ -66,23 +66,17 @@ class HostedAgent(RoleAgent):
                 break
             cut = (*cut, *more)
         reply, total = outcome.reply, client.total_usage() if client.calls else outcome.reported
-        message = Message(
-            id=f"{turn.round}/{turn.agent}",
-            agent=turn.agent,
-            round=turn.round,
+        message = turn_message(
+            turn,
+            reply,
             # A reply without reasoning is shown whole.
             content=(reply.content if reply else clean(outcome.text)) or one_line(outcome.text),
-            answer=reply.answer if reply else None,
-            confidence=reply.confidence if reply else None,
             status=Status.FAILED if outcome.error else Status.OK if reply else Status.UNPARSED,
             error=outcome.error,
-            heard=tuple(heard.message.id for heard in turn.heard),
             cut=cut,
-            seed=turn.seed,
             calls=client.calls or outcome.reported.calls,
             prompt_tokens=total.prompt_tokens,
             completion_tokens=total.completion_tokens,
-            fields=reply.fields if reply else (),
             repair_tokens=_tokens(total) - outcome.first_tokens if outcome.first_tokens else 0,
         )
         return message, usage

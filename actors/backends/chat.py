@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.messages import Request, Source
+from actors.messages import Request
 from actors.prompting.safe_text import safe_line
 
 # Some endpoints take no larger seed; engines get the same seeds, so that both answer alike.
@@ -26,17 +26,15 @@ def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: b
     A picture without a file is described in words. Without a `system_turn`, its text opens the user turn. `pictures`
     are content parts, one for each picture with a file, in order.
     """
-    shown = [source for source in request.images if source.image is not None]
-    described = [f"{_label(source)}: {safe_line(source.text)}" for source in request.images if source.image is None]
+    # The number by which the text refers to a picture, and its title.
+    labelled = [(f"[{source.id}] {safe_line(source.title)}".rstrip(), source) for source in request.images]
+    shown = [label for label, source in labelled if source.image is not None]
+    described = [f"{label}: {safe_line(source.text)}" for label, source in labelled if source.image is None]
     text = "\n".join([request.shared, *([DESCRIPTIONS, *described] if described else []), request.own])
     messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}] if system_turn else []
     opening = "" if system_turn else f"{request.system}\n"
     if pictures:
-        named = [
-            part
-            for source, picture in zip(shown, pictures, strict=True)
-            for part in (_text(_label(source)), dict(picture))
-        ]
+        named = [part for label, picture in zip(shown, pictures, strict=True) for part in (_text(label), dict(picture))]
         content: Any = [*([_text(opening)] if opening else []), *named, _text(text)]
     else:  # text alone is no list with one part: models that only read text take nothing else
         content = f"{opening}{text}"
@@ -65,11 +63,6 @@ def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         {**said, "content": [_text(said["content"])] if isinstance(said["content"], str) else said["content"]}
         for said in messages
     ]
-
-
-def _label(source: Source) -> str:
-    """The number by which the text refers to a picture, and its title."""
-    return f"[{source.id}] {safe_line(source.title)}".rstrip()
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -68,10 +68,15 @@ class LazyEndpoint:
         return await (await self._model()).abilities()
 
     async def _model(self) -> OpenAIModel:
+        async def start() -> OpenAIModel:
+            model = OpenAIModel(self._settings, SecretStr(os.environ.get(self._key_env, "")))
+            await model.start()
+            return model
+
         loop = asyncio.get_running_loop()
         # A client's connections belong to the loop that opened them, and AutoGen teams may run in several loops.
         if self._started is None or self._loop is not loop:
-            self._loop, self._started = loop, loop.create_task(self._start())
+            self._loop, self._started = loop, loop.create_task(start())
         started = self._started
         try:
             # Shielded: a cancelled request must not cancel the start for the others.
@@ -86,8 +91,3 @@ class LazyEndpoint:
         started, self._started = self._started, None
         if started is not None:
             await (await started).close()
-
-    async def _start(self) -> OpenAIModel:
-        model = OpenAIModel(self._settings, SecretStr(os.environ.get(self._key_env, "")))
-        await model.start()
-        return model

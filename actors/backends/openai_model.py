@@ -20,7 +20,6 @@ from actors.backends.openai_probes import (
     Outcome,
     adapt,
     count_pictures,
-    drops_text,
     follows_schemas,
     returns_likelihoods,
 )
@@ -119,22 +118,20 @@ class OpenAIModel:
             filled = f"its thoughts took all {ready.completion_tokens or self._ready.max_tokens} tokens of a reply"
             self._adapted["thinking=false, or a larger agents.max_tokens, as every turn may fail"] = filled
 
-        async def known(value: bool) -> tuple[bool, str]:
-            return value, ""
+        async def known(*values: Any) -> Any:
+            return values
 
-        async def chance() -> tuple[bool, str]:
-            able, refusal, tokens = await returns_likelihoods(self._probe, self._ready, settled)
-            if tokens and await drops_text(self._probe, self._ready, settled, ready.prompt_tokens, tokens):
-                self._adapt(PARTS, "its chat template drops a text that is no list")
-            return able, refusal
-
-        schema, likelihoods = declared.schema, declared.likelihoods
-        _, schemas, chances, context_tokens = await asyncio.gather(
-            self._find_pictures(self._most_pictures) if declared.pictures is None else known(True),
-            follows_schemas(self._probe, self._ready, settled) if schema is None else known(schema),
-            chance() if likelihoods is None else known(likelihoods),
-            self._context_tokens(),
+        schema, chance, ask, length = declared.schema, declared.likelihoods, self._probe, ready.prompt_tokens
+        _, schemas, (*chances, drops_text), models = await asyncio.gather(
+            self._find_pictures(self._most_pictures) if declared.pictures is None else known(),
+            follows_schemas(ask, self._ready, settled) if schema is None else known(schema, ""),
+            returns_likelihoods(ask, self._ready, settled, length) if chance is None else known(chance, "", False),
+            self._models() if declared.context_tokens is None else known(),
         )
+        if drops_text:
+            self._adapt(PARTS, "its chat template drops a text that is no list")
+        # vLLM's server lists the context with the model.
+        contexts = [counted(model.get("max_model_len")) for model in models if model["id"] == self.settings.name]
         for name, (_, refusal) in (("schema", schemas), ("likelihoods", chances)):
             if refusal:
                 self._adapted[f"abilities.{name}=false"] = refusal
@@ -147,7 +144,7 @@ class OpenAIModel:
                 SYSTEM not in layout.changes,
                 # Every request has a seed, unless `extra` removes it.
                 self.settings.extra.get("seed", 0) is not None and "seed" not in layout.changes,
-                context_tokens,
+                next(filter(None, contexts), None),
                 layout.most_pictures or None,
                 ready.served,
                 tuple((setting, self._line(reason)) for setting, reason in self._adapted.items()),
@@ -187,15 +184,6 @@ class OpenAIModel:
         self._layout = self._layout.changed(change)
         setting = CHANGES[change].format(base=self._layout.base, max_tokens=self._ready.max_tokens)
         self._adapted[setting] = reason
-
-    async def _context_tokens(self) -> int | None:
-        """Returns the context that the endpoint lists for the model, as vLLM's server does."""
-        if self.settings.abilities.context_tokens is not None:
-            return None
-        for model in await self._models():
-            if model["id"] == self.settings.name and (tokens := counted(model.get("max_model_len"))):
-                return tokens
-        return None
 
     def _check(self) -> None:
         base = self._layout.base

@@ -15,7 +15,7 @@ from PIL import Image
 
 from actors.backends.model_settings import ModelSettings
 from actors.backends.openai_layout import CHANGES, PARTS, Layout, possible_changes
-from actors.backends.openai_reply import EndpointFault, Why
+from actors.backends.openai_reply import EndpointFault
 from actors.errors import ModelError
 from actors.messages import Completion, Field, FieldKind, Kind, Request, Source, Value
 from actors.prompting.form import Form, schema
@@ -63,7 +63,7 @@ async def adapt(
     seen, now = {_stable(fault)}, layout
     reply: Outcome = fault
     while isinstance(reply, EndpointFault):
-        if not _is_answer(reply):
+        if not reply.depends_on_request:
             return None
         for change in possible_changes(request, settings, now, reply):
             if change not in only:
@@ -113,7 +113,8 @@ async def count_pictures(fitted: Callable[[Request], Awaitable[Outcome]], ready:
             else:
                 too_many, refused = number, outcome
             number = (taken + too_many) // 2
-    _check_answered(refused)
+    if not refused.depends_on_request:
+        raise ModelError(refused.reason)
     return taken, refused.reason
 
 
@@ -132,26 +133,21 @@ async def follows_schemas(ask: Ask, ready: Request, layout: Layout) -> tuple[boo
     return isinstance(said, dict) and said.keys() == json.loads(SCHEMA)["properties"].keys(), ""
 
 
-async def returns_likelihoods(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str, int | None]:
-    """Tests whether replies come with their tokens' probabilities. Returns the ability, the reason of a refusal, and
-    the tokens of the prompt, which is longer than `ready`."""
-    reply = await _asked(ask, replace(_longer(ready), likelihoods=True), layout)
+async def returns_likelihoods(ask: Ask, ready: Request, layout: Layout, ready_tokens: int) -> tuple[bool, str, bool]:
+    """Tests whether replies come with their tokens' probabilities. Returns a refusal's reason too, and whether the
+    chat template drops a question that is sent as text, and reads lists of parts alone.
+
+    ready_tokens: of `ready` as a prompt. The prompt of this test is longer, unless its text is dropped.
+    """
+    longer = replace(ready, id="start/likelihoods", shared=f"{ready.shared} {'Please say so. ' * (MORE_WORDS // 3)}")
+    reply = await _asked(ask, replace(longer, likelihoods=True), layout)
     if isinstance(reply, EndpointFault):
-        return False, reply.reason, None
-    return bool(reply.tokens), "", reply.prompt_tokens
-
-
-async def drops_text(ask: Ask, ready: Request, layout: Layout, ready_tokens: int, longer_tokens: int) -> bool:
-    """Tests for a chat template that reads lists of parts alone, and drops a question that is sent as text: by the
-    tokens of `ready` as a prompt, and of the longer one."""
-    if not ready_tokens or longer_tokens - ready_tokens >= MORE_WORDS // 2:
-        return False
-    as_parts = await ask(_longer(ready), layout.changed(PARTS))
-    return isinstance(as_parts, Completion) and as_parts.prompt_tokens - longer_tokens >= MORE_WORDS // 2
-
-
-def _longer(ready: Request) -> Request:
-    return replace(ready, id="start/likelihoods", shared=f"{ready.shared} {'Please say so. ' * (MORE_WORDS // 3)}")
+        return False, reply.reason, False
+    tokens, drops = reply.prompt_tokens, False
+    if tokens and ready_tokens and tokens - ready_tokens < MORE_WORDS // 2:
+        as_parts = await ask(longer, layout.changed(PARTS))
+        drops = isinstance(as_parts, Completion) and as_parts.prompt_tokens - tokens >= MORE_WORDS // 2
+    return bool(reply.tokens), "", drops
 
 
 async def _asked(ask: Ask, request: Request, layout: Layout) -> Outcome:
@@ -159,16 +155,6 @@ async def _asked(ask: Ask, request: Request, layout: Layout) -> Outcome:
     reply = await ask(request, layout)
     if isinstance(reply, Completion) and reply.stop == "length" and not reply.text:
         reply = await ask(replace(request, max_tokens=THINKING_TOKENS), layout)
-    if isinstance(reply, EndpointFault):
-        _check_answered(reply)
+    if isinstance(reply, EndpointFault) and not reply.depends_on_request:
+        raise ModelError(reply.reason)
     return reply
-
-
-def _is_answer(fault: EndpointFault) -> bool:
-    """True for a fault that depends on the request, as far as can be known."""
-    return fault.status > 0 and fault.why in (Why.REFUSED, Why.PASSING)
-
-
-def _check_answered(fault: EndpointFault) -> None:
-    if not _is_answer(fault):
-        raise ModelError(fault.reason)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from actors.errors import CONTENT_FILTER
 from actors.http_client import asked_pause_s
 from actors.messages import Completion, Request
 from actors.prompting.likelihood import Tokens, of_text
@@ -21,12 +22,14 @@ PASSING = (408, 425, 429)  # and every 5xx
 TOO_LARGE = 413
 PROMPT_REFUSED = (400, TOO_LARGE, 422)
 NO_CREDIT, FILTERED, TOO_MANY = "insufficient_quota", "content_filter", "rate_limit_exceeded"
-CONTENT_FILTER = "content filter"
 NUMBER = re.compile(r"(?<![\d.,-])\d{1,3}(?:,\d{3})+(?!\d)|(?<![\d.-])\d+")
 # Names of a normal end, and of a limit, in the protocols that proxies translate; any other end is no normal one.
 ENDED = frozenset(
     "none stop eos eos_token eosfound end_turn stop_sequence complete completed tool_calls function_call".split()
 )
+NO_ACCESS = "it needs a key with access to this model: key_env names the environment variable that holds it"
+NOT_THERE = "check name, and base_url, which ends with the version: http://host:8000/v1"
+REMEDIES = {401: NO_ACCESS, 403: NO_ACCESS, 404: NOT_THERE, 405: NOT_THERE}
 CUT_OFF = frozenset(("length", "model_length", "max_tokens", "model_context_window_exceeded"))
 
 
@@ -60,6 +63,11 @@ class EndpointFault:
     prompt_tokens: int = 0
     limit_tokens: int = 0
 
+    @property
+    def depends_on_request(self) -> bool:
+        """True where another request may be answered, as far as is known."""
+        return self.status > 0 and self.why in (Why.REFUSED, Why.PASSING)
+
 
 Redact = Callable[[str], str]
 
@@ -88,7 +96,10 @@ def read_reply(
         status = code if 400 <= code < 600 else 500
     text = shortened(redact(_message(data))) or _beginning(body, redact)
     codes = fault.get("code"), fault.get("type")
-    reason = f"HTTP {status}: {text}{_remedy(status, headers)}"
+    remedy = REMEDIES.get(status, "")
+    if 300 <= status < 400:
+        remedy = f"it redirects to {headers.get('location', 'nowhere')}: give the address that answers as base_url"
+    reason = f"HTTP {status}: {text}{remedy and '; '}{remedy}"
     if FILTERED in codes:
         return Completion(request.id, "", stop="error", error=f"{CONTENT_FILTER}: {reason}")
     if status == TOO_LARGE and TOO_MANY in codes:  # Groq's, for an account's tokens per minute: no prompt is cut for it
@@ -198,16 +209,6 @@ def _sizes(request: Request, fault: Mapping[str, Any], text: str) -> tuple[int, 
     context = numbers[-1]
     # Where the prompt may fit without its reply, either number may be the context: the smaller one is safe.
     return (prompt, context - reply) if context > reply else (0, 0)
-
-
-def _remedy(status: int, headers: Mapping[str, str]) -> str:
-    if 300 <= status < 400:
-        return f"; it redirects to {headers.get('location', 'nowhere')}: give the address that answers as base_url"
-    if status in (401, 403):
-        return "; it needs a key with access to this model: key_env names the environment variable that holds it"
-    if status in (404, 405):
-        return "; check name, and base_url, which ends with the version: http://host:8000/v1"
-    return ""
 
 
 def _message(data: Any) -> str:

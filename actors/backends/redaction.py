@@ -25,7 +25,7 @@ class Redaction:
     def __init__(self, key: str) -> None:
         self._key = key
         self._long = len(key) >= KEY_CHARACTERS
-        self._pattern = re.compile("|".join([_UNSEEN.join(map(_letter, key)), *_encoded(key)])) if self._long else None
+        self._pattern = re.compile("|".join(_spellings(key))) if self._long else None
 
     def text(self, text: str) -> str:
         """Returns the text without the key, in linear time.
@@ -53,19 +53,17 @@ class Redaction:
         return " ".join(line)[:LINE_CHARACTERS]
 
 
-def _letter(letter: str) -> str:
-    """A pattern of one character, plain or as in URLs (%73), programs (\\x73, \\u0073, \\/) and HTML (&#115;)."""
-    code = ord(letter)
-    digits = f"{code:02x}"
-    hexadecimal = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits)
-    escapes = rf"\\{{1,8}}(?:u00{hexadecimal}|u\{{0{{0,4}}{hexadecimal}\}}|x{hexadecimal})"
-    html = rf"&\#(?:0{{0,5}}{code}|[xX]0{{0,4}}{hexadecimal});"
-    return rf"(?:\\{{0,8}}{re.escape(letter)}|%(?:25){{0,4}}{hexadecimal}|{escapes}|{html})"
-
-
-def _encoded(key: str) -> list[str]:
-    """Patterns of the key in hexadecimal digits and in base64, at each of the three offsets."""
-    patterns = [f"(?i:{key.encode().hex()})"]
+def _spellings(key: str) -> list[str]:
+    """Patterns of the key: plain and as in URLs (%73), programs (\\x73, \\u0073, \\/) and HTML (&#115;), in hexadecimal
+    digits, and in base64 at each of the three offsets."""
+    letters = []
+    for letter in key:
+        code = ord(letter)
+        hexadecimal = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{code:02x}")
+        escapes = rf"\\{{1,8}}(?:u00{hexadecimal}|u\{{0{{0,4}}{hexadecimal}\}}|x{hexadecimal})"
+        html = rf"&\#(?:0{{0,5}}{code}|[xX]0{{0,4}}{hexadecimal});"
+        letters.append(rf"(?:\\{{0,8}}{re.escape(letter)}|%(?:25){{0,4}}{hexadecimal}|{escapes}|{html})")
+    patterns = [_UNSEEN.join(letters), f"(?i:{key.encode().hex()})"]
     for before in range(3):
         whole = base64.b64encode(b"\0" * before + key.encode()).decode().rstrip("=")
         # Without the characters that also depend on the text around the key.

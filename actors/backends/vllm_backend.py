@@ -142,9 +142,18 @@ def known_arguments() -> list[str]:
 
 def declared_type(name: str) -> str:
     """Returns the number type in the `config.json` of a local folder or downloaded id, or ""."""
-    folder = Path(name) if Path(name).is_dir() else _downloaded(name)
+    file: Any = Path(name) / "config.json"
+    if not Path(name).is_dir():
+        try:
+            from huggingface_hub import try_to_load_from_cache
+
+            file = try_to_load_from_cache(name, "config.json")
+        except (ImportError, ValueError):  # not installed, or no id
+            return ""
+        if not isinstance(file, str):  # a missing file is None or a marker object
+            return ""
     try:
-        config = json.loads((folder / "config.json").read_bytes()) if folder else {}
+        config = json.loads(Path(file).read_bytes())
     except (OSError, ValueError) as error:
         LOG.warning("the type of %r is not known: %s", name, one_line(str(error)))
         return ""
@@ -198,14 +207,3 @@ def computes_bfloat16() -> bool:
 
     able = torch.cpu.get_capabilities()
     return any(able.get(name) for name in BFLOAT16_ARITHMETIC)
-
-
-def _downloaded(name: str) -> Path | None:
-    try:
-        from huggingface_hub import try_to_load_from_cache
-
-        config = try_to_load_from_cache(name, "config.json")
-    except (ImportError, ValueError):  # not installed, or no id
-        return None
-    # A missing file is None or a marker object.
-    return Path(config).parent if isinstance(config, str) else None

@@ -92,7 +92,17 @@ class CachedModel:
         return cached and _reused(cached, request.id)
 
     async def _key(self, request: Request) -> tuple[bytes, Abilities]:
-        files = await _file_digests([source.image for source in request.images])
+        """The request's key, with the contents of its pictures. Raises OSError or ValueError for an unreadable one."""
+
+        def digest(path: str) -> bytes:
+            # Before reading: a file that changes while it is read is read again next time.
+            now = os.stat(path)
+            return _file_digest(path, now.st_size, now.st_mtime_ns)
+
+        paths = [source.image for source in request.images]
+        files: list[bytes | None] = [None] * len(paths)
+        if any(path is not None for path in paths):
+            files = await asyncio.to_thread(lambda: [None if path is None else digest(path) for path in paths])
         if self._abilities is None:
             self._abilities = await self.abilities()
         able = self._abilities
@@ -133,19 +143,6 @@ def _digest(text: str) -> bytes:
 
 def _reused(completion: Completion, request_id: str) -> Completion:
     return replace(completion, id=request_id, cached_tokens=0, reused=True, replica=0)
-
-
-async def _file_digests(paths: Sequence[str | None]) -> list[bytes | None]:
-    """Digests files by content, in order; None for no file. Raises OSError or ValueError where one cannot be read."""
-
-    def digest(path: str) -> bytes:
-        # Before reading: a file that changes while it is read is read again next time.
-        now = os.stat(path)
-        return _file_digest(path, now.st_size, now.st_mtime_ns)
-
-    if all(path is None for path in paths):
-        return [None] * len(paths)
-    return await asyncio.to_thread(lambda: [None if path is None else digest(path) for path in paths])
 
 
 @lru_cache(maxsize=MAX_FILES)

@@ -105,7 +105,14 @@ class CompletionStore:
         """Ends writing and logs the reason, once. Reading goes on."""
         if self._writable:
             self._writable = False
-            log.warning("completions are no longer stored on disk: %s: %s; %s", self._path, error, _remedy(error))
+            remedy = "delete or move the file, and the next run makes a new one"
+            if _is_busy(error):
+                remedy = "another process has locked it: end that process"
+            elif _code(error) == sqlite3.SQLITE_FULL:
+                remedy = "make room there, or lower completions.disk_gb"
+            elif isinstance(error, OSError) or _code(error) in UNUSABLE:
+                remedy = "make the folder writable, or choose another with cache=<folder>, and check the disk"
+            log.warning("completions are no longer stored on disk: %s: %s; %s", self._path, error, remedy)
 
 
 def file_name(folder: Path, mounts: Mapping[str, str] | None = None) -> str:
@@ -190,13 +197,3 @@ def _code(error: BaseException) -> int:
 def _is_busy(error: BaseException) -> bool:
     """True where another process locked the file for longer than this one waits."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _remedy(error: Exception) -> str:
-    if _is_busy(error):
-        return "another process has locked it: end that process"
-    if _code(error) == sqlite3.SQLITE_FULL:
-        return "make room there, or lower completions.disk_gb"
-    if isinstance(error, OSError) or _code(error) in UNUSABLE:
-        return "make the folder writable, or choose another with cache=<folder>, and check the disk"
-    return "delete or move the file, and the next run makes a new one"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from statistics import NormalDist
 
-from actors.messages import Remark, Request, derive_seed
+from actors.messages import Remark, Source, derive_seed
 from actors.prompting.prompt import CHOICES, EVIDENCE, HEADINGS, OWN, QUESTION
 from actors.reader.candidates import Entry, WeightedQuestion, chains, weigh_question
 from actors.reader.english import COLOURS, KINDS, NUMBERS, count_tokens, sentences
@@ -71,12 +71,12 @@ _CHOICE = re.compile(r"^\(([A-Z])\)\s*(.*)$")
 class Page:
     """Question, choices and statements of a request, without any agent's errors. Parsed once for all agents."""
 
-    def __init__(self, request: Request) -> None:
-        self.question, self.choices, texts = read_shared(request.shared)
+    def __init__(self, shared: str, images: Sequence[Source]) -> None:
+        self.question, self.choices, texts = read_shared(shared)
         self._pictures = [
             # Of a picture without a description only the title is known.
             [read_statement(image.id, image.title, part, seen=True) for part in sentences(image.text) or [""]]
-            for image in request.images
+            for image in images
         ]
         told = [word for picture in self._pictures for one in picture for word in _WORD.findall(one.text.lower())]
         kinds = (COLOURS, frozenset(NUMBERS), _OBJECTS)
@@ -87,7 +87,7 @@ class Page:
         # Made once: most agents see most pictures correctly.
         self._seen = {statement: self.asked.entry(statement) for picture in self._pictures for statement in picture}
         self._statements: dict[tuple[str, tuple[tuple[str, str], ...], float], tuple[Entry, ...]] = {}
-        self.tokens = count_tokens(request.shared) + PICTURE_TOKENS * len(request.images)
+        self.tokens = count_tokens(shared) + PICTURE_TOKENS * len(images)
 
     def perceived(self, oversight: float, blindness: float, seed: int) -> list[Entry]:
         """Returns the first-hand entries of one agent. It overlooks sentences, and misses or misreads pictures."""

@@ -140,7 +140,7 @@ def node(state: TaskState) -> tuple[NodeType, list[int], str]:
         given = [part.text for part in state.lines_of(FieldKind.SUB_QUESTION)]
         fresh = [text for text in wanted if text not in parts(state.question)]
         for text in [*given, *fresh] if given else wanted:
-            if not any(_same(text, other) for _, other in retrieved):
+            if not _done(text, [other for _, other in retrieved]):
                 return NodeType.RETRIEVAL, [number for number, _ in retrieved[-1:]], text
     if answers:
         return NodeType.STOP, [], "Stop: nothing is left to look for."
@@ -152,10 +152,6 @@ def _kind(tool: str) -> str:
 
 
 def _done(text: str, done: Sequence[str]) -> bool:
-    return any(_same(text, other) for other in done)
-
-
-def _same(text: str, other: str) -> bool:
-    # The other may contain more.
+    # An earlier search may contain more.
     stems = set(content_stems(text))
-    return bool(stems) and stems <= set(content_stems(other))
+    return bool(stems) and any(stems <= set(content_stems(other)) for other in done)

@@ -213,7 +213,15 @@ def described(question: str) -> list[Described]:
         if not content_stems(rest):
             continue
         end = match.start("rest") + len(rest)
-        asked = _which(match["noun"], match["place"], match["by"], rest)
+        by, after, thing = match["by"], rest.split(), f"Which {match['noun']}{match['place']}"
+        if by == "with":
+            asked = f"{thing} has{rest}?"
+        elif by in ("that", "who", "which"):
+            # `after` has content words.
+            subject = after[0][0].isupper() or after[0].lower() in STOP_WORDS - set(_AUXILIARY.split("|"))
+            asked = f"{thing} is it that{rest}?" if subject else f"{thing}{rest}?"
+        else:
+            asked = f"{thing} {'was' if re.fullmatch(_DONE, by) else 'is it'} {by}{rest}?"
         things.append(Described(match.start(), end, match["noun"], asked))
     for match in _DATED.finditer(question):
         asked = f"Which {match['noun']}{match['place']} is the one of {match['year']}?"
@@ -224,17 +232,3 @@ def described(question: str) -> list[Described]:
 def named(question: str, thing: Described, name: str) -> str:
     """Replaces a description in the question by a name."""
     return f"{question[: thing.start]}{name}{question[thing.end :]}"
-
-
-def _which(noun: str, place: str, by: str, rest: str) -> str:
-    """Asks for the name of a described thing."""
-    thing = f"Which {noun}{place}"
-    if by == "with":
-        return f"{thing} has{rest}?"
-    if by in ("that", "who", "which"):
-        after = rest.split()
-        subject = after[:1] and (after[0][0].isupper() or after[0].lower() in STOP_WORDS - set(_AUXILIARY.split("|")))
-        return f"{thing} is it that{rest}?" if subject else f"{thing}{rest}?"
-    if re.fullmatch(_DONE, by):
-        return f"{thing} was {by}{rest}?"
-    return f"{thing} is it {by}{rest}?"

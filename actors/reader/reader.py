@@ -6,6 +6,7 @@ kind, and weighs its colleagues' answers. Its scores are no language model's.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from actors.messages import Completion, FieldKind, Grading, Prompted, Request
 from actors.reader.candidates import Entry, answers, chains, weigh_question
@@ -67,7 +68,8 @@ class Reader:
 
     def __init__(self, settings: ReaderSettings) -> None:
         self.settings = settings
-        self._pages: dict[tuple[str, ...], Page] = {}
+        # Parsed once for all agents, samples and rounds of a question.
+        self._page = lru_cache(maxsize=CACHED_PAGES)(Page)
 
     async def complete(self, request: Request) -> Completion:
         """Answers at once; only the interface is asynchronous."""
@@ -79,7 +81,7 @@ class Reader:
         parts = request.parts or Prompted("")
         if isinstance(parts, Grading):
             return _completion(request, verdict(parts), count_tokens(request.shared))
-        page = self._page(request)
+        page = self._page(request.shared, request.images)
         settings = self.settings
         text_skill = _skill(parts.role, TEXT_SKILL) if settings.skill is None else settings.skill
         visual_skill = _skill(parts.role, VISUAL_SKILL) if settings.skill is None else settings.skill
@@ -137,16 +139,6 @@ class Reader:
             reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()
         reply = _lines(reasons if best.text else reasons or NOTHING, best.text or "unknown", confidence)
         return _completion(request, reply, page.tokens)
-
-    def _page(self, request: Request) -> Page:
-        """Parses the shared part, or finds it from another agent, sample or round of the question."""
-        # The prefix has the pictures' ids and files; their titles and descriptions may differ.
-        key = (request.prefix, request.shared, *(f"{i.id}\x1f{i.title}\x1f{i.text}" for i in request.images))
-        # Put in again at the end: the first of a full cache was used longest ago.
-        self._pages[key] = self._pages.pop(key) if key in self._pages else Page(request)
-        if len(self._pages) > CACHED_PAGES:
-            del self._pages[next(iter(self._pages))]
-        return self._pages[key]
 
     def _perturbed(self, options: Mapping[str, Option], entries: Sequence[Entry], request: Request) -> list[Option]:
         """Ranks options by their value under noise that grows with the number of irrelevant statements."""

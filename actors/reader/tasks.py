@@ -113,7 +113,12 @@ def triple(state: TaskState, line: Field) -> list[str]:
     kept = [edge for edge in ranked if everything or values[edge] > 0]
     if found and not kept:
         return ["none"]
-    kept = kept or _presumed(state.question)
+    if not kept:
+        # What the question presumes: the triples of its statements, and `river | has | source`.
+        for sentence in sentences(state.question):
+            if not sentence.endswith("?"):
+                kept += distinct(of_passage("", sentence, ""))
+            kept += [(match[2], "has", match[1]) for match in _HAS.finditer(sentence)]
     return [" | ".join(edge) for edge in kept[: MOST_TRIPLES if everything else line.most]]
 
 
@@ -171,16 +176,6 @@ def noun_groups(text: str) -> list[str]:
         else:
             groups, run = [*groups, " ".join(run)], [word]
     return [phrase for phrase in (*groups, " ".join(run)) if phrase and not phrase.isdigit()]
-
-
-def _presumed(question: str) -> list[Edge]:
-    """Finds the triples that a question presumes: those of its statements, and `river | has | source`."""
-    edges: list[Edge] = []
-    for sentence in sentences(question):
-        if not sentence.endswith("?"):
-            edges += distinct(of_passage("", sentence, ""))
-        edges += [(match[2], "has", match[1]) for match in _HAS.finditer(sentence)]
-    return edges
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

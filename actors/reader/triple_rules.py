@@ -123,7 +123,23 @@ def of_passage(title: str, text: str, subject: str) -> Iterator[Edge]:
             continue
         for reference in (_PRONOUN, _NOUN) if subject else ():
             bare = reference.sub(lambda _: f"{subject} ", bare, count=1)
-        yield from _of_sentence(bare, title)
+        names = _names(bare, title)
+        starts = bool(names) and not bare[: names[0][0]].strip() and not _is_figure(bare[slice(*names[0])], title)
+        rest = bare[names[0][1] :].strip() if names else ""
+        kind = re.match(rf"^({_COPULA}\s+(?:an?|one of the|the))\s+([^,;()]+)", rest) if starts else None
+        if kind:
+            yield bare[slice(*names[0])], kind[1], _short(kind[2])
+        edges = list(_between(bare, names, title))
+        yield from edges
+        if edges or kind:
+            continue
+        if starts and (predicate := _PREDICATE.match(rest)):
+            yield bare[slice(*names[0])], _relation(predicate["relation"]), _short(predicate["tail"])
+            continue
+        # Things without a capital: `A solid has a shape`. `Some solids ...` is about solids; `It ...` is not.
+        clause = _CLAUSE.match(bare)
+        if clause and clause["head"].split()[0].lower() not in _OPENING - {"some", "many", "most", "all", "two"}:
+            yield clause["head"], clause["relation"], _short(clause["tail"])
 
 
 def distinct(edges: Iterable[Edge]) -> list[Edge]:
@@ -135,26 +151,6 @@ def distinct(edges: Iterable[Edge]) -> list[Edge]:
         if head and relation and tail and head != tail and len(head) <= LONGEST_NAME:
             kept.setdefault((head, relation, tail))
     return list(kept)
-
-
-def _of_sentence(sentence: str, title: str) -> Iterator[Edge]:
-    names = _names(sentence, title)
-    starts = bool(names) and not sentence[: names[0][0]].strip() and not _is_figure(sentence[slice(*names[0])], title)
-    rest = sentence[names[0][1] :].strip() if names else ""
-    kind = re.match(rf"^({_COPULA}\s+(?:an?|one of the|the))\s+([^,;()]+)", rest) if starts else None
-    if starts and kind:
-        yield sentence[names[0][0] : names[0][1]], kind[1], _short(kind[2])
-    edges = list(_between(sentence, names, title))
-    yield from edges
-    if edges or kind:
-        return
-    if starts and (predicate := _PREDICATE.match(rest)):
-        yield sentence[names[0][0] : names[0][1]], _relation(predicate["relation"]), _short(predicate["tail"])
-        return
-    # Things without a capital: `A solid has a shape`. `Some solids ...` is about solids; `It ...` or `When ...` is not.
-    clause = _CLAUSE.match(sentence)
-    if clause and clause["head"].split()[0].lower() not in _OPENING - {"some", "many", "most", "all", "two"}:
-        yield clause["head"], clause["relation"], _short(clause["tail"])
 
 
 def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]:

@@ -57,7 +57,15 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # A cast and no check: uvloop, which Ray's actors use where it is installed, has transports of another class.
         self._transport = cast(asyncio.Transport, transport)
-        _end_when_silent(transport.get_extra_info("socket"))
+        # The kernel ends a connection that acknowledged nothing for GONE_S. A stopped process acknowledges for a while.
+        connected: socket.socket = transport.get_extra_info("socket")
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        every_s = max(1, round(GONE_S / PROBES))
+        silent_ms = round(GONE_S * 1000)
+        values = {"KEEPIDLE": every_s, "KEEPINTVL": every_s, "KEEPCNT": PROBES, "USER_TIMEOUT": silent_ms}
+        for name, value in values.items():
+            if hasattr(socket, f"TCP_{name}"):  # not every system has all of them
+                connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{name}"), value)
         if not self.accepted:
             asyncio.get_running_loop().call_later(KEY_S, lambda: None if self.accepted else self.abort())
         if self._key:
@@ -121,19 +129,3 @@ def sendable(result: Any) -> Any:
         shown = result if isinstance(result, Exception) else error
         return RuntimeError(f"{type(shown).__name__}: {shown}")
     return result
-
-
-def _end_when_silent(connected: socket.socket) -> None:
-    """Has the kernel end a connection that acknowledged nothing for GONE_S. A stopped process still acknowledges for a
-    while."""
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    every_s = max(1, round(GONE_S / PROBES))
-    # By name, as not every system has all of them.
-    for name, value in (
-        ("TCP_KEEPIDLE", every_s),
-        ("TCP_KEEPINTVL", every_s),
-        ("TCP_KEEPCNT", PROBES),
-        ("TCP_USER_TIMEOUT", round(GONE_S * 1000)),
-    ):
-        if hasattr(socket, name):
-            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -107,7 +107,17 @@ class Cluster(Pools[RemotePool]):
 
         Raises ClusterError where the machine can never hold so many.
         """
-        self._check_fits(pool, replicas, cpus, gpus)
+        # A cluster at an address may be given more nodes.
+        most: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        needed = {kind: self._reserved[kind] + replicas * each for kind, each in (("CPU", cpus), ("GPU", gpus))}
+        for kind, each in (("CPU", cpus), ("GPU", gpus)) if self._settings.address is None else ():
+            if needed[kind] > most.get(kind, 0.0):
+                raise ClusterError(
+                    f"{pool}.replicas={replicas} with {pool}.{kind.lower()}s={each:g} each cannot be placed: all "
+                    f"replicas need {needed[kind]:g} {kind}s, and there are {most.get(kind, 0.0):g}; ask for "
+                    "fewer, or join a cluster that has them with ray.address"
+                )
+        self._reserved = needed
         timeout_s = self._settings.start_timeout_s or start_timeout_s
         self._start_timeout_s = max(timeout_s, self._start_timeout_s)
         options = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
@@ -201,19 +211,3 @@ class Cluster(Pools[RemotePool]):
         for each in started:
             watch = supervise(each.name, each.actor, on_event, self._settings.hung_s)
             self._supervisors.append(asyncio.create_task(watch))
-
-    def _check_fits(self, pool: str, replicas: int, cpus: float, gpus: float) -> None:
-        """Raises ClusterError for replicas that this machine can never hold. A cluster may be given more nodes."""
-        if self._settings.address is not None:
-            return
-        most: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        each_takes = {"CPU": cpus, "GPU": gpus}
-        needed = {kind: self._reserved[kind] + replicas * each for kind, each in each_takes.items()}
-        for kind, each in each_takes.items():
-            if needed[kind] > most.get(kind, 0.0):
-                raise ClusterError(
-                    f"{pool}.replicas={replicas} with {pool}.{kind.lower()}s={each:g} each cannot be placed: all "
-                    f"replicas need {needed[kind]:g} {kind}s, and there are {most.get(kind, 0.0):g}; ask for "
-                    "fewer, or join a cluster that has them with ray.address"
-                )
-        self._reserved.update(needed)

@@ -81,7 +81,22 @@ class Head:
         self._given = given
         self._folder = private_folder() / "ray"
         if given is None:
-            self._check_local()
+            if not use_own_token():
+                raise ClusterError(
+                    "this program imports Ray before actors.runtime, so that its Ray would have no token: import "
+                    "actors.runtime first, or set RAY_AUTH_MODE"
+                )
+            try:
+                with socket.create_server(("127.0.0.1", 0)) as server:
+                    socket.create_connection(server.getsockname(), ANSWER_S).close()
+            except OSError as error:
+                raise ClusterError(
+                    f"Ray cannot start on this machine, whose loopback interface does not work ({error}): "
+                    "switch it on (`ip link set lo up`), or use runtime=inline"
+                ) from error
+            # A process that imported Ray without this variable looks for Ray on the machine's other address.
+            if "ray" not in sys.modules:
+                os.environ |= LOOPBACK
         else:
             _use_token_of_user()
         self._process = subprocess.Popen(
@@ -93,24 +108,6 @@ class Head:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-
-    def _check_local(self) -> None:
-        if not use_own_token():
-            raise ClusterError(
-                "this program imports Ray before actors.runtime, so that its Ray would have no token: import "
-                "actors.runtime first, or set RAY_AUTH_MODE"
-            )
-        try:
-            with socket.create_server(("127.0.0.1", 0)) as server:
-                socket.create_connection(server.getsockname(), ANSWER_S).close()
-        except OSError as error:
-            raise ClusterError(
-                f"Ray cannot start on this machine, whose loopback interface does not work ({error}): "
-                "switch it on (`ip link set lo up`), or use runtime=inline"
-            ) from error
-        # A process that imported Ray without this variable looks for Ray on the machine's other address.
-        if "ray" not in sys.modules:
-            os.environ |= LOOPBACK
 
     def address(self) -> str:
         """Waits until Ray answers and returns its address. Raises ClusterError with the reason if it does not."""

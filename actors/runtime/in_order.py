@@ -23,23 +23,22 @@ async def in_order(
         async with gate:
             return await work(item)
 
+    async def first() -> tuple[T, R]:
+        item, task = window[0]
+        result = await task
+        # Not before: while it is awaited, the task has to be in the window to be cancelled.
+        window.popleft()
+        return item, result
+
     try:
         for item in items:
             window.append((item, asyncio.create_task(gated(item))))
             # One slow item at the front does not leave the others idle until so many are waiting.
             if len(window) >= 2 * concurrency:
-                yield await _first(window)
+                yield await first()
         while window:
-            yield await _first(window)
+            yield await first()
     finally:
         for _, task in window:
             task.cancel()
         await asyncio.gather(*(task for _, task in window), return_exceptions=True)
-
-
-async def _first(window: deque[tuple[T, asyncio.Task[R]]]) -> tuple[T, R]:
-    item, task = window[0]
-    result = await task
-    # Not before: while it is awaited, the task has to be in the window to be cancelled.
-    window.popleft()
-    return item, result

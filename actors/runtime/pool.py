@@ -57,7 +57,7 @@ class ReplicaPool:
         """The completion by one of the replicas. Raises the model's ModelError, and ModelGone where none is left."""
         lost = 0
         while True:
-            number = self._choose(request.prefix) if self._up else await self._one_that_is_up(request.prefix)
+            number = await self._choose(request.prefix)
             try:
                 return replace(await self._replicas[number].complete(request), replica=number + 1)
             except ModelLost as error:
@@ -72,7 +72,7 @@ class ReplicaPool:
         any."""
         async with self._asking:
             while self._abilities is None:
-                number = await self._one_that_is_up("")  # all replicas have the same model
+                number = await self._choose("")  # all replicas have the same model
                 try:
                     self._abilities = await self._replicas[number].abilities()
                 except ModelLost as error:
@@ -80,22 +80,18 @@ class ReplicaPool:
                     LOG.warning("%s was lost before it told its abilities: %s", self._replicas[number].name, error)
         return self._abilities
 
-    def _choose(self, prefix: str) -> int:
-        if len(self._replicas) == 1:
-            return 0
-        choice = next(number for number in ranking(prefix, len(self._replicas)) if number in self._up)
-        if self._replicas[choice].load >= self._capacity:
-            # Idle capacity is worth more than a warm cache.
-            choice = min(self._up, key=lambda number: self._replicas[number].load)
-        return choice
-
-    async def _one_that_is_up(self, prefix: str) -> int:
+    async def _choose(self, prefix: str) -> int:
+        """Returns the number of a replica that is up. Raises ModelGone where none will be."""
         while not self._up:
             if len(self._gone) == len(self._replicas):
                 gone = [f"{self._replicas[number].name} {why}" for number, why in sorted(self._gone.items())]
                 raise ModelGone(f"no replica is left: {'; '.join(gone)}")
             await self._changed.wait()
-        return self._choose(prefix)
+        choice = next(number for number in ranking(prefix, len(self._replicas)) if number in self._up)
+        if len(self._up) > 1 and self._replicas[choice].load >= self._capacity:
+            # Idle capacity is worth more than a warm cache.
+            choice = min(self._up, key=lambda number: self._replicas[number].load)
+        return choice
 
     def _lose(self, number: int) -> None:
         if number in self._up:

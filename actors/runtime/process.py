@@ -63,9 +63,15 @@ class Process:
         """Returns once the process is opened. Raises ModelLost when it is about to end."""
         if self._lost is not None:
             raise self._lost
+
+        async def opening() -> None:
+            await self.open()
+            if self.hangs:
+                self._beat()
+
         if self._opening is None:
             # One task for all who wait, so that it is opened once.
-            self._opening = asyncio.create_task(self._open())
+            self._opening = asyncio.create_task(opening())
         await asyncio.shield(self._opening)
 
     async def address(self) -> Address:
@@ -92,11 +98,6 @@ class Process:
         """Ends this process and all that it started, so that Ray starts it again."""
         kill(psutil.Process().children(recursive=True))
         os._exit(1)
-
-    async def _open(self) -> None:
-        await self.open()
-        if self.hangs:
-            self._beat()
 
     def _beat(self) -> None:
         self._beat_s = time.monotonic()

@@ -160,7 +160,21 @@ def _report(on_event: OnEvent, line: str) -> None:
 
 async def _up_again(actor: Actor, hung_s: float) -> bool:
     """Returns once the actor is up, or False when it never will be. A process that shows no sign of life is ended."""
-    ready = asyncio.create_task(_ready(actor))
+
+    async def becomes_ready() -> bool:
+        """Returns once the actor is ready, however often its process is lost before. False when it never will be."""
+        while True:
+            try:
+                await actor.call("ready")
+                return True
+            except (RayActorError, OutOfMemoryError, ModelLost) as error:
+                if await actor.given_up(error):
+                    return False
+                await asyncio.sleep(RETRY_S)
+            except Exception:  # its clients ask as well, and raise it
+                return False
+
+    ready = asyncio.create_task(becomes_ready())
     # There is no pulse before the process is there, which takes a while.
     wait_s = patience_s = STARTING * hung_s
     try:
@@ -176,17 +190,3 @@ async def _up_again(actor: Actor, hung_s: float) -> bool:
         return ready.result()
     finally:
         ready.cancel()
-
-
-async def _ready(actor: Actor) -> bool:
-    """Returns once the actor is ready, however often its process is lost before. False when it never will be."""
-    while True:
-        try:
-            await actor.call("ready")
-            return True
-        except (RayActorError, OutOfMemoryError, ModelLost) as error:
-            if await actor.given_up(error):
-                return False
-            await asyncio.sleep(RETRY_S)
-        except Exception:  # its clients ask as well, and raise it
-            return False

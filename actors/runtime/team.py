@@ -123,12 +123,11 @@ class RemoteAgents:
 
     def team(self, name: str = "") -> Team:
         """A team of these agents. `name` keeps its discussions apart from other teams'."""
-        clients = {role: Client[Turn, TurnResult](actor.address, _lost(role)) for role, actor in self.actors.items()}
-        return Team(clients, name, self.instances)
+
+        def client(role: str, actor: Actor) -> Client[Turn, TurnResult]:
+            return Client(actor.address, lambda error: AgentLost(f"agent lost: {role}: {loss(error)}"))
+
+        return Team({role: client(role, actor) for role, actor in self.actors.items()}, name, self.instances)
 
     def close(self) -> None:
         """Nothing to do: agents close what they hold open when they end."""
-
-
-def _lost(role: str) -> Callable[[Exception], Exception]:
-    return lambda error: AgentLost(f"agent lost: {role}: {loss(error)}")
