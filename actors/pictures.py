@@ -36,23 +36,26 @@ def data_url(path: str | Path) -> str:
 
     A picture that is too large for endpoints is scaled down and becomes a JPEG. Raises OSError as `opened`.
     """
+    content, form = io.BytesIO(), "PNG"
     with opened(path) as picture:
         if _as_stored(picture):
-            content, form = _content(path), str(picture.format)
+            form = str(picture.format)
+            with open_regular(path, LARGEST_FILE) as file:
+                content.write(file.read())
         else:
-            content, form = _encoded(_shown(picture), "PNG"), "PNG"
-        if len(content) > LARGEST_BYTES:
-            smaller = _shown(picture)
+            _shown(picture).save(content, form)
+        if content.getbuffer().nbytes > LARGEST_BYTES:
+            smaller, content, form = _shown(picture), io.BytesIO(), "JPEG"
             smaller.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-            content, form = _encoded(smaller, "JPEG"), "JPEG"
-    return f"data:{Image.MIME[form]};base64,{base64.b64encode(content).decode()}"
+            smaller.save(content, form)
+    return f"data:{Image.MIME[form]};base64,{base64.b64encode(content.getvalue()).decode()}"
 
 
 def identity(path: str | Path) -> bytes:
     """Returns bytes that are equal for equal pictures. Raises OSError as `opened`."""
-    with opened(path) as picture:
+    with opened(path) as picture, open_regular(path, LARGEST_FILE) as file:
         # With the mark, nothing is found again that earlier versions made of the stored pixels.
-        return _content(path) + (b"" if _as_stored(picture) else b"as shown")
+        return file.read() + (b"" if _as_stored(picture) else b"as shown")
 
 
 @contextmanager
@@ -143,14 +146,3 @@ def _orientation(picture: Image.Image) -> int:
     except Exception:  # viewers show a picture with broken metadata as it is stored
         return 1
     return orientation if isinstance(orientation, int) else 1
-
-
-def _content(path: str | Path) -> bytes:
-    with open_regular(path, LARGEST_FILE) as file:
-        return file.read()
-
-
-def _encoded(picture: Image.Image, form: str) -> bytes:
-    buffer = io.BytesIO()
-    picture.save(buffer, form)
-    return buffer.getvalue()

@@ -14,17 +14,16 @@ from typing import Any, cast
 from autogen_agentchat.base import ChatAgent
 from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextMessage
 from autogen_core import CancellationToken, Image
-from autogen_core.models import ChatCompletionClient, RequestUsage
+from autogen_core.models import ChatCompletionClient
 
 from actors.agents.role_agent import RoleAgent, cut_more, turn_message
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import SourceImage, task_text
-from actors.backends.chat import chat
+from actors.backends.chat import chat, picture_urls
 from actors.errors import ModelGone, UserError
 from actors.lookup import imported, is_reference
 from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model
-from actors.pictures import data_url
 from actors.prompting.form import form_of, still_asked
 from actors.prompting.prompt import build_request, correction
 from actors.prompting.reply import ParsedReply, read, reply_of
@@ -77,7 +76,7 @@ class HostedAgent(RoleAgent):
             calls=client.calls or outcome.reported.calls,
             prompt_tokens=total.prompt_tokens,
             completion_tokens=total.completion_tokens,
-            repair_tokens=_tokens(total) - outcome.first_tokens if outcome.first_tokens else 0,
+            repair_tokens=outcome.first_tokens and total.prompt_tokens + total.completion_tokens - outcome.first_tokens,
         )
         return message, usage
 
@@ -91,7 +90,8 @@ class HostedAgent(RoleAgent):
                 reading, form, whole = None, form_of(turn), form_of(turn)
                 for _ in range(2):
                     # Zero before the first message, and its tokens before the second.
-                    first_tokens = _tokens(client.total_usage() if client.calls else reported)
+                    so_far = client.total_usage() if client.calls else reported
+                    first_tokens = so_far.prompt_tokens + so_far.completion_tokens
                     text, used = await ask(asked)
                     reported += used
                     now = read(form, text, client.cut_off, whole)
@@ -123,10 +123,6 @@ class _Outcome:
     error: str
     reported: Usage
     first_tokens: int
-
-
-def _tokens(usage: Usage | RequestUsage) -> int:
-    return usage.prompt_tokens + usage.completion_tokens
 
 
 def load_factory(spec: str, key: str) -> Factory:
@@ -185,7 +181,7 @@ async def _of_framework(agent: Any, session: object, request: Request) -> tuple[
     said = [
         Message(one["role"], [one["content"]] if isinstance(one["content"], str) else [*map(part, one["content"])])
         # The session has what came before a correction.
-        for one in (_messages(request)[-1:] if request.correction else _messages(request))
+        for one in chat(request, picture_urls(request))[-1 if request.correction else 0 :]
     ]
     response = await agent.run(said, session=session)
     used = response.usage_details or {}
@@ -194,7 +190,7 @@ async def _of_framework(agent: Any, session: object, request: Request) -> tuple[
 
 
 async def _of_function(function: Callable[..., Any], request: Request) -> tuple[str, Usage]:
-    match await function(_messages(request)):
+    match await function(chat(request, picture_urls(request))):
         case str(text):
             return text, Usage(1)
         case (str(text), int(prompt_tokens), int(completion_tokens)):
@@ -203,8 +199,3 @@ async def _of_function(function: Callable[..., Any], request: Request) -> tuple[
             raise TypeError(
                 f"expected text, or (text, prompt tokens, completion tokens), and got {type(other).__name__}"
             )
-
-
-def _messages(request: Request) -> list[dict[str, Any]]:
-    pictures = [data_url(source.image) for source in request.images if source.image is not None]
-    return chat(request, [{"type": "image_url", "image_url": {"url": url}} for url in pictures])

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors.messages import Request
+from actors.pictures import data_url
 from actors.prompting.safe_text import safe_line
 
 # Some endpoints take no larger seed; engines get the same seeds, so that both answer alike.
@@ -57,12 +58,10 @@ def pictures_in_words(request: Request, most: int | None = 0) -> Request:
     )
 
 
-def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns messages whose texts are lists with one part. Some chat templates read only lists."""
-    return [
-        {**said, "content": [_text(said["content"])] if isinstance(said["content"], str) else said["content"]}
-        for said in messages
-    ]
+def picture_urls(request: Request) -> list[dict[str, Any]]:
+    """Reads a request's picture files as content parts. Raises OSError, which names the picture that cannot be read."""
+    shown = (source.image for source in request.images if source.image is not None)
+    return [{"type": "image_url", "image_url": {"url": data_url(path)}} for path in shown]
 
 
 def _text(text: str) -> dict[str, Any]:

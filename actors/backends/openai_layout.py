@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from actors.backends.chat import SEEDS, chat, in_parts, pictures_in_words
+from actors.backends.chat import SEEDS, chat, picture_urls, pictures_in_words
 from actors.backends.model_settings import ModelSettings, thinking_arguments
 from actors.backends.openai_reply import PROMPT_REFUSED, EndpointFault
 from actors.messages import Request
-from actors.pictures import data_url
 
 VERSION, SYSTEM, SYSTEM_WITH_PICTURES, PARTS = "base_url", "system_turn", "system_turn_with_pictures", "content"
 # What can differ in the requests to an endpoint, with the setting that says so.
@@ -53,14 +52,17 @@ class Layout:
     def body(self, request: Request, settings: ModelSettings) -> dict[str, Any]:
         """Returns a request's body. Raises OSError, which names the picture, where one cannot be read."""
         request = pictures_in_words(request, self.most_pictures)
-        urls = [data_url(source.image) for source in request.images if source.image is not None]
-        system_turn = SYSTEM not in self.changes and not (urls and SYSTEM_WITH_PICTURES in self.changes)
-        messages = chat(request, [{"type": "image_url", "image_url": {"url": url}} for url in urls], system_turn)
+        pictures = picture_urls(request)
+        system_turn = SYSTEM not in self.changes and not (pictures and SYSTEM_WITH_PICTURES in self.changes)
+        messages = chat(request, pictures, system_turn)
+        for message in messages if PARTS in self.changes else ():  # some chat templates read only lists
+            if isinstance(text := message["content"], str):
+                message["content"] = [{"type": "text", "text": text}]
         schema = {"name": "reply", "strict": True, "schema": json.loads(request.schema or "{}")}
         limit = "max_completion_tokens" if "max_tokens" in self.changes else "max_tokens"
         body = {
             "model": settings.name,
-            "messages": in_parts(messages) if PARTS in self.changes else messages,
+            "messages": messages,
             "temperature": request.temperature,
             limit: request.max_tokens,
             "seed": request.seed % SEEDS,

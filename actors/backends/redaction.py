@@ -25,7 +25,21 @@ class Redaction:
     def __init__(self, key: str) -> None:
         self._key = key
         self._long = len(key) >= KEY_CHARACTERS
-        self._pattern = re.compile("|".join(_spellings(key))) if self._long else None
+        # Plain and as in URLs (%73), programs (\\x73, \\u0073, \\/) and HTML (&#115;), hexadecimal, and base64.
+        letters = []
+        for letter in key:
+            code = ord(letter)
+            hexadecimal = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{code:02x}")
+            escapes = rf"\\{{1,8}}(?:u00{hexadecimal}|u\{{0{{0,4}}{hexadecimal}\}}|x{hexadecimal})"
+            html = rf"&\#(?:0{{0,5}}{code}|[xX]0{{0,4}}{hexadecimal});"
+            letters.append(rf"(?:\\{{0,8}}{re.escape(letter)}|%(?:25){{0,4}}{hexadecimal}|{escapes}|{html})")
+        patterns = [_UNSEEN.join(letters), f"(?i:{key.encode().hex()})"]
+        for before in range(3):  # offsets in base64
+            whole = base64.b64encode(b"\0" * before + key.encode()).decode().rstrip("=")
+            # Without the characters that also depend on the text around the key.
+            inner = whole[-(-8 * before // 6) : (before + len(key)) * 8 // 6]
+            patterns += {re.escape(inner), re.escape(inner.replace("+", "-").replace("/", "_"))}
+        self._pattern = re.compile("|".join(patterns)) if self._long else None
 
     def text(self, text: str) -> str:
         """Returns the text without the key, in linear time.
@@ -51,22 +65,3 @@ class Redaction:
         ends = (self._key[:6], self._key[-4:]) if self._long else ()
         line = (KEY if any(part in word for part in ("***", *ends)) else word for word in one_line(text).split(" "))
         return " ".join(line)[:LINE_CHARACTERS]
-
-
-def _spellings(key: str) -> list[str]:
-    """Patterns of the key: plain and as in URLs (%73), programs (\\x73, \\u0073, \\/) and HTML (&#115;), in hexadecimal
-    digits, and in base64 at each of the three offsets."""
-    letters = []
-    for letter in key:
-        code = ord(letter)
-        hexadecimal = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{code:02x}")
-        escapes = rf"\\{{1,8}}(?:u00{hexadecimal}|u\{{0{{0,4}}{hexadecimal}\}}|x{hexadecimal})"
-        html = rf"&\#(?:0{{0,5}}{code}|[xX]0{{0,4}}{hexadecimal});"
-        letters.append(rf"(?:\\{{0,8}}{re.escape(letter)}|%(?:25){{0,4}}{hexadecimal}|{escapes}|{html})")
-    patterns = [_UNSEEN.join(letters), f"(?i:{key.encode().hex()})"]
-    for before in range(3):
-        whole = base64.b64encode(b"\0" * before + key.encode()).decode().rstrip("=")
-        # Without the characters that also depend on the text around the key.
-        inner = whole[-(-8 * before // 6) : (before + len(key)) * 8 // 6]
-        patterns += {re.escape(inner), re.escape(inner.replace("+", "-").replace("/", "_"))}
-    return patterns

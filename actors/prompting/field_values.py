@@ -96,38 +96,15 @@ def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFau
     An answer that is stated not to be known has no value.
     """
     field = raw.field
-    if isinstance(raw.value, Twice):
+    value = raw.value
+    if isinstance(value, Twice):
         return FieldFault(field, "it occurs twice, with different values")
     if raw.lines:
         value = None if field.kind in PROSE else _json_in(raw.lines)
         if value is None:
             return _of_lines(field, raw.lines, raw.several, choices, raw.closed)
-        return _of_json(field, value, choices)
-    if raw.value is None:
+    elif value is None:
         return () if field.optional or field.value is Value.ANSWER else FieldFault(field, "it is null")
-    return _of_json(field, raw.value, choices)
-
-
-def _json_in(lines: Sequence[str]) -> Any:
-    """Returns the JSON list or object that the lines are, or None. Values on separate lines are a list."""
-    text = "\n".join(lines).strip()
-    values: list[Any] = []
-    place = 0
-    while text[place : place + 1] in ("[", "{"):
-        try:
-            value, end = decode(text, place)
-        except (ValueError, RecursionError):
-            return None if values else literal(text)
-        rest = _TO_LINE_END.match(text, end)
-        # A picture's number in brackets is no list: `[2] shows it`.
-        if rest is None:
-            return None
-        values.append(value)
-        place = rest.end()
-    return values if len(values) > 1 else values[0] if values else None
-
-
-def _of_json(field: Field, value: Any, choices: Sequence[str]) -> Values | FieldFault | None:
     if isinstance(value, str):
         return _of_lines(field, tuple(value.split("\n")), field.many, choices)
     items = value if isinstance(value, list) else [value]
@@ -150,6 +127,25 @@ def _of_json(field: Field, value: Any, choices: Sequence[str]) -> Values | Field
     if isinstance(value, dict):
         return FieldFault(field, f"one value was asked for, and {quoted(value)} is an object")
     return _of_lines(field, (str(value),), False, choices)
+
+
+def _json_in(lines: Sequence[str]) -> Any:
+    """Returns the JSON list or object that the lines are, or None. Values on separate lines are a list."""
+    text = "\n".join(lines).strip()
+    values: list[Any] = []
+    place = 0
+    while text[place : place + 1] in ("[", "{"):
+        try:
+            value, end = decode(text, place)
+        except (ValueError, RecursionError):
+            return None if values else literal(text)
+        rest = _TO_LINE_END.match(text, end)
+        # A picture's number in brackets is no list: `[2] shows it`.
+        if rest is None:
+            return None
+        values.append(value)
+        place = rest.end()
+    return values if len(values) > 1 else values[0] if values else None
 
 
 def _of_lines(
@@ -328,34 +324,34 @@ def _item_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
 
 def read_items(field: Field, items: Sequence[Any]) -> Values | FieldFault | None:
     """Reads the items of a list, texts or JSON. None where all of them are empty or placeholders."""
-    read = {Value.TRIPLE: _triple, Value.CALL: _call, Value.PAIR: _pair}.get(field.value, _text)
     values: list[str] = []
     for item in items:
-        value = read(field, item)
+        plain = BULLET.sub("", item, count=1).strip() if isinstance(item, str) else ""
+        value: str | FieldFault
+        if field.value is Value.CALL:
+            value = _call(field, item)
+        elif field.value is Value.PAIR:
+            value = _pair(field, item)
+        elif field.value is Value.TRIPLE:
+            if triple := read_triple(item):
+                form = any(map(PLACEHOLDER.fullmatch, triple)) or all(map(_FORM.fullmatch, triple))
+                value = "" if form else " | ".join(triple)
+            elif PLACEHOLDER.fullmatch(plain) and plain.count("|") <= 2:
+                value = ""
+            else:
+                return FieldFault(field, f"{quoted(item)} is not of three parts")
+        else:
+            texts = [text for text in item.values() if isinstance(text, str)] if isinstance(item, dict) else []
+            item = texts[0] if len(texts) == 1 else item
+            if not isinstance(item, str | int | float):
+                return FieldFault(field, f"{quoted(item)} is not one text")
+            text = BULLET.sub("", str(item), count=1).strip()
+            value = "" if PLACEHOLDER.fullmatch(text) or MARKS_ALONE.fullmatch(text) else one_line(unwrapped(text))
         if isinstance(value, FieldFault):
             return value
         if value:
             values.append(value)
     return tuple(values) or None
-
-
-def _text(field: Field, item: Any) -> str | FieldFault:
-    texts = [text for text in item.values() if isinstance(text, str)] if isinstance(item, dict) else []
-    item = texts[0] if len(texts) == 1 else item
-    if not isinstance(item, str | int | float):
-        return FieldFault(field, f"{quoted(item)} is not one text")
-    text = BULLET.sub("", str(item), count=1).strip()
-    return "" if PLACEHOLDER.fullmatch(text) or MARKS_ALONE.fullmatch(text) else one_line(unwrapped(text))
-
-
-def _triple(field: Field, item: Any) -> str | FieldFault:
-    triple = read_triple(item)
-    if triple and (any(map(PLACEHOLDER.fullmatch, triple)) or all(map(_FORM.fullmatch, triple))):
-        return ""
-    plain = BULLET.sub("", item, count=1).strip() if isinstance(item, str) else ""
-    if triple is None and PLACEHOLDER.fullmatch(plain) and plain.count("|") <= 2:
-        return ""
-    return " | ".join(triple) if triple else FieldFault(field, f"{quoted(item)} is not of three parts")
 
 
 def _pair(field: Field, item: Any) -> str | FieldFault:

@@ -95,19 +95,7 @@ _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE)
 
 BOXED = re.compile(r"\\boxed\s?\{(?:[^{}\n]{0,300}+(?:\{[^{}\n]{0,300}+\})?){1,4}\}")
 _LATEX = re.compile(r"\\(?:boxed|text|textbf|textit|mathbf|mathrm)\s?\{(.*)\}|\\\((.*)\\\)|\\\[(.*)\\\]")
-_QUOTES = {
-    '"': '"',
-    "'": "'",
-    "“": "”",
-    "‘": "’",
-    "«": "»",
-    "「": "」",
-    "<": ">",
-    "`": "`",
-    "*": "*",
-    "_": "_",
-    "$": "$",
-}
+_QUOTES = dict(zip("\"'“‘«「<`*_$", "\"'”’»」>`*_$", strict=True))
 POWERS = str.maketrans({power: f"^{i}" for i, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
 _STAND_IN = "word"  # in place of a value, whose end decides about marks behind it
 _LONGEST_DECORATED = 1000  # characters; longer values are taken as they are

@@ -44,7 +44,7 @@ def weigh(
     # The option keeps the question's spelling of a choice.
     allowed = {normal_name(choice): choice for choice in choices}
     for remark in remarks:
-        answer, confidence = _stance(remark)
+        answer, confidence = stance(remark)
         key = normal_name(answer)
         if not key or (allowed and key not in allowed):
             continue
@@ -59,12 +59,7 @@ def weigh(
     return options
 
 
-def answers_of(remarks: Sequence[Remark]) -> tuple[tuple[str, str], ...]:
-    """Returns the (agent, answer) of the others' messages, "" for unknown."""
-    return tuple((r.speaker.partition(",")[0], _stance(r)[0]) for r in remarks if not r.own)
-
-
-def _stance(remark: Remark) -> tuple[str, float]:
+def stance(remark: Remark) -> tuple[str, float]:
     """Reads the answer of a message ("" for unknown) and its confidence (0.5 where none is stated)."""
     answer, confidence = remark.answer or "", remark.confidence
     if remark.fields:

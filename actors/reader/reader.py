@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from actors.messages import Completion, FieldKind, Grading, Prompted, Request
 from actors.reader.candidates import Entry, answers, chains, weigh_question
-from actors.reader.colleagues import CHALLENGED, Option, answers_of, forged, given_in_to, weigh
+from actors.reader.colleagues import CHALLENGED, Option, forged, given_in_to, stance, weigh
 from actors.reader.english import count_tokens, cut_to_tokens
 from actors.reader.grading import verdict
 from actors.reader.perception import Page, gaussian, most_relevant, uniform
@@ -77,10 +77,19 @@ class Reader:
 
     def read(self, request: Request) -> Completion:
         """Answers in three lines, does a task in the lines of its form, or grades."""
+        text, shared_tokens = self._reply(request)
+        tokens, limit = count_tokens(text), max(0, request.max_tokens)
+        prompt_tokens = shared_tokens + count_tokens(request.system) + count_tokens(request.own) + CHAT_OVERHEAD_TOKENS
+        if tokens <= limit:
+            return Completion(request.id, text, prompt_tokens, tokens)
+        return Completion(request.id, cut_to_tokens(text, limit), prompt_tokens, limit, stop="length")
+
+    def _reply(self, request: Request) -> tuple[str, int]:
+        """Returns the reply, and the tokens of the prompt's shared part."""
         # A conversation from elsewhere has no parts: no role, no discussion, no task.
         parts = request.parts or Prompted("")
         if isinstance(parts, Grading):
-            return _completion(request, verdict(parts), count_tokens(request.shared))
+            return verdict(parts), count_tokens(request.shared)
         page = self._page(request.shared, request.images)
         settings = self.settings
         text_skill = _skill(parts.role, TEXT_SKILL) if settings.skill is None else settings.skill
@@ -105,7 +114,7 @@ class Reader:
             quoted = _quoted(best.chain, entries)
             reasons = forged(obeyed.argue_for, best.text, quoted) if directive else "A colleague settled it."
             reply = _lines(f"{reasons} {obeyed.end_with}".strip(), obeyed.argue_for, obeyed.confidence)
-            return _completion(request, reply, page.tokens)
+            return reply, page.tokens
         # A slip depends on the sense that the best answer rests on.
         is_visual = bool(ranking and ranking[0].chain) and any(entries[i].statement.seen for i in ranking[0].chain)
         skill = visual_skill if is_visual else text_skill
@@ -130,15 +139,15 @@ class Reader:
                 noise=settings.noise,
                 seed=request.seed,
                 done=(*searched, *looked_up(lines)),
-                heard=answers_of(parts.discussion),
+                heard=tuple((r.speaker.partition(",")[0], stance(r)[0]) for r in parts.discussion if not r.own),
             )
-            return _completion(request, fill(state), page.tokens)
+            return fill(state), page.tokens
         chain = best.chain if best.text else best.chain or most_relevant(page.asked, entries)
         reasons = _quoted(chain, entries)
         if best.text and best.speakers:
             reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()
         reply = _lines(reasons if best.text else reasons or NOTHING, best.text or "unknown", confidence)
-        return _completion(request, reply, page.tokens)
+        return reply, page.tokens
 
     def _perturbed(self, options: Mapping[str, Option], entries: Sequence[Entry], request: Request) -> list[Option]:
         """Ranks options by their value under noise that grows with the number of irrelevant statements."""
@@ -163,18 +172,6 @@ class Reader:
 
 def _lines(reasoning: str, answer: str, confidence: float) -> str:
     return f"Reasoning: {reasoning}\nAnswer: {answer}\nConfidence: {confidence:.2f}"
-
-
-def _completion(request: Request, text: str, shared_tokens: int) -> Completion:
-    tokens = count_tokens(text)
-    limit = max(0, request.max_tokens)
-    return Completion(
-        id=request.id,
-        text=text if tokens <= limit else cut_to_tokens(text, limit),
-        prompt_tokens=shared_tokens + count_tokens(request.system) + count_tokens(request.own) + CHAT_OVERHEAD_TOKENS,
-        completion_tokens=min(tokens, limit),
-        stop="stop" if tokens <= limit else "length",
-    )
 
 
 def _skill(role: str, skills: Mapping[str, float]) -> float:

@@ -97,8 +97,14 @@ class Head:
             # A process that imported Ray without this variable looks for Ray on the machine's other address.
             if "ray" not in sys.modules:
                 os.environ |= LOOPBACK
-        else:
-            _use_token_of_user()
+        elif "ray" not in sys.modules:  # later it sends the token of this process
+            # The user's token, if any, for a cluster that others have started. Ray itself takes it for `auto` alone; a
+            # cluster without tokens ignores it.
+            if os.environ.get("RAY_AUTH_TOKEN") == TOKEN:
+                del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
+            file = Path.home() / ".ray" / "auth_token"
+            if {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ} or file.exists():
+                os.environ.setdefault("RAY_AUTH_MODE", "token")
         self._process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, "local" if given is None else _answering(given), str(self._folder)],
             env={**os.environ, **WORKERS},
@@ -120,7 +126,7 @@ class Head:
         if answer != "up":
             raise _no_answer(self._given, text or "its process has died")
         if self._given is None:
-            self._tell("joined")
+            print("joined", file=self._process.stdin, flush=True)
         self.joined = True
         return text
 
@@ -130,7 +136,7 @@ class Head:
         assert self._process.stdout is not None
         with suppress(BrokenPipeError), self._process.stdin:  # it has died, or had only an address to try
             if forget:
-                self._tell("forget")
+                print("forget", file=self._process.stdin, flush=True)
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -144,11 +150,6 @@ class Head:
         for session in self._folder.glob(f"session_2*_{self._process.pid}"):
             shutil.rmtree(session, ignore_errors=True)
         self.close()
-
-    def _tell(self, word: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{word}\n")
-        self._process.stdin.flush()
 
     def _kill(self) -> None:
         with suppress(psutil.NoSuchProcess):
@@ -200,20 +201,6 @@ def disconnect(forget: bool = False) -> None:
     ray.shutdown()
     while _heads:
         _heads.pop().close(forget)
-
-
-def _use_token_of_user() -> None:
-    """Has Ray use the user's token, if any, for a cluster that others have started.
-
-    Ray itself does so for `auto` alone; a cluster without tokens ignores it. Too late once Ray is imported: it then
-    sends the token of this process.
-    """
-    if "ray" in sys.modules:
-        return
-    if os.environ.get("RAY_AUTH_TOKEN") == TOKEN:
-        del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
-    if {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ} or (Path.home() / ".ray" / "auth_token").exists():
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 def _answering(given: str) -> str:

@@ -58,8 +58,14 @@ class Service(Generic[T, R]):
 
     async def address(self, host: str) -> Address:
         """Returns the service's address; listens from the first call on."""
+
+        async def listen() -> int:
+            self._server = await asyncio.get_running_loop().create_server(self._called, host, 0)
+            port: int = self._server.sockets[0].getsockname()[1]
+            return port
+
         if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_task(self._listen(host))
+            self._opening = asyncio.get_running_loop().create_task(listen())
         return Address(host, await self._opening, self._key)
 
     def fail(self, error: Exception) -> None:
@@ -77,18 +83,13 @@ class Service(Generic[T, R]):
         for caller in list(self._callers):
             caller.connection.abort()
 
-    async def _listen(self, host: str) -> int:
-        def caller() -> Connection:
-            strangers = [each.connection for each in self._callers if not each.connection.accepted]
-            if len(strangers) >= STRANGERS:
-                strangers[0].abort()  # a client of ours sends its key at once
-            made = _Caller(self, self._key)
-            self._callers[made] = None
-            return made.connection
-
-        self._server = await asyncio.get_running_loop().create_server(caller, host, 0)
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+    def _called(self) -> Connection:
+        strangers = [each.connection for each in self._callers if not each.connection.accepted]
+        if len(strangers) >= STRANGERS:
+            strangers[0].abort()  # a client of ours sends its key at once
+        made = _Caller(self, self._key)
+        self._callers[made] = None
+        return made.connection
 
     def accept(self, caller: "_Caller[T, R]", ids: list[int], items: list[tuple[int, T]]) -> None:
         """Queues a caller's items, and drops those of its earlier ones that have these `ids`."""

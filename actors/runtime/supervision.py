@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,9 +28,11 @@ def ignore(event: str) -> None:
     """Drops an event."""
 
 
-async def wait_until_up(kind: str, name: str, actor: Actor) -> str:
-    """Returns `kind` once the actor is ready. Ray restarts one that dies on the way. Raises ClusterError at the third
-    death, and where it cannot be started."""
+async def wait_until_up(kind: str, name: str, actor: Actor, starts: float = STARTS) -> str:
+    """Returns `kind` once the actor is ready. Ray restarts one that dies on the way.
+
+    Raises ClusterError when it has died `starts` times, and where it cannot be started.
+    """
     killed_before = kills()
     process: str | None = None
     died: set[str] = set()
@@ -43,7 +46,7 @@ async def wait_until_up(kind: str, name: str, actor: Actor) -> str:
         except (RayActorError, OutOfMemoryError, ModelLost) as error:
             died |= {process} if process else set()
             gone = await actor.given_up(error)
-            if len(died) >= STARTS or gone:
+            if len(died) >= starts or gone:
                 times = RESTARTS + 1 if gone else len(died)
                 reason = LESS if kills() > killed_before or loss(error) == OUT_OF_MEMORY else one_line(error)
                 raise ClusterError(f"{name} died {times} times while it was starting: {reason}") from error
@@ -160,21 +163,7 @@ def _report(on_event: OnEvent, line: str) -> None:
 
 async def _up_again(actor: Actor, hung_s: float) -> bool:
     """Returns once the actor is up, or False when it never will be. A process that shows no sign of life is ended."""
-
-    async def becomes_ready() -> bool:
-        """Returns once the actor is ready, however often its process is lost before. False when it never will be."""
-        while True:
-            try:
-                await actor.call("ready")
-                return True
-            except (RayActorError, OutOfMemoryError, ModelLost) as error:
-                if await actor.given_up(error):
-                    return False
-                await asyncio.sleep(RETRY_S)
-            except Exception:  # its clients ask as well, and raise it
-                return False
-
-    ready = asyncio.create_task(becomes_ready())
+    ready = asyncio.create_task(wait_until_up("", "", actor, starts=math.inf))
     # There is no pulse before the process is there, which takes a while.
     wait_s = patience_s = STARTING * hung_s
     try:
@@ -187,6 +176,6 @@ async def _up_again(actor: Actor, hung_s: float) -> bool:
                 # On a machine that is busy enough every start takes so long, and would be ended for good.
                 patience_s *= 2
                 wait_s = patience_s
-        return ready.result()
+        return ready.exception() is None
     finally:
         ready.cancel()

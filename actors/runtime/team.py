@@ -67,7 +67,7 @@ class Team:
         self, agents: Mapping[str, AgentClient], name: str = "", instances: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         self._agents = dict(agents)
-        self._name = name
+        self._before = f"{name}/" if name else ""
         several = set(instances.values())
         self._role_of = {**{role: role for role in agents if role not in several}, **instances}
         self.usage: dict[str, Usage] = {agent: Usage() for agent in self._role_of}
@@ -78,7 +78,7 @@ class Team:
         replayed."""
         if turn.agent not in self._role_of:
             raise UserError(f"a method asks {turn.agent!r}; the run's agents are {', '.join(self._role_of)}")
-        own = replace(turn, discussion=self._own(turn.discussion)) if self._name else turn
+        own = replace(turn, discussion=f"{self._before}{turn.discussion}") if self._before else turn
         asked_s = time.monotonic()
         message, usage = await self._agents[self._role_of[turn.agent]](own)
         # Only of answers: a turn that is lost with its process reports no usage.
@@ -90,7 +90,7 @@ class Team:
     def close(self, discussion: str) -> None:
         """Lets all agents forget a discussion. No more turns of it may come."""
         for agent in self._agents.values():
-            agent.note(self._own(discussion))
+            agent.note(f"{self._before}{discussion}")
 
     async def part(self) -> None:
         """Lets agents forget what was closed since their last turns, and leaves them to other teams."""
@@ -106,9 +106,6 @@ class Team:
         metered._noted = noted
         metered.usage = {agent: Usage() for agent in self._role_of}
         return metered
-
-    def _own(self, discussion: str) -> str:
-        return f"{self._name}/{discussion}" if self._name else discussion
 
 
 @dataclass(frozen=True, slots=True)
