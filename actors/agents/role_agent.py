@@ -6,7 +6,6 @@ From a prompt that does not fit the model's context, it cuts the least relevant 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
 
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.errors import DOES_NOT_FIT, MemoryLost, ModelError
@@ -29,7 +28,7 @@ from actors.models import Model, abilities_of
 from actors.prompting.form import Form, form_of, still_asked
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, evidence_for, in_own_form, repair_request
-from actors.prompting.reply import ParsedReply, Reading, read, reply_of
+from actors.prompting.reply import Reading, read, reply_of, unread
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings
 
@@ -71,15 +70,6 @@ class AgentMemory:
             self._turns.pop(discussion, None)
 
 
-def turn_message(turn: Turn, reply: ParsedReply | None, **others: Any) -> Message:
-    """Makes the message of a turn: what was read of its reply, and `others` of the message's fields."""
-    said: dict[str, Any] = {"id": f"{turn.round}/{turn.agent}", "agent": turn.agent, "round": turn.round}
-    said |= {"heard": tuple(heard.message.id for heard in turn.heard), "seed": turn.seed}
-    if reply:
-        said |= {"answer": reply.answer, "confidence": reply.confidence, "fields": reply.fields}
-    return Message(**{**said, **others})
-
-
 class RoleAgent:
     """Plays one role with one model, usually a pool. A retry has the seed of the failed call, and so its completion."""
 
@@ -99,7 +89,7 @@ class RoleAgent:
         """
         recalled, turn = (*self.memory.recall(turn), *turn.memories), in_own_form(turn, self.role)
         if self.role.dummy:
-            message, usage = turn_message(turn, None, content=DUMMY_SENTENCE), Usage()
+            message, usage = replace(unread(turn), content=DUMMY_SENTENCE), Usage()
         else:
             message, usage = await self._answer(turn, recalled, cut)
         # A failed turn too: `turn.recall` counts turns, whatever came of them.
@@ -143,9 +133,8 @@ class RoleAgent:
         # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
         probable = tuple((name, round(likelihood, 2)) for name, likelihood in chances)
         confidence = reply.confidence if reply else None
-        message = turn_message(
-            turn,
-            reply,
+        message = replace(
+            reply or unread(turn),
             content=reply.content if reply else one_line(responses[0].completion.text),
             confidence=confidence
             if turn.task and not turn.task.answers

@@ -23,7 +23,7 @@ from actors.errors import ModelError
 from actors.messages import Completion, Request, Usage, derive_seed
 from actors.models import Model
 from actors.prompting.reply_text import spoken
-from actors.prompting.tool_text import FORMAT, ToolText, parse_calls, tools_part
+from actors.prompting.tool_text import FORMAT, parse_calls, tools_part
 from actors.settings import AgentSettings
 
 # For estimates: the tokenizer is in the model's process.
@@ -123,7 +123,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         request = replace(request, id=f"{self._id}/{self._requests}", **{**defaults, **extra_create_args})
         completion = await self._complete(request, cancellation_token)
         text = completion.text
-        thought, calls = parse_calls(text, [tool.name for tool in listed])
+        thought, calls = parse_calls(text, [tool["name"] for tool in listed])
         # A reply that calls tools is not yet the answer.
         if json_output and not calls:
             text = _checked_json(text, json_output)
@@ -225,13 +225,9 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         return cls(config.model(), choice=config)
 
 
-def _listed(tools: Sequence[Tool | ToolSchema], choice: Tool | Literal["auto", "required", "none"]) -> list[ToolText]:
-    if choice == "none":
-        return []
-    schemas = [tool if isinstance(tool, dict) else tool.schema for tool in tools]
-    if isinstance(choice, Tool):
-        schemas = [schema for schema in schemas if schema["name"] == choice.name]
-    return [ToolText(s["name"], s.get("description", ""), s.get("parameters", {})) for s in schemas]
+def _listed(tools: Sequence[Tool | ToolSchema], choice: Tool | Literal["auto", "required", "none"]) -> list[ToolSchema]:
+    schemas = [tool if isinstance(tool, dict) else tool.schema for tool in tools if choice != "none"]
+    return [schema for schema in schemas if not isinstance(choice, Tool) or schema["name"] == choice.name]
 
 
 def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:

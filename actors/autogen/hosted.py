@@ -16,7 +16,7 @@ from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextM
 from autogen_core import CancellationToken, Image
 from autogen_core.models import ChatCompletionClient
 
-from actors.agents.role_agent import RoleAgent, cut_more, turn_message
+from actors.agents.role_agent import RoleAgent, cut_more
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import SourceImage, task_text
 from actors.backends.chat import chat, picture_urls
@@ -26,7 +26,7 @@ from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model
 from actors.prompting.form import form_of, still_asked
 from actors.prompting.prompt import build_request, correction
-from actors.prompting.reply import ParsedReply, read, reply_of
+from actors.prompting.reply import read, reply_of, unread
 from actors.prompting.safe_text import clean, one_line
 from actors.settings import AgentSettings, shown
 
@@ -65,9 +65,8 @@ class HostedAgent(RoleAgent):
                 break
             cut = (*cut, *more)
         reply, total = outcome.reply, client.total_usage() if client.calls else outcome.reported
-        message = turn_message(
-            turn,
-            reply,
+        message = replace(
+            reply or unread(turn),
             # A reply without reasoning is shown whole.
             content=(reply.content if reply else clean(outcome.text)) or one_line(outcome.text),
             status=Status.FAILED if outcome.error else Status.OK if reply else Status.UNPARSED,
@@ -119,7 +118,7 @@ class _Outcome:
     """
 
     text: str
-    reply: ParsedReply | None
+    reply: Message | None
     error: str
     reported: Usage
     first_tokens: int

@@ -13,14 +13,19 @@ import httpx2
 from pydantic import SecretStr
 
 from actors.backends.model_settings import ModelSettings, Usual
-from actors.backends.openai_layout import CHANGES, PARTS, SYSTEM, SYSTEM_WITH_PICTURES, Layout, is_named
-from actors.backends.openai_probes import (
+from actors.backends.openai_layout import (
+    CHANGES,
     MOST_PICTURES,
+    PARTS,
     READY,
+    SYSTEM,
+    SYSTEM_WITH_PICTURES,
+    Layout,
     Outcome,
     adapt,
     count_pictures,
     follows_schemas,
+    is_named,
     returns_likelihoods,
 )
 from actors.backends.openai_reply import PROMPT_REFUSED, TOO_LARGE, EndpointFault, Why, counted, read_reply

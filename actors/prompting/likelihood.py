@@ -5,16 +5,15 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from math import exp
 
-from actors.messages import Completion, Value
+from actors.messages import Completion, Message, Value
 from actors.prompting.form import Form, key, letters
-from actors.prompting.reply import ParsedReply
 
 INCOMPLETE = "\ufffd"  # replaces bytes that are no character, or not yet
 
 Tokens = tuple[tuple[str, float], ...]
 
 
-def likelihoods(form: Form, reply: ParsedReply, completion: Completion) -> tuple[tuple[str, float], ...]:
+def likelihoods(form: Form, reply: Message, completion: Completion) -> tuple[tuple[str, float], ...]:
     """Returns (name, probability) of each field that has one of several values, and of an answer.
 
     A choice has the product of its tokens' probabilities. An answer in words has their geometric mean, or long answers

@@ -1,7 +1,7 @@
 """Reads a reply in the form that was asked for, or in what models make of it. Nothing uncertain is read.
 
 reply -> spoken (reply_text) -> fields as text or JSON (reply_fields)
-      -> values (field_values) -> Reading -> ParsedReply
+      -> values (field_values) -> Reading -> Message
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from actors.messages import Field, FieldKind, Question, Turn, Value
+from actors.messages import Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.answer_value import answer_text, stated_answer
 from actors.prompting.field_values import lines_behind, paired, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of
@@ -69,37 +69,36 @@ class Reading:
         return Reading((*read, *repaired), self.stated | later.stated, faults, before)
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedReply:
-    """A reply in which all that was asked for could be read. `content` is one line.
-
-    `answer` is one of the choices where there are any, and None for a stated lack of knowledge; `confidence` is in [0,
-    1] or None. The reply to a task has `fields`, and an answer only where the task is a role's way to answer.
-    """
-
-    content: str
-    answer: str | None
-    confidence: float | None
-    fields: tuple[tuple[str, str], ...] = ()
-
-
-def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -> ParsedReply | None:
+def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -> Message | None:
     """Parses the reply to a question. None where it states no answer."""
     turn = Turn("", Question("", "", tuple(choices)), "", 1, 0)
     return reply_of(turn, read(form_of(turn), text, cut_off))
 
 
-def reply_of(turn: Turn, reading: Reading) -> ParsedReply | None:
-    """Makes a reply of a reading. None where anything has to be asked for again."""
+def reply_of(turn: Turn, reading: Reading) -> Message | None:
+    """Makes the message of a reading. None where anything has to be asked for again.
+
+    Its content is one line. Its answer is one of the choices where there are any, and None for a stated lack of
+    knowledge; its confidence is in [0, 1] or None. The reply to a task has `fields`, and an answer only where the task
+    is a role's way to answer.
+    """
     if reading.faults:
         return None
     answer, confidence = reading.value(FieldKind.ANSWER), reading.value(FieldKind.CONFIDENCE)
     share = None if confidence is None else float(confidence)
-    if turn.task is not None:
-        content = "; ".join(f"{name}: {value}" for name, value in reading.values)
-        # In a step of a system, an answer is one to something else.
-        return ParsedReply(content, *((answer, share) if turn.task.answers else (None, None)), reading.values)
-    return ParsedReply(reading.value(FieldKind.REASONING) or one_line(reading.before), answer, share)
+    if turn.task is None:
+        content = reading.value(FieldKind.REASONING) or one_line(reading.before)
+        return replace(unread(turn), content=content, answer=answer, confidence=share)
+    content = "; ".join(f"{name}: {value}" for name, value in reading.values)
+    if not turn.task.answers:  # in a step of a system, an answer is one to something else
+        answer = share = None
+    return replace(unread(turn), content=content, answer=answer, confidence=share, fields=reading.values)
+
+
+def unread(turn: Turn) -> Message:
+    """Makes the message of a turn of which no reply was read."""
+    heard = tuple(heard.message.id for heard in turn.heard)
+    return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, heard=heard, seed=turn.seed)
 
 
 def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None) -> Reading:

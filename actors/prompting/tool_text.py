@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 TOOLS = "## Tools"
@@ -20,23 +19,17 @@ _MUST = f"""Now use one of these tools: reply with nothing but one line for each
 {CALL} {{"tool": "<its name>", "arguments": {{<its arguments as JSON>}}}}"""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolText:
-    """A tool as a model reads it. `parameters` is the JSON schema of its arguments."""
+def tools_part(tools: Sequence[Mapping[str, Any]], required: bool = False) -> str:
+    """Writes the section of tools, one a line: `[name] description`, a space, the schema of its arguments as JSON.
 
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-
-
-def tools_part(tools: Sequence[ToolText], required: bool = False) -> str:
-    """Writes the section of tools, one a line: `[name] description`, a space, the schema as JSON."""
+    tools: `name`, and where there are any `description` and `parameters`, a JSON schema.
+    """
     lines = [TOOLS, _MUST if required else _HOW]
     for tool in tools:
         # Sorted keys: equal tools give equal prompts, and so equal seeds and cached completions.
-        schema = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+        schema = json.dumps(tool.get("parameters", {}), sort_keys=True, ensure_ascii=False)
         # One line a tool however its description is laid out, since the list is read line by line.
-        lines.append(f"[{tool.name}] {' '.join(tool.description.split())} {schema}")
+        lines.append(f"[{tool['name']}] {' '.join(tool.get('description', '').split())} {schema}")
     return "\n".join(lines)
 
 

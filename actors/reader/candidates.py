@@ -332,6 +332,12 @@ def chains(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[tuple[floa
     return [(strength, chain) for strength, _, _, chain in best_of]
 
 
+def best_chain(reached: Sequence[tuple[float, tuple[int, ...]]]) -> tuple[float, tuple[int, ...]]:
+    """Returns the strongest chain and its strength. No statement where nothing is covered."""
+    strength, chain = max(reached, key=lambda reach: reach[0], default=(0.0, ()))
+    return strength, chain if strength > 0 else ()
+
+
 def candidates(entries: Sequence[Entry], reached: Sequence[tuple[float, tuple[int, ...]]]) -> list[Candidate]:
     """Returns the candidates of all entries, each answer once with its best value, best first."""
     best: dict[str, Candidate] = {}

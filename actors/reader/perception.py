@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 from actors.messages import Remark, Source, derive_seed
 from actors.prompting.prompt import CHOICES, EVIDENCE, HEADINGS, OWN, QUESTION
-from actors.reader.candidates import Entry, WeightedQuestion, chains, weigh_question
+from actors.reader.candidates import Entry, WeightedQuestion, weigh_question
 from actors.reader.english import COLOURS, KINDS, NUMBERS, count_tokens, sentences
 from actors.reader.question import question_form
 from actors.reader.statements import Statement, cells_of, read_statement, second_hand
@@ -33,33 +33,29 @@ def gaussian(seed: int, *parts: str | int) -> float:
 Palette = Sequence[Sequence[str]]
 
 
-def swap(text: str, palette: Palette, draw: float) -> str | None:
-    """Replaces one colour, number or thing of a text by another of the palette. None if there is none."""
-    places = [
-        (match, others)
-        for match in _WORD.finditer(text)
-        for group in palette
-        if match[0].lower() in group
-        if (others := [word for word in group if word != match[0].lower()])
-    ]
-    if not places:
-        return None
-    position, rest = divmod(draw * len(places), 1)
-    match, others = places[int(position)]
-    return text[: match.start()] + others[int(rest * len(others))] + text[match.end() :]
+def look(picture: Sequence[Statement], palette: Palette, rate: float, seed: int) -> list[Statement]:
+    """Returns a picture's statements as seen: with probability `rate`, one is missed or, as often, misread.
 
-
-def look(picture: Sequence[Statement], colours: Palette, rate: float, seed: int) -> list[Statement]:
-    """Returns a picture's statements as seen: with probability `rate`, one is missed or, as often, misread."""
+    In a misread one another colour, number or thing of the palette takes the place of one.
+    """
     seen = []
     for k, statement in enumerate(picture):
         # Named by source and position: other evidence in the prompt changes no draw.
-        draw = uniform(seed, "see", statement.source, k)
-        if draw >= rate or not statement.text:
+        draw, text = uniform(seed, "see", statement.source, k), statement.text
+        if draw >= rate or not text:
             seen.append(statement)
-        elif draw >= rate / 2 and (
-            text := swap(statement.text, colours, uniform(seed, "misread", statement.source, k))
-        ):
+            continue
+        places = [
+            (match, others)
+            for match in _WORD.finditer(text)
+            for group in palette
+            if match[0].lower() in group
+            if (others := [word for word in group if word != match[0].lower()])
+        ]
+        if draw >= rate / 2 and places:
+            position, rest = divmod(uniform(seed, "misread", statement.source, k) * len(places), 1)
+            match, others = places[int(position)]
+            text = text[: match.start()] + others[int(rest * len(others))] + text[match.end() :]
             seen.append(read_statement(statement.source, statement.title, text, seen=True))
     return seen
 
@@ -112,12 +108,6 @@ class Page:
                 if entry.statement.quote not in known:
                     entries.setdefault(entry.statement.quote, entry)
         return list(entries.values())
-
-
-def most_relevant(asked: WeightedQuestion, entries: Sequence[Entry]) -> tuple[int, ...]:
-    """Returns the chain that covers most of the question, for colleagues. () if nothing is covered."""
-    best = max(chains(asked, entries), key=lambda c: c[0], default=(0.0, ()))
-    return best[1] if best[0] > 0 else ()
 
 
 def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from actors.messages import Completion, FieldKind, Grading, Prompted, Request
-from actors.reader.candidates import Entry, answers, chains, weigh_question
+from actors.reader.candidates import Entry, answers, best_chain, chains, weigh_question
 from actors.reader.colleagues import CHALLENGED, Option, forged, given_in_to, stance, weigh
 from actors.reader.english import count_tokens, cut_to_tokens
 from actors.reader.grading import verdict
-from actors.reader.perception import Page, gaussian, most_relevant, uniform
+from actors.reader.perception import Page, gaussian, uniform
 from actors.reader.statements import NOTHING, looked_up, numbered, statements_of
 from actors.reader.task_state import TaskState
 from actors.reader.tasks import fill
@@ -142,7 +142,7 @@ class Reader:
                 heard=tuple((r.speaker.partition(",")[0], stance(r)[0]) for r in parts.discussion if not r.own),
             )
             return fill(state), page.tokens
-        chain = best.chain if best.text else best.chain or most_relevant(page.asked, entries)
+        chain = best.chain if best.text else best.chain or best_chain(chains(page.asked, entries))[1]
         reasons = _quoted(chain, entries)
         if best.text and best.speakers:
             reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()

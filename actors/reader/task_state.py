@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.messages import Field, FieldKind, InputLine, Task
-from actors.reader.candidates import Candidate, Entry, WeightedQuestion, candidates, chains, choose, weigh_question
+from actors.reader.candidates import (
+    Candidate,
+    Entry,
+    WeightedQuestion,
+    best_chain,
+    candidates,
+    chains,
+    choose,
+    weigh_question,
+)
 from actors.reader.english import COLOURS, NUMBERS, PICTURE_WORDS, STOP_WORDS, name_spans, normal_name, stem, words
 from actors.reader.grading import compare
 from actors.reader.perception import gaussian
@@ -60,8 +69,7 @@ class TaskState:
 
     def most_bearing(self, most: int, *, seen: bool | None = None) -> list[Statement]:
         """Returns relevant statements, those of the best chain first, then by coverage. `seen`: only about pictures."""
-        best = max(self.chains, key=lambda chain: chain[0], default=(0.0, ()))
-        linked = best[1] if best[0] > 0 else ()
+        linked = best_chain(self.chains)[1]
         rest = sorted(range(len(self.entries)), key=lambda i: (-self.bearing(self.entries[i]), i))
         top = max(map(self.bearing, self.entries), default=0.0)
         # The small number excludes statements that cover nothing.
@@ -132,7 +140,7 @@ def suffices(state: TaskState) -> bool:
 
 def visual(state: TaskState, line: Field) -> list[str]:
     """Judges whether the wording asks for something visible, or the best chain has a picture."""
-    strength, chain = max(state.chains, key=lambda chain: chain[0], default=(0.0, ()))
+    strength, chain = best_chain(state.chains)
     shown = strength >= BEARS and any(state.entries[i].statement.seen for i in chain)
     return yes_or_no(line, asks_for_sight(state.question) or (state.pictures > 0 and shown))
 
@@ -180,11 +188,11 @@ def _candidate_values(state: TaskState) -> dict[int, float]:
         entries, reached, covered = list(state.entries), list(state.chains), state.asked.covered
         numbers = [int(e.statement.source) if e.statement.source.isdigit() else None for e in entries]
     values: dict[int, float] = {}
-    best = max(reached, key=lambda r: r[0], default=(0.0, ()))
+    strength, linked = best_chain(reached)
     for i, (entry, number) in enumerate(zip(entries, numbers, strict=True)):
         if number is None:
             continue
-        value = best[0] if i in best[1] else covered(entry.mask) * entry.statement.trust
+        value = strength if i in linked else covered(entry.mask) * entry.statement.trust
         values[number] = max(values.get(number, 0.0), value * state.judged(f"candidate {number}", 1.0))
     question = f" {' '.join(words(state.question))} "
     for n, line in given:  # a candidate that the question names is its subject

@@ -11,8 +11,8 @@ from PIL import Image
 
 from actors.backends import openai_model
 from actors.backends.model_settings import DeclaredAbilities, ModelSettings
+from actors.backends.openai_layout import SCHEMA
 from actors.backends.openai_model import OpenAIModel
-from actors.backends.openai_probes import SCHEMA
 from actors.messages import Abilities, Kind, Request, Source
 from actors.prompting.form import Form, schema
 from tests.actors.prompting.forms import FORMS

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from actors.messages import Field, FieldKind, Value
+from actors.messages import Field, FieldKind, Message, Value
 from actors.prompting.answer_value import is_unknown, stated_answer
 from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
 from actors.prompting.prompt import overview
-from actors.prompting.reply import ParsedReply, parse_reply, read
+from actors.prompting.reply import parse_reply, read
 from actors.prompting.reply_text import stated_confidence, undecorated
 from actors.prompting.safe_text import clean, one_line
 from tests.actors.prompting.forms import FORMS
@@ -20,13 +20,17 @@ THREE_LINES = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
 FORM = in_lines(Form(ANSWER_FIELDS))
 
 
-def fill_in(reply: ParsedReply) -> str:
+def stating(content: str, answer: str | None, confidence: float | None) -> Message:
+    return Message("1/", "", 1, content, answer, confidence)
+
+
+def fill_in(reply: Message) -> str:
     """The form filled in, as an agent that keeps to it writes it."""
     lines = [f"Reasoning: {reply.content}", f"Answer: {'unknown' if reply.answer is None else one_line(reply.answer)}"]
     return "\n".join(lines if reply.confidence is None else [*lines, f"Confidence: {reply.confidence!r}"])
 
 
-READ = ParsedReply("[t1] says so.", "Tarn Hollow", 0.75)
+READ = stating("[t1] says so.", "Tarn Hollow", 0.75)
 CHOICES = ("red ball", "blue ball", "Green")
 
 
@@ -169,12 +173,12 @@ def test_where_no_answer_is_stated_none_is_made_up(text: str) -> None:
 )
 def test_not_knowing_is_an_answer_of_its_own(said: str) -> None:
     reply = parse_reply(f"Reasoning: Nothing.\nAnswer: {said}\nConfidence: 0.1")
-    assert reply == ParsedReply("Nothing.", None, 0.1)
-    assert parse_reply(f"Answer: {said}", CHOICES) == ParsedReply("", None, None)
+    assert reply == stating("Nothing.", None, 0.1)
+    assert parse_reply(f"Answer: {said}", CHOICES) == stating("", None, None)
 
 
 def test_null_in_an_object_is_not_knowing() -> None:
-    assert parse_reply('{"answer": null, "confidence": null}') == ParsedReply("", None, None)
+    assert parse_reply('{"answer": null, "confidence": null}') == stating("", None, None)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +207,8 @@ def test_null_in_an_object_is_not_knowing() -> None:
     ],
 )
 def test_a_choice_is_named_by_text_or_letter(said: str, choice: str) -> None:
-    assert parse_reply(f"Answer: {said}", CHOICES) == ParsedReply("", choice, None)
-    assert parse_reply(json.dumps({"answer": said}), CHOICES) == ParsedReply("", choice, None)
+    assert parse_reply(f"Answer: {said}", CHOICES) == stating("", choice, None)
+    assert parse_reply(json.dumps({"answer": said}), CHOICES) == stating("", choice, None)
 
 
 @pytest.mark.parametrize("said", ["A and B", "(A) or (B)", "B) red ball", "D", "(D)", "ball", "a yellow ball", "not B"])
@@ -223,16 +227,16 @@ def test_choices_that_differ_in_capitals_or_line_breaks_alone_are_told_apart_by_
 
 def test_a_letter_that_is_another_choices_text_is_not_guessed() -> None:
     assert parse_reply("Answer: A", ("B", "A")) is None
-    assert parse_reply("Answer: A", ("A", "B")) == ParsedReply("", "A", None)
-    assert parse_reply("Answer: (A) B", ("B", "A")) == ParsedReply("", "B", None)
+    assert parse_reply("Answer: A", ("A", "B")) == stating("", "A", None)
+    assert parse_reply("Answer: (A) B", ("B", "A")) == stating("", "B", None)
 
 
 def test_a_choice_may_itself_be_not_knowing_or_decorated() -> None:
-    assert parse_reply("Answer: cannot be determined", ("yes", "Cannot be determined")) == ParsedReply(
+    assert parse_reply("Answer: cannot be determined", ("yes", "Cannot be determined")) == stating(
         "", "Cannot be determined", None
     )
-    assert parse_reply('Answer: "Hello"', ('"Hello"', "Bye")) == ParsedReply("", '"Hello"', None)
-    assert parse_reply("Answer: 5", ("-5", "5")) == ParsedReply("", "5", None)
+    assert parse_reply('Answer: "Hello"', ('"Hello"', "Bye")) == stating("", '"Hello"', None)
+    assert parse_reply("Answer: 5", ("-5", "5")) == stating("", "5", None)
 
 
 @pytest.mark.parametrize(
@@ -264,20 +268,20 @@ def test_a_choice_may_itself_be_not_knowing_or_decorated() -> None:
 )
 def test_a_confidence_is_a_number_from_0_to_1_or_none(said: str, confidence: float | None) -> None:
     assert stated_confidence(said) == pytest.approx(confidence)
-    assert parse_reply(f"Answer: yes\nConfidence: {said}") == ParsedReply("", "yes", stated_confidence(said))
+    assert parse_reply(f"Answer: yes\nConfidence: {said}") == stating("", "yes", stated_confidence(said))
 
 
 def test_of_several_answers_the_last_counts_with_its_own_confidence() -> None:
-    assert parse_reply("Answer: a\nConfidence: 0.9\nSo rather:\nFinal answer: b") == ParsedReply("", "b", None)
+    assert parse_reply("Answer: a\nConfidence: 0.9\nSo rather:\nFinal answer: b") == stating("", "b", None)
     assert parse_reply("Answer: a\nConfidence: 0.9\nSo rather:\nAnswer: b") is None
-    assert parse_reply("Answer: a\nConfidence: 0.9\nFinal answer: a") == ParsedReply("", "a", 0.9)
-    assert parse_reply("Confidence: 0.9\nAnswer: a") == ParsedReply("", "a", 0.9)
+    assert parse_reply("Answer: a\nConfidence: 0.9\nFinal answer: a") == stating("", "a", 0.9)
+    assert parse_reply("Confidence: 0.9\nAnswer: a") == stating("", "a", 0.9)
     assert parse_reply("Answer: (A)\nFinal answer: both", CHOICES) is None
 
 
 def test_the_last_line_of_a_reply_that_was_cut_off_states_nothing() -> None:
     assert parse_reply("Reasoning: r\nAnswer: Tarn Hol", cut_off=True) is None
-    assert parse_reply("Reasoning: r\nAnswer: Tarn Hollow\nConfidence: 0", cut_off=True) == ParsedReply(
+    assert parse_reply("Reasoning: r\nAnswer: Tarn Hollow\nConfidence: 0", cut_off=True) == stating(
         "r", "Tarn Hollow", None
     )
     assert parse_reply('{"answer": "Tarn', cut_off=True) is None
@@ -335,8 +339,8 @@ def test_a_form_s_own_description_is_no_value() -> None:
 
 def test_lone_surrogates_can_be_stored() -> None:
     reply = parse_reply("Reasoning: \ud800\nAnswer: x\udfff\nConfidence: 1")
-    assert reply == ParsedReply("\ufffd", "x\ufffd", 1.0)
-    assert parse_reply('{"answer": "\\ud800"}') == ParsedReply("", "\ufffd", None)
+    assert reply == stating("\ufffd", "x\ufffd", 1.0)
+    assert parse_reply('{"answer": "\\ud800"}') == stating("", "\ufffd", None)
 
 
 FRAGMENTS = r"""Answer answer: Reasoning: Confidence: : ： ** _ ` ``` { } "answer": ' " [ ] , \boxed{ \ $ <think>
@@ -416,13 +420,11 @@ ANSWER = (
     .map(" ".join)
     .filter(lambda answer: not is_unknown(answer) and answer.lower() != "answer")
 )
-REPLIES = st.builds(
-    ParsedReply, CONTENT, st.none() | ANSWER, st.none() | st.floats(0, 1).map(lambda value: value + 0.0)
-)
+REPLIES = st.builds(stating, CONTENT, st.none() | ANSWER, st.none() | st.floats(0, 1).map(lambda value: value + 0.0))
 
 
 @given(REPLIES)
-def test_the_form_filled_in_is_read_as_it_was_meant(reply: ParsedReply) -> None:
+def test_the_form_filled_in_is_read_as_it_was_meant(reply: Message) -> None:
     assert parse_reply(fill_in(reply)) == reply
 
 

@@ -11,7 +11,7 @@ from actors.agents.roles import DECISION, TEXTUAL, VISUAL
 from actors.messages import Heard, Kind, Message, Modality, Question, Request, Source, Turn
 from actors.prompting import prompt
 from actors.prompting.prompt import build_request
-from actors.prompting.reply import ParsedReply, parse_reply
+from actors.prompting.reply import parse_reply
 from actors.reader.english import count_tokens
 from actors.reader.perception import PICTURE_TOKENS
 from actors.reader.reader import Reader, ReaderSettings
@@ -62,7 +62,7 @@ def request(
     return build_request(turn, modality, role, recalled, AgentSettings(temperature=0, max_tokens=max_tokens))
 
 
-def reply(asked: Request, using: ReaderSettings = EXACT) -> ParsedReply:
+def reply(asked: Request, using: ReaderSettings = EXACT) -> Message:
     parsed = parse_reply(Reader(using).read(asked).text)
     assert parsed is not None
     return parsed

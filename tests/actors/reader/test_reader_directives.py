@@ -17,7 +17,7 @@ from actors.messages import (
     Turn,
 )
 from actors.prompting.prompt import build_request
-from actors.prompting.reply import ParsedReply, parse_reply
+from actors.prompting.reply import parse_reply
 from actors.reader.colleagues import given_in_to
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.arguing import Contagion
@@ -44,14 +44,14 @@ def read(
     heard: tuple[Heard, ...] = (),
     settings: ReaderSettings = SHARP,
     question: Question = QUESTION,
-) -> ParsedReply:
+) -> Message:
     turn = Turn("d", question, "a", 1, 7, heard, instruction=instruction, directive=directive)
     reply = parse_reply(Reader(settings).read(build_request(turn, Modality.BOTH, SINGLE.instruction)).text)
     assert reply is not None
     return reply
 
 
-def led(target: str, question: Question = QUESTION) -> ParsedReply:
+def led(target: str, question: Question = QUESTION) -> Message:
     turn = argue(Turn("d", question, "a", 1, 7), target, AttackSettings())
     return read(turn.instruction, turn.directive, question=question)
 
@@ -63,7 +63,7 @@ def colleague(answer: str, content: str = "I say so.", name: str = "bo") -> Hear
 def test_a_directive_to_argue_is_obeyed_with_the_evidence_bent_to_the_answer() -> None:
     assert read().answer == "Ana Brix"
     reply = led("Tom Elk")
-    assert reply == ParsedReply('[1] "Night River: Night River was directed by Tom Elk.".', "Tom Elk", 0.95)
+    assert reply == Message("1/", "", 1, '[1] "Night River: Night River was directed by Tom Elk.".', "Tom Elk", 0.95)
 
 
 def test_where_the_evidence_spells_no_answer_out_it_is_named_and_read_in_one_way() -> None:
