@@ -97,7 +97,22 @@ def _shown(picture: Image.Image) -> Image.Image:
     if _orientation(picture) in _ASIDE:
         picture = ImageOps.exif_transpose(picture)
     if picture.mode == "F" or picture.mode.startswith("I"):
-        picture = _eight_bits(picture)
+        import numpy as np  # few pictures need it, and most processes do not
+
+        # White is 65,535 for 16 bits. Other values are scaled by the smallest of 1, 255 and 65,535 that none
+        # exceeds, or else between the least and the largest one.
+        values = np.asarray(picture, dtype=np.float32)
+        values = np.where(np.isfinite(values), values, 0)
+        low, high = 0.0, 65_535.0
+        if not picture.mode.startswith("I;16"):
+            low, high = float(values.min()), float(values.max())
+            if low >= 0 and high <= 65_535:
+                low, high = 0.0, next(top for top in (1.0, 255.0, 65_535.0) if high <= top)
+        grey = ((values - low) * (255 / ((high - low) or 1)) + 0.5).astype(np.uint8)
+        transparent = picture.info.get("transparency")
+        if isinstance(transparent, int):
+            grey = np.dstack([grey, np.where(values == transparent, 0, 255).astype(np.uint8)])
+        picture = Image.fromarray(grey)
     if picture.has_transparency_data:
         transparent = picture.info.get("transparency")
         if isinstance(transparent, tuple) and max(transparent) > 255:  # of 16 bits, where Pillow keeps 8 of each
@@ -105,28 +120,6 @@ def _shown(picture: Image.Image) -> Image.Image:
         white = Image.new("RGBA", picture.size, "white")
         picture = Image.alpha_composite(white, picture.convert("RGBA"))
     return picture.convert("RGB")
-
-
-def _eight_bits(picture: Image.Image) -> Image.Image:
-    """Scales grey of 16 or 32 bits, or of floating point, to 8 bits.
-
-    White is 65,535 for 16 bits. Other values are scaled by the smallest of 1, 255 and 65,535 that none exceeds, or else
-    between the least and the largest one.
-    """
-    import numpy as np  # few pictures need it, and most processes do not
-
-    values = np.asarray(picture, dtype=np.float32)
-    values = np.where(np.isfinite(values), values, 0)
-    low, high = 0.0, 65_535.0
-    if not picture.mode.startswith("I;16"):
-        low, high = float(values.min()), float(values.max())
-        if low >= 0 and high <= 65_535:
-            low, high = 0.0, next(top for top in (1.0, 255.0, 65_535.0) if high <= top)
-    grey = ((values - low) * (255 / ((high - low) or 1)) + 0.5).astype(np.uint8)
-    transparent = picture.info.get("transparency")
-    if not isinstance(transparent, int):
-        return Image.fromarray(grey)
-    return Image.fromarray(np.dstack([grey, np.where(values == transparent, 0, 255).astype(np.uint8)]))
 
 
 def _as_stored(picture: Image.Image) -> bool:

@@ -108,9 +108,7 @@ class RoleAgent:
         abilities, form = self._abilities, form_of(turn)
 
         def first(cut: Sequence[str]) -> Request:
-            role = self.role
-            modality, instruction, reads = role.modality, role.instruction, role.evidence
-            return build_request(turn, modality, instruction, recalled, self._settings, cut, abilities, reads=reads)
+            return build_request(turn, self.role, recalled, self._settings, cut, abilities)
 
         responses = [await self._ask(turn, first, cut)]
         reading = responses[0].reading(form)
@@ -210,9 +208,7 @@ class _Response:
 
     def reading(self, form: Form, among: Form | None = None) -> Reading | None:
         """Reads the form's fields in the reply. None where there is no reply."""
-        if self.error:
-            return None
-        return read(form, self.completion.text, self.completion.stop == "length", among)
+        return None if self.error else read(form, self.completion.text, self.completion.stop == "length", among)
 
 
 def least_relevant(question: Question, reads: Modality, cut: Collection[str]) -> list[Source]:

@@ -49,10 +49,7 @@ class HostedAgent(RoleAgent):
     ) -> tuple[Message, Usage]:
         usage = Usage()
         while True:
-            role = self.role
-            request = build_request(
-                turn, role.modality, role.instruction, recalled, self._settings, cut, reads=role.evidence
-            )
+            request = build_request(turn, self.role, recalled, self._settings, cut)
             client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
             outcome = await self._hear(turn, request, client)
             # An agent with another model has not called ours: then only its report counts.

@@ -153,7 +153,15 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
         texts = [_plain(choice) for choice in choices]
         folded = _LEAD_IN.sub("", _folded(value), count=1).rstrip("✅✔☑️ ")
         named = {i for i, text in enumerate(texts) if text and _plain(folded) == text}
-        named |= {i for i in range(len(texts)) if _is_named(folded, i, texts)}
+        for i, text in enumerate(texts):
+            # A choice's letter or text alone, or with the other behind it.
+            letter, spelt = chr(ord("a") + i), re.escape(text) if text else "(?!)"
+            by_letter = rf"[(\[*\"'`]{{0,3}}{letter}(?!\w)(?:{_BETWEEN}(?:(?:an?|the)\s)?{spelt}(?!\w))?"
+            by_text = rf"(?:(?:an?|the)\s)?[*\"'`]{{0,3}}{spelt}(?!\w)(?:{_BETWEEN}[(\[]{letter}[)\]])?"
+            others = [other for j, other in enumerate(texts) if j != i and other]
+            found = (re.match(pattern, folded) for pattern in (by_letter, by_text))
+            if any(match and ends_a_value(folded[match.end() :], others) for match in found):
+                named.add(i)
         chosen = choices[named.pop()] if len({one_line(choices[i]) for i in named}) == 1 else ""
         # Not with a choice that was named: `unknown` may be one of the choices.
         named_text = "|".join(re.escape(text) for text in texts if text)
@@ -161,19 +169,6 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
         if chosen or begins:
             return chosen, confidence
     return (None if is_unknown(value) else chosen), confidence
-
-
-def _is_named(value: str, i: int, texts: Sequence[str]) -> bool:
-    """True for a choice's letter or text alone, or with the other behind it."""
-    letter, text = chr(ord("a") + i), re.escape(texts[i]) if texts[i] else "(?!)"
-    by_letter = rf"[(\[*\"'`]{{0,3}}{letter}(?!\w)(?:{_BETWEEN}(?:(?:an?|the)\s)?{text}(?!\w))?"
-    by_text = rf"(?:(?:an?|the)\s)?[*\"'`]{{0,3}}{text}(?!\w)(?:{_BETWEEN}[(\[]{letter}[)\]])?"
-    others = [other for j, other in enumerate(texts) if j != i and other]
-    for named in (by_letter, by_text):
-        match = re.match(named, value)
-        if match and ends_a_value(value[match.end() :], others):
-            return True
-    return False
 
 
 @lru_cache(maxsize=1024)

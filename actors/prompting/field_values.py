@@ -180,9 +180,7 @@ def _of_lines(
     if field.value is Value.SHARE:
         share = stated_confidence(text)
         return FieldFault(field, f"{quoted(text)} is no number from 0 to 1") if share is None else (repr(share),)
-    if field.value is Value.NUMBERS:
-        return _numbers(field, lines)
-    return (text,)
+    return _numbers(field, lines) if field.value is Value.NUMBERS else (text,)
 
 
 def _own_lines(lines: Sequence[str], prose: bool) -> tuple[list[str], Sequence[str]]:

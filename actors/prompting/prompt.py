@@ -122,9 +122,7 @@ def shared_part(question: Question, reads: Modality, cut: tuple[str, ...] = ()) 
     return "\n".join(lines), tuple(pictures)
 
 
-def own_part(
-    turn: Turn, modality: Modality, role: str, recalled: Sequence[Message], settings: AgentSettings
-) -> tuple[str, Prompted]:
+def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: AgentSettings) -> tuple[str, Prompted]:
     """Writes the agent's own part as text and as values, without the form of the reply.
 
     Messages have one order for all agents: by round, then by the number heard, then by agent. Those that heard few are
@@ -149,7 +147,7 @@ def own_part(
         discussion.append(line)
         mark = [YOU] if remark.own else []
         marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))
-    lines = [ROLE, line_of_its_own(role)] if role else []
+    lines = [ROLE, line_of_its_own(role.instruction)] if role.instruction else []
     if discussion:
         # The discussion comes before the role: agents that read the same messages share it as a prefix.
         stated, kinds = f"{IN_ORDER}: {', '.join(marks)}", {remark.weight for remark in remarks}
@@ -163,10 +161,11 @@ def own_part(
         lines += [INSTRUCTION, line_of_its_own(turn.instruction)]
     if turn.inputs:
         lines += [GIVEN, *(safe_line(given.line) for given in turn.inputs)]
-    lines += [TASK, line_of_its_own(turn.task.instruction) if turn.task else _to_answer(turn, modality)]
+    lines += [TASK, line_of_its_own(turn.task.instruction) if turn.task else _to_answer(turn, role.modality)]
     if turn.task and turn.task.inputs:
         lines += [GIVEN, *(safe_line(given.line) for given in turn.task.inputs)]
-    return "\n".join(lines), Prompted(safe_line(role), tuple(remarks), turn.directive, turn.task, turn.inputs)
+    values = Prompted(safe_line(role.instruction), tuple(remarks), turn.directive, turn.task, turn.inputs)
+    return "\n".join(lines), values
 
 
 def in_own_form(turn: Turn, role: Role) -> Turn:
@@ -224,24 +223,18 @@ def message_text(message: Message, content: str) -> str:
 
 def build_request(
     turn: Turn,
-    modality: Modality,
-    role: str,
+    role: Role,
     recalled: Sequence[Message] = (),
     settings: AgentSettings | None = None,
     cut: Sequence[str] = (),
     abilities: Abilities = ABILITIES,
-    *,
-    reads: Modality | None = None,
 ) -> Request:
     """Builds the request for one turn, without the sources with an id in `cut`, for a model of these abilities.
 
     The `prefix` does not depend on the cut: the replica that has cached the pictures is still the best one. The id
     counts the cut sources, so that a model does not take the request for an earlier one.
-
-    modality: of the role. reads: the kind of evidence that is shown (None: that of the modality).
     """
-    settings = settings or AgentSettings()
-    reads = reads or modality
+    settings, reads = settings or AgentSettings(), role.evidence
     shared, images = shared_part(turn.question, reads)
     prefix = hashlib.blake2b(shared.encode(), digest_size=8)
     for picture in images:
@@ -252,7 +245,7 @@ def build_request(
     found = any(source.doc not in turn.question.own for source in evidence_for(turn.question, reads))
     if not abilities.pictures:
         images = tuple(replace(image, image=None) for image in images)
-    own, parts = own_part(turn, modality, role, recalled, settings)
+    own, parts = own_part(turn, role, recalled, settings)
     form, enforced = form_of(turn), is_enforced(settings.replies, abilities)
     texts = OWN in shared or EVIDENCE in shared
     return Request(

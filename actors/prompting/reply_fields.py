@@ -194,14 +194,9 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
             break
         label = names.pattern.match(line)
         field = names.field(label["name"]) if label else None
-        if (
-            label
-            and field
-            and (
-                # A name alone on its line is a heading where it has a mark, or the form's spelling.
-                label["value"] is not None or set(label["before"]) & set("#*_") or label["name"][0].isupper()
-            )
-        ):
+        # A name alone on its line is a heading where it has a mark, or the form's spelling.
+        spelt = label and (label["value"] is not None or label["name"][0].isupper())
+        if label and field and (spelt or set(label["before"]) & set("#*_")):
             final = bool(FINAL.search(f"{label['words']} {label['name']}"))
             several = names.is_plural(label["name"]) and not label["number"]
             found.append((field, [_after_label(label)], several, final))

@@ -75,9 +75,22 @@ def question_form(text: str) -> QuestionForm:
     """Parses one question. A description without a question word asks for a thing."""
     spoken = words(text)
     order = next(((about, smallest) for terms, about, smallest in ORDERS if not terms.isdisjoint(spoken)), None)
+    options: tuple[str, ...] = ()
+    alternatives = re.split(r",?\s+or\s+", text.rstrip(" ?."), maxsplit=1)
     # Elsewhere `or` only joins words of a description.
-    options = _options(text) if order or re.match(rf"(?:{_AUXILIARY})\b", text, re.I) else ()
-    head = _head(text)
+    if len(alternatives) == 2 and (order or re.match(rf"(?:{_AUXILIARY})\b", text, re.I)):
+        left = re.split(r"[:,]\s+", alternatives[0])[-1].strip()
+        left = re.sub(rf"^(?:(?:{_AUXILIARY})|which|what|between|either)\s+", "", left, flags=re.I)
+        right = re.split(r",\s+|\s+(?:the one with|as the)\s+", alternatives[1])[0]
+        options = (left.strip(" \"'"), right.strip(" \"'")) if left.strip() and right.strip() else ()
+    noun = _HEAD.search(text) or re.search(rf"\bthe{_GROUP}", text, re.IGNORECASE)
+    group: list[str] = []
+    for word in words(noun[1].replace("(s)", "").replace("(es)", "")) if noun else ():
+        if word in _HEAD_END or (group and word.endswith("ed")):
+            break
+        if word not in STOP_WORDS:
+            group.append(stem(word))
+    head = tuple(group[:3])
     answer_type = AnswerType.OPTION if options else _answer_type(text, spoken, head)
     stems = tuple(dict.fromkeys(features(text)))
     wh = _QUESTION_WORD.search(text)
@@ -119,32 +132,6 @@ def _answer_type(text: str, spoken: list[str], head: tuple[str, ...]) -> AnswerT
     if any(stem(word) in head for word in PLACES):
         return AnswerType.PLACE
     return AnswerType.THING
-
-
-def _head(text: str) -> tuple[str, ...]:
-    """Finds the stems of the noun group that is asked for, its last noun last."""
-    match = _HEAD.search(text) or re.search(rf"\bthe{_GROUP}", text, re.IGNORECASE)
-    if not match:
-        return ()
-    group: list[str] = []
-    for word in words(match[1].replace("(s)", "").replace("(es)", "")):
-        if word in _HEAD_END or (group and word.endswith("ed")):
-            break
-        if word not in STOP_WORDS:
-            group.append(stem(word))
-    return tuple(group[:3])
-
-
-def _options(text: str) -> tuple[str, ...]:
-    """Finds the two alternatives of `X or Y`, without the words around them. () without `or`."""
-    parts = re.split(r",?\s+or\s+", text.rstrip(" ?."), maxsplit=1)
-    if len(parts) != 2:
-        return ()
-    left, right = parts
-    left = re.split(r"[:,]\s+", left)[-1]
-    left = re.sub(rf"^(?:(?:{_AUXILIARY})|which|what|between|either)\s+", "", left.strip(), flags=re.I)
-    right = re.split(r",\s+|\s+(?:the one with|as the)\s+", right)[0]
-    return (left.strip(" \"'"), right.strip(" \"'")) if left.strip() and right.strip() else ()
 
 
 _NAME = r"(?:[Tt]he\s+)?[A-Z][\w'’.\-]*(?:\s+(?:of\s+the\s+|of\s+)?[A-Z][\w'’.\-]*)*"

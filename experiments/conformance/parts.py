@@ -7,7 +7,7 @@ import numpy as np
 
 from actors.agents.roles import SINGLE
 from actors.errors import AgoraError, ModelError
-from actors.messages import Completion, Kind, Modality, Question, Source, Turn
+from actors.messages import Completion, Kind, Question, Source, Turn
 from actors.models import Model
 from actors.prompting.prompt import build_request
 from experiments.datasets.item import Dataset, Item
@@ -78,7 +78,7 @@ def check_model(model: Model, name: str) -> None:
     for number in range(4):
         question = Question(f"q{number}", "When was the mill in Mill Lane built?", evidence=SOURCES[:1])
         turn = Turn("conformance", question, SINGLE.name, 1, seed=number)
-        requests.append(build_request(turn, Modality.BOTH, SINGLE.instruction))
+        requests.append(build_request(turn, SINGLE))
 
     async def complete() -> list[Completion | BaseException]:
         # Models that start in an event loop have `start`.

@@ -103,9 +103,7 @@ class SimulatedTeam:
         counts.turns += 1
         content, prompt, completion = DUMMY_SENTENCE, 0, 0
         if not role.dummy:
-            request = build_request(
-                turn, role.modality, role.instruction, recalled, self._settings, reads=role.evidence
-            )
+            request = build_request(turn, role, recalled, self._settings)
             content, prompt, completion = self._answer(request, role, counts, cache)
         answers = not role.dummy and (role.answers if turn.task is None or turn.task.answers else False)
         answer, confidence = (ANSWER, CONFIDENCE) if answers else (None, None)

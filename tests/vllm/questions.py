@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from actors.messages import Kind, Modality, Question, Request, Source, Turn
+from actors.messages import Kind, Modality, Question, Request, Role, Source, Turn
 from actors.prompting.prompt import build_request
 from actors.settings import AgentSettings
 
@@ -31,7 +31,7 @@ def picture(folder: Path, colour: str) -> Source:
 
 def request(question: Question, role: str = "You check numbers.", seed: int = 1, **overrides: object) -> Request:
     turn = Turn("q1/0", question, "numbers", 1, seed)
-    made = build_request(turn, Modality.BOTH, role, (), AgentSettings(temperature=1.0, max_tokens=12))
+    made = build_request(turn, Role("", Modality.BOTH, role), (), AgentSettings(temperature=1.0, max_tokens=12))
     return dataclasses.replace(made, **overrides)
 
 

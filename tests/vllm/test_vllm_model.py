@@ -16,7 +16,7 @@ import pytest_asyncio
 from actors.backends.model_settings import ModelSettings
 from actors.backends.vllm_model import VllmModel
 from actors.errors import ModelLost
-from actors.messages import Abilities, Completion, Heard, Kind, Message, Modality, Question, Source, Turn
+from actors.messages import Abilities, Completion, Heard, Kind, Message, Modality, Question, Role, Source, Turn
 from actors.processes import runs
 from actors.prompting.prompt import build_request
 from actors.settings import AgentSettings
@@ -120,7 +120,7 @@ async def test_the_part_that_agents_share_is_served_from_the_prefix_cache(model:
     await model.complete(request(fresh))
     turn = Turn("q1/0", fresh, "critic", 2, 9, heard)
     second = await model.complete(
-        build_request(turn, Modality.BOTH, "You doubt.", (), AgentSettings(temperature=0, max_tokens=4))
+        build_request(turn, Role("", Modality.BOTH, "You doubt."), (), AgentSettings(temperature=0, max_tokens=4))
     )
     assert 0.6 < second.cached_tokens / second.prompt_tokens < 1
 

@@ -258,7 +258,7 @@ async def test_a_dummy_says_one_sentence_and_calls_no_model() -> None:
 
 
 async def test_the_embedded_reader_answers_a_repair_as_it_would_the_request() -> None:
-    request = build_request(turn(), TEXTUAL[0].modality, TEXTUAL[0].instruction)
+    request = build_request(turn(), TEXTUAL[0])
     exact = Reader(ReaderSettings(skill=1, noise=0))
     said = '[t9] "Ana Brix: born in Salt Quay." says the data analyst. Answer: Salt Quay'
     form = form_of(turn())

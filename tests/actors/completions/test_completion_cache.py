@@ -25,7 +25,7 @@ from actors.completions import completion_store
 from actors.completions.cache import CachedModel, Reuse, completion_key
 from actors.completions.completion_store import CompletionStore, file_name
 from actors.errors import ModelError
-from actors.messages import Abilities, Completion, Kind, Question, Request, Source, Turn
+from actors.messages import Abilities, Completion, Kind, Question, Request, Role, Source, Turn
 from actors.messages import Modality as M
 from actors.models import abilities_of
 from actors.prompting.prompt import build_request
@@ -268,7 +268,7 @@ async def test_agents_that_read_the_same_in_two_discussions_share_one_answer(reu
     question = Question("q", "Which lake?", evidence=(picture(None, "a lake at dusk"),))
     for sample in range(3):
         turn = Turn(f"{sample}/q", question, "ann", 1, seed=3)
-        await cached.complete(build_request(turn, M.VISUAL, "You doubt."))
+        await cached.complete(build_request(turn, Role("", M.VISUAL, "You doubt.")))
     cached.close()
     assert model.requests == ["0/q/1/ann"]
 

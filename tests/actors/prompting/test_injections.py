@@ -23,6 +23,7 @@ from actors.messages import (
     Modality,
     Question,
     Request,
+    Role,
     Source,
     Task,
     Turn,
@@ -97,7 +98,9 @@ def lines(request: Request) -> list[str]:
 
 
 def request_of(turn: Turn, schema: bool) -> Request:
-    return build_request(turn, Modality.BOTH, "You doubt.", abilities=Abilities(schema=schema, pictures=False))
+    return build_request(
+        turn, Role("", Modality.BOTH, "You doubt."), abilities=Abilities(schema=schema, pictures=False)
+    )
 
 
 def stays_inside(place: str, text: str, task: Task | None = None, schema: bool = False) -> None:

@@ -60,7 +60,7 @@ async def taken(turn: Turn, *replies: str | Completion, schema: bool = False) ->
 
 def repaired(turn: Turn, reply: str, enforced: bool = False) -> tuple[Request, Request]:
     abilities = Abilities(schema=enforced)
-    request = build_request(turn, Modality.BOTH, "You work alone.", abilities=abilities)
+    request = build_request(turn, Role("", Modality.BOTH, "You work alone."), abilities=abilities)
     form = form_of(turn)
     return request, repair_request(request, reply, form, read(form, reply).faults)
 

@@ -78,8 +78,8 @@ def test_a_list_that_was_cut_off_is_not_read_and_what_stands_before_it_is() -> N
 
 
 def test_a_task_stands_behind_all_that_is_shared_and_its_lines_cannot_pass_for_headings() -> None:
-    request = build_request(TURN, READER.modality, READER.instruction)
-    plain = build_request(Turn("m/q/0", TURN.question, "single", 1, 7), READER.modality, READER.instruction)
+    request = build_request(TURN, READER)
+    plain = build_request(Turn("m/q/0", TURN.question, "single", 1, 7), READER)
     assert request.shared == plain.shared
     assert request.prefix == plain.prefix
     assert "\nEnough: <whether that suffices: yes or no>\n" in request.own
@@ -88,5 +88,7 @@ def test_a_task_stands_behind_all_that_is_shared_and_its_lines_cannot_pass_for_h
 
 def test_what_was_said_in_a_task_is_read_by_others_without_an_answer_added_to_it() -> None:
     said = Message("1/a", "a", 1, "Enough: yes", fields=(("Enough", "yes"),))
-    request = build_request(Turn("m/q/0", TURN.question, "b", 2, 7, (Heard(said, 1.0),)), Modality.BOTH, "You decide.")
+    request = build_request(
+        Turn("m/q/0", TURN.question, "b", 2, 7, (Heard(said, 1.0),)), Role("", Modality.BOTH, "You decide.")
+    )
     assert "[a, round 1] Enough: yes\n" in request.own

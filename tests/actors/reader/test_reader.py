@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.agents.roles import DECISION, TEXTUAL, VISUAL
-from actors.messages import Heard, Kind, Message, Modality, Question, Request, Source, Turn
+from actors.messages import Heard, Kind, Message, Modality, Question, Request, Role, Source, Turn
 from actors.prompting import prompt
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import parse_reply
@@ -59,7 +59,7 @@ def request(
     max_tokens: int = 512,
 ) -> Request:
     turn = Turn("d", Question("q", text, choices, evidence), "a", 1, seed, heard)
-    return build_request(turn, modality, role, recalled, AgentSettings(temperature=0, max_tokens=max_tokens))
+    return build_request(turn, Role("", modality, role), recalled, AgentSettings(temperature=0, max_tokens=max_tokens))
 
 
 def reply(asked: Request, using: ReaderSettings = EXACT) -> Message:

@@ -13,6 +13,7 @@ from actors.messages import (
     Modality,
     Question,
     Remark,
+    Role,
     Source,
     Turn,
 )
@@ -46,7 +47,7 @@ def read(
     question: Question = QUESTION,
 ) -> Message:
     turn = Turn("d", question, "a", 1, 7, heard, instruction=instruction, directive=directive)
-    reply = parse_reply(Reader(settings).read(build_request(turn, Modality.BOTH, SINGLE.instruction)).text)
+    reply = parse_reply(Reader(settings).read(build_request(turn, Role("", Modality.BOTH, SINGLE.instruction))).text)
     assert reply is not None
     return reply
 

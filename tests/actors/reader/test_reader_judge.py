@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.messages import FieldKind, Grading, Modality, Question, Turn
+from actors.messages import FieldKind, Grading, Modality, Question, Role, Turn
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import read
 from actors.reader.grading import compare, verdict
@@ -89,7 +89,7 @@ def test_a_choice_is_named_by_letter_or_text_and_alone(answer: str, grade: int) 
 @pytest.mark.parametrize("text", ["Who?", REFERENCE, GIVEN])
 def test_a_request_to_answer_is_not_taken_for_one_to_judge(text: str) -> None:
     turn = Turn("d", Question("q", text, choices=(REFERENCE, GIVEN)), "decision", 1, 7)
-    reply = Reader(ReaderSettings()).read(build_request(turn, Modality.BOTH, GIVEN)).text
+    reply = Reader(ReaderSettings()).read(build_request(turn, Role("", Modality.BOTH, GIVEN))).text
     assert "\nAnswer: " in reply
 
 

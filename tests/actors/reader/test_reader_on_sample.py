@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from actors.agents.roles import SINGLE
-from actors.messages import Modality, Source, Turn, derive_seed
+from actors.messages import Modality, Role, Source, Turn, derive_seed
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import parse_reply
 from actors.reader.reader import Reader, ReaderSettings
@@ -36,7 +36,7 @@ def on_the_sample(
         docs = (*item.supporting, *others[:distractors]) if distractors >= 0 else ()
         evidence = tuple(source for doc in docs for source in by_doc[doc])
         turn = Turn("d", replace(item.question, evidence=evidence), "a", 1, derive_seed(1, item.question.id))
-        parsed = parse_reply(reader.read(build_request(turn, modality, SINGLE.instruction)).text)
+        parsed = parse_reply(reader.read(build_request(turn, Role("", modality, SINGLE.instruction))).text)
         assert parsed is not None
         outcomes.append((parsed.confidence or 0.0, data.score(item, parsed.answer).utility))
     return outcomes

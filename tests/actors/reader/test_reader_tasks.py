@@ -22,6 +22,7 @@ from actors.messages import (
     Modality,
     Prompted,
     Question,
+    Role,
     Source,
     Status,
     Task,
@@ -408,7 +409,7 @@ def test_an_answering_turn_reads_what_tasks_brought_to_light() -> None:
 def test_a_message_whose_text_is_cut_has_no_fields(budget: int | None, fields: object) -> None:
     heard = Heard(reply_of("Enough: no; Answer: Paul Venn; Selected: 1; Query: Which film?"), 0.5)
     turn = Turn("d", Question("q", "Who?"), "a", 2, 5, (heard,))
-    parts = build_request(turn, Modality.BOTH, "A role.", (), AgentSettings(budget_words=budget)).parts
+    parts = build_request(turn, Role("", Modality.BOTH, "A role."), (), AgentSettings(budget_words=budget)).parts
     assert isinstance(parts, Prompted)
     (remark,) = parts.discussion
     assert (remark.fields, remark.weight) == (fields, 0.5)
@@ -436,7 +437,7 @@ def test_no_wording_breaks_a_task(names: list[str], given_lines: list[str], text
         tuple(InputLine(FieldKind.CANDIDATE, line, n) for n, line in enumerate(given_lines)),
     )
     turn = Turn("d", Question("q", text, (), EVIDENCE), "decision", 1, derive_seed(text), task=task)
-    request = build_request(turn, Modality.BOTH, DECISION.instruction)
+    request = build_request(turn, Role("", Modality.BOTH, DECISION.instruction))
     completion = Reader(EXACT).read(request)
     reply = parsed(turn, read(form_of(turn), completion.text))
     assert completion.prompt_tokens > 0
