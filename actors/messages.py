@@ -523,8 +523,7 @@ class Completion:
     """A model's reply, and why it ended.
 
     stop: `stop`; `length` where it was cut off, by a limit or for the reason in `error`; `too_long` where the prompt
-    does
-        not fit (`prompt_tokens` of `limit_tokens`, where known); or `error`, with the reason.
+        does not fit (`prompt_tokens` of `limit_tokens`, where known); or `error`, with the reason.
     cached_tokens: of the prompt, from the replica's prefix cache. reused: it was not computed for this request.
     tokens: the reply's, each with its natural log-probability, where the request asked for them.
     served: model, provider and fingerprint that an endpoint's reply names. replica: from 1; 0 for none.
@@ -550,11 +549,9 @@ class Abilities:
 
     pictures: it reads them; else they are described to it in words. schema: it can be kept to a JSON schema.
     likelihoods: it reports its tokens' log-probabilities. system_turn: its chat has one. seeds: equal requests get
-    equal
-        replies. context_tokens: of prompt and reply together. most_pictures: of one request. None where not known.
+        equal replies. context_tokens: of prompt and reply together. most_pictures: of one request. None where not known.
     served: model, provider and fingerprint that its replies name. adapted: (setting, reason) of each difference between
-    its
-        requests and the settings.
+        its requests and the settings.
     """
 
     pictures: bool = True

@@ -122,8 +122,8 @@ class RoleAgent:
             reading = None if again is None else partial.repaired_by(again)
         reply = None if reading is None else reply_of(turn, reading)
         error, last = responses[-1].error, responses[-1].completion
-        unread = () if reading is None else reading.faults
-        reasons = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in unread)
+        faulty = () if reading is None else reading.faults
+        reasons = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in faulty)
         if reasons and (ended := last.error or ("" if last.text.strip() else "the reply was empty")):
             reasons = f"{reasons} ({one_line(ended)})"
         completions = [response.completion for response in responses if response.counts]

@@ -109,8 +109,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         self._earlier = tuple(earlier)
         self._seed = seed
         self._settings = settings or AgentSettings()
-        kind = RoleAgent if role.agent is None else HostedAgent
-        self._agent = kind(role, model_client.model, self._settings)
+        self._agent = (HostedAgent if role.agent else RoleAgent)(role, model_client.model, self._settings)
         self._state = RoleChatAgentState(round=round)
 
     @property

@@ -204,8 +204,7 @@ async def count_pictures(fitted: Callable[[Request], Awaitable[Outcome]], ready:
 
 async def follows_schemas(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str]:
     """Tests whether a model replies in JSON where a schema demands it. Returns a refusal's reason too."""
-    request = replace(ready, id="start/schema", schema=SCHEMA, max_tokens=SCHEMA_TOKENS)
-    reply = await _asked(ask, request, layout)
+    reply = await _asked(ask, replace(ready, id="start/schema", schema=SCHEMA, max_tokens=SCHEMA_TOKENS), layout)
     if isinstance(reply, EndpointFault):
         return False, reply.reason
     if reply.stop == "length":

@@ -358,6 +358,5 @@ def growing(first_s: float, number: int, request: Request) -> float:
 
 def estimated_tokens(request: Request) -> int:
     """Estimates the tokens of a request, for the rate limit, until its reply reports them."""
-    parts = request.system, request.shared, request.own, request.rejected, request.correction
-    characters = sum(map(len, parts))
+    characters = sum(map(len, (request.system, request.shared, request.own, request.rejected, request.correction)))
     return characters // CHARACTERS_PER_TOKEN + TOKENS_PER_PICTURE * len(request.images) + request.max_tokens

@@ -156,7 +156,7 @@ class VllmModel:
             raise
         except Exception as error:
             if self._engine is None or self._engine.errored:
-                self._lose(self._death())
+                self._lose()
                 raise ModelLost(lost.result()) from error
             raise ModelError(one_line(f"vLLM failed: {type(error).__name__}: {error}")) from error
         finally:
@@ -247,16 +247,15 @@ class VllmModel:
                 else:
                     return self._lose(f"vLLM's engine has not answered for {self.hang_s:g} s")
                 if engine.errored or sign.exception() is not None:
-                    return self._lose(self._death())
+                    return self._lose()
             finally:
                 sign.cancel()
             await asyncio.sleep(BEAT_S)
 
-    def _death(self) -> str:
-        return f"vLLM's engine {'was killed because memory ran out' if kills() > self._kills else 'died'}"
-
-    def _lose(self, reason: str) -> None:
+    def _lose(self, reason: str = "") -> None:
         assert self._lost is not None
+        death = "was killed because memory ran out" if kills() > self._kills else "died"
+        reason = reason or f"vLLM's engine {death}"
         if not self._lost.done():
             LOG.error("%s: %s", self.settings.name, reason)
             self._lost.set_result(reason)

@@ -145,8 +145,7 @@ def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: Agen
         remark, line = _remark(message, weight, message.id in own, words)
         remarks.append(remark)
         discussion.append(line)
-        mark = [YOU] if remark.own else []
-        marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))
+        marks.append(" ".join([YOU] * remark.own + ([] if weight is None else [f"{weight:.3f}"])))
     lines = [ROLE, line_of_its_own(role.instruction)] if role.instruction else []
     if discussion:
         # The discussion comes before the role: agents that read the same messages share it as a prefix.

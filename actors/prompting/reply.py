@@ -220,5 +220,4 @@ def _reading(form: Form, raws: Sequence[RawField], broken: RawField | None = Non
 def _restates(raw: RawField, values: Sequence[str], choices: tuple[str, ...], line: str) -> bool:
     """True for a line that is a field's value once more: `So the answer is B.`"""
     called = called_the_answer(line) or [line]
-    again = read_values(RawField(raw.field, (called[-1],)), choices)
-    return again == tuple(values)
+    return read_values(RawField(raw.field, (called[-1],)), choices) == tuple(values)

@@ -358,8 +358,7 @@ def unlabelled_fields(text: str, form: Form, missing: Sequence[Field]) -> list[R
         return []
     field = left[0]
     if field.values:
-        numeric = all(map(str.isdigit, field.values))
-        if numeric and not (len(lines) == 1 and _BARE_NUMBER.fullmatch(lines[0])):
+        if all(map(str.isdigit, field.values)) and not (len(lines) == 1 and _BARE_NUMBER.fullmatch(lines[0])):
             return []  # a sentence or a list may begin with a number
         stated = [value for line in (lines[0], lines[-1]) if (value := one_of(line.strip(" *_`#>-"), field))]
         return [RawField(field, (stated[0],))] if len(set(stated)) == 1 else []
@@ -398,8 +397,7 @@ def _answer(text: str, field: Field, form: Form) -> list[RawField]:
     lines = [line for line in text.split("\n") if line.strip()]
     if lines and (heading := re.fullmatch(r"\s*#{2,6}\s+([^#:<>]{1,80})", lines[-1])):
         return [RawField(field, (heading[1],))]
-    whole = one_line(text)
-    if _REFUSES.search(whole):
+    if _REFUSES.search(one_line(text)):
         return []
     bare = False
     if len(lines) == 1 and form.choices:

@@ -296,8 +296,7 @@ def stated_confidence(value: str) -> float | None:
     value = uncited(value.strip(" \t\n*_`\"'“”()[]{}~≈"))
     numbers = list(_NUMBER.finditer(value))
     # All numbers have to agree, and no digit is of none.
-    left = "".join(_NUMBER.sub("", value))
-    if not numbers or re.search(r"\d", left):
+    if not numbers or re.search(r"\d", _NUMBER.sub("", value)):
         return None
     stated = set()
     for written, percent, most in (number.groups() for number in numbers):

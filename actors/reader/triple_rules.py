@@ -200,8 +200,8 @@ def _is_figure(name: str, title: str) -> bool:
 
 def _names(sentence: str, title: str) -> list[Span]:
     """Spans of names: the title anywhere, whole dates, and capitalised words, without an opening such as `The`."""
-    escaped = re.escape(title)
-    spans = [match.span() for match in re.finditer(rf"(?<!\w){escaped}(?!\w)", sentence)] if title else []
+    whole = rf"(?<!\w){re.escape(title)}(?!\w)"
+    spans = [match.span() for match in re.finditer(whole, sentence)] if title else []
     dates = [match.span() for pattern in (_DATE, _YEAR) for match in pattern.finditer(sentence)]
     rest = sentence
     for start, end in dates:
@@ -235,5 +235,4 @@ def _relation(words: str) -> str:
 
 
 def _short(tail: str) -> str:
-    words = re.split(r",\s|;\s|\s\(", tail)[0].split()
-    return " ".join(words[:LONGEST_TAIL])
+    return " ".join(re.split(r",\s|;\s|\s\(", tail)[0].split()[:LONGEST_TAIL])
