@@ -549,7 +549,7 @@ class Abilities:
 
     pictures: it reads them; else they are described to it in words. schema: it can be kept to a JSON schema.
     likelihoods: it reports its tokens' log-probabilities. system_turn: its chat has one. seeds: equal requests get
-        equal replies. context_tokens: of prompt and reply together. most_pictures: of one request. None where not known.
+        equal replies. context_tokens: of prompt and reply together. most_pictures: of one request. None: not known.
     served: model, provider and fingerprint that its replies name. adapted: (setting, reason) of each difference between
         its requests and the settings.
     """
