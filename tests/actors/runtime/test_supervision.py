@@ -36,7 +36,7 @@ class Handle:
     """Restarted once, between its first pulse and its second, and ended for good after it."""
 
     def __init__(self) -> None:
-        self.pulse: Any = Method(iter([(0.0, "first"), (0.0, "second"), ActorDiedError()]))
+        self.pulse: Any = Method(iter([(0.0, "first"), (0.0, "second"), (0.0, "second"), ActorDiedError()]))
         self.ready: Any = Method(iter([None]))
         self.last_words: Any = Silent()
 
@@ -52,7 +52,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def events(monkeypatch: pytest.MonkeyPatch, killed: list[int]) -> list[str]:
-    counts = iter(killed)
+    counts = chain(killed, repeat(killed[-1]))
     monkeypatch.setattr(supervision, "kills", lambda: next(counts))
     heard: list[str] = []
     with suppress(StopIteration):
