@@ -17,13 +17,12 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, 
 from autogen_core.tools import Tool, ToolSchema
 from pydantic import BaseModel, ValidationError
 
-from actors.autogen.conversation import laid_out
+from actors.autogen.conversation import FORMAT, laid_out, parse_calls, tools_part
 from actors.backends.model_choice import ModelChoice
 from actors.errors import ModelError
 from actors.messages import Completion, Request, Usage, derive_seed
 from actors.models import Model
 from actors.prompting.reply_text import spoken
-from actors.prompting.tool_text import FORMAT, parse_calls, tools_part
 from actors.settings import AgentSettings
 
 # For estimates: the tokenizer is in the model's process.
@@ -40,7 +39,7 @@ class CannotAnswer(RuntimeError):
 class ModelClient(ChatCompletionClient, Component[ModelChoice]):
     """Any of our models behind AutoGen's interface. Equal conversations and seeds give equal answers.
 
-    Tools are listed and called in words (`actors.prompting.tool_text`), which works with every model; a malformed call
+    Tools are listed and called in words (`actors.autogen.conversation`), which works with every model; a malformed call
     counts as plain text. With `json_output` the prompt asks for JSON, and a reply that is no JSON, or does not fit the
     given class, is an error: the model is not constrained. `create_stream` yields the whole text at once.
 

@@ -227,12 +227,15 @@ class OpenAIModel:
                 raise self._gone(outcome)
             async with self._learning:
                 # Another request may have changed the layout meanwhile.
-                if layout == self._layout and (final := await self._explained(request, outcome, answered)) is not None:
-                    return final
-        return self._failed(request, outcome)
+                final = await self._explained(request, outcome, answered) if layout == self._layout else None
+            if isinstance(final, Completion):
+                return final
+            if final is not None:
+                break
+        return Completion(request.id, "", stop="error", error=self._line(outcome.reason))
 
-    async def _explained(self, request: Request, fault: EndpointFault, answered: int) -> Completion | None:
-        """Returns the completion of a request that failed for good, or None once the layout suits it.
+    async def _explained(self, request: Request, fault: EndpointFault, answered: int) -> Outcome | None:
+        """Returns the outcome of a request that failed for good, or None once the layout suits it.
 
         `answered` counts the endpoint's replies before the request: later ones show that it still answers. Raises
         ModelGone where it now refuses a tiny request as well.
@@ -241,12 +244,12 @@ class OpenAIModel:
         ready = replace(self._ready, temperature=request.temperature, max_tokens=request.max_tokens)
         named = any(is_named(name, fault) for name in CHANGES)
         if fault.why is Why.PASSING:
-            return self._failed(request, fault)
+            return fault
         if not sized and (named or self._answered == answered):
             tiny = await self._fitted(ready)
             if isinstance(tiny, EndpointFault):
                 if tiny.why is Why.PASSING:
-                    return self._failed(request, fault)
+                    return fault
                 raise self._gone(tiny)
         pictures = sum(source.image is not None for source in request.images)
         if layout.most_pictures is not None:
@@ -257,7 +260,7 @@ class OpenAIModel:
                 # The turn's failure: at the start the endpoint took pictures, and takes the next turn's.
                 await self._find_pictures(pictures, least=1)
                 if layout == self._layout and not sized and fault.status != TOO_LARGE:
-                    return self._failed(request, fault)
+                    return fault
         if layout != self._layout:
             LOG.warning("the endpoint now refuses what it took: %s", "; ".join(map(": ".join, self._adapted.items())))
             return None
@@ -270,10 +273,7 @@ class OpenAIModel:
         if fault.status in PROMPT_REFUSED and (sized or pictures or size > SHORT_CHARACTERS):
             reason, limit = self._line(fault.reason), fault.limit_tokens
             return Completion(request.id, "", fault.prompt_tokens, stop="too_long", error=reason, limit_tokens=limit)
-        return self._failed(request, fault)
-
-    def _failed(self, request: Request, fault: EndpointFault) -> Completion:
-        return Completion(request.id, "", stop="error", error=self._line(fault.reason))
+        return fault
 
     def _gone(self, fault: EndpointFault) -> ModelGone:
         return ModelGone(self._line(f"{self._layout.base} takes no more requests: {fault.reason}"))

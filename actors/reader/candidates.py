@@ -437,9 +437,7 @@ def decide_yes_or_no(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[
     # Of equals the first.
     best = max(range(len(entries)), key=lambda i: (reached[i][0], -i))
     strength, chain = reached[best]
-    stated: set[str] = set()
-    for i in chain:
-        stated.update(entries[i].statement.stems)
+    stated = {part for i in chain for part in entries[i].statement.stems}
     missing = [s for s in asked.form.stems if s not in stated and asked.weights[s] > 0]
     lacking = sum(asked.weights[s] for s in missing)
     named = {stem(word) for name in asked.form.names for word in name.split()}

@@ -59,8 +59,16 @@ class Service(Generic[T, R]):
     async def address(self, host: str) -> Address:
         """Returns the service's address; listens from the first call on."""
 
+        def called() -> Connection:
+            strangers = [each.connection for each in self._callers if not each.connection.accepted]
+            if len(strangers) >= STRANGERS:
+                strangers[0].abort()  # a client of ours sends its key at once
+            made = _Caller(self, self._key)
+            self._callers[made] = None
+            return made.connection
+
         async def listen() -> int:
-            self._server = await asyncio.get_running_loop().create_server(self._called, host, 0)
+            self._server = await asyncio.get_running_loop().create_server(called, host, 0)
             port: int = self._server.sockets[0].getsockname()[1]
             return port
 
@@ -82,14 +90,6 @@ class Service(Generic[T, R]):
             self._server.close()
         for caller in list(self._callers):
             caller.connection.abort()
-
-    def _called(self) -> Connection:
-        strangers = [each.connection for each in self._callers if not each.connection.accepted]
-        if len(strangers) >= STRANGERS:
-            strangers[0].abort()  # a client of ours sends its key at once
-        made = _Caller(self, self._key)
-        self._callers[made] = None
-        return made.connection
 
     def accept(self, caller: "_Caller[T, R]", ids: list[int], items: list[tuple[int, T]]) -> None:
         """Queues a caller's items, and drops those of its earlier ones that have these `ids`."""

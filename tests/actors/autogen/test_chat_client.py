@@ -24,11 +24,10 @@ from PIL import Image as Pillow
 from pydantic import BaseModel
 
 from actors.autogen.client import CannotAnswer, ModelClient
-from actors.autogen.conversation import SourceImage, source_of
+from actors.autogen.conversation import SourceImage, parse_calls, source_of
 from actors.backends.model_choice import LazyEndpoint, ModelChoice
 from actors.errors import ModelError
 from actors.messages import Completion, Kind, Request, Source, Usage
-from actors.prompting.tool_text import parse_calls
 from actors.reader.reader import Reader, ReaderSettings
 from actors.settings import AgentSettings
 from tests.support.endpoint import Asked, Server, Told

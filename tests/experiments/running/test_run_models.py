@@ -17,8 +17,8 @@ from autogen_core.models import ChatCompletionClient
 from autogen_core.tools import FunctionTool
 
 from actors.agents.roles import ROLES
+from actors.autogen.conversation import TOOL_RESULT, TOOLS, call_line
 from actors.messages import Role, Usage
-from actors.prompting.tool_text import TOOL_RESULT, TOOLS, call_line
 from actors.runtime.head import Head
 from experiments.config.loading import load
 from experiments.dry_run.dry_run import dry_run
