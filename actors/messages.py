@@ -275,7 +275,7 @@ class Field:
 
 @wire
 class InputLine:
-    """One line of a turn's input, besides the question and its evidence: a candidate, a triple, an answer to compare.
+    """One line of a turn's input, such as a candidate, a triple or an answer to compare.
 
     The text of a planning graph's node begins with its `NodeType`; `outcome` is its result.
     """
@@ -307,8 +307,11 @@ class Task:
 
 @wire
 class Directive:
-    """A turn's instruction as a value: argue for an answer against the evidence, with a stated confidence, end the
-    reasoning with a sentence, or challenge colleagues."""
+    """A turn's instruction as a value.
+
+    It is to argue for an answer against the evidence, with a stated confidence, to end the reasoning with a sentence,
+    or to challenge colleagues.
+    """
 
     argue_for: str = ""
     end_with: str = ""
@@ -451,7 +454,7 @@ class Turn:
 
 @wire
 class Remark:
-    """A message as one prompt shows it: on one line, cut to the reader's budget, numbers rounded as in the text.
+    """A message as one prompt shows it. It is on one line, cut to the reader's budget, with numbers as in the text.
 
     `weight` is None for a turn of the agent's `own` that it remembers and does not hear. The `fields` of a task's reply
     repeat its content, as far as that was not cut.
@@ -479,7 +482,9 @@ class Prompted:
 
 @wire
 class Grading:
-    """A judge's request as values: does the answer state all parts of the reference, and nothing else?
+    """A judge's request as values.
+
+    The question is whether the answer states all parts of the reference, and nothing else.
 
     `asks` is the field of the verdict: a `GRADE` from 1 to 5, or `SAME`.
     """
@@ -610,7 +615,7 @@ class Trace:
 
 
 def derive_seed(*parts: str | int) -> int:
-    """Returns a 63-bit seed that depends on every part and on nothing else: no order of execution, host or process.
+    """Returns a 63-bit seed that depends on every part alone. Order of execution, host and process do not count.
 
     A turn's parts are (run seed, question id, round, agent): who hears the same answers the same, so that wirings
     sampled for one question differ by their edges alone (common random numbers).

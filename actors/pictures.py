@@ -25,14 +25,16 @@ _ASIDE = range(2, 9)  # orientations of EXIF of which a viewer turns or mirrors 
 
 
 def read_picture(path: str | Path) -> Image.Image:
-    """Reads what a viewer shows of a file, as RGB: the first frame, upright, on white, with 8 bits a channel. Raises
-    OSError as `opened`."""
+    """Reads what a viewer shows of a file, as RGB. It is the first frame, upright, on white, with 8 bits a channel.
+
+    Raises OSError as `opened`.
+    """
     with opened(path) as picture:
         return _shown(picture)
 
 
 def data_url(path: str | Path) -> str:
-    """Encodes a picture as a data URL: its file where that has the shown pixels, else those as PNG.
+    """Encodes a picture as a data URL. It has the file where that has the shown pixels, else those as PNG.
 
     A picture that is too large for endpoints is scaled down and becomes a JPEG. Raises OSError as `opened`.
     """

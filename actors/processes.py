@@ -75,6 +75,6 @@ def kills(cgroup: Path = CGROUP, vmstat: Path = VMSTAT) -> int:
 
 
 def collect_rarely() -> None:
-    """Runs the garbage collector rarely: messages make no cycles, and by default scanning them takes a third of the
+    """Runs the garbage collector rarely. Messages make no cycles, and by default scanning them takes a third of the
     time."""
     gc.set_threshold(100_000)

@@ -1,4 +1,4 @@
-"""Runs one agent: recalls its turns, builds the prompt, asks its model, parses the reply, and remembers it.
+"""Runs one agent. It recalls its turns, builds the prompt, asks its model, reads the reply, and remembers it.
 
 From a prompt that does not fit the model's context, it cuts the least relevant evidence.
 """

@@ -145,7 +145,7 @@ def _arguments(text: str) -> Mapping[str, Any]:
 
 
 def tools_part(tools: Sequence[Mapping[str, Any]], required: bool = False) -> str:
-    """Writes the section of tools, one a line: `[name] description`, a space, the schema of its arguments as JSON.
+    """Writes the section of tools. A tool's line is `[name] description`, a space, the schema of its arguments as JSON.
 
     tools: `name`, and where there are any `description` and `parameters`, a JSON schema.
     """
@@ -164,7 +164,7 @@ def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[tuple[str, Mapping[str, Any]], ...]]:
-    """Returns the text before the calls, and (tool, arguments) of each; no calls where anything about them is wrong.
+    """Returns the text before the calls, and (tool, arguments) of each. No calls where anything about them is wrong.
 
     A reply that names an unknown tool, has broken JSON, or goes on after its calls is plain text: no call is made up
     from half of one.

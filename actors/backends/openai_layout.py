@@ -1,6 +1,6 @@
-"""Finds the layout of requests that an endpoint takes, and what a model behind it can do, with tiny requests.
+"""Finds the layout of requests that an endpoint takes, and its model's abilities.
 
-From a refusal one field at a time is left out, renamed or moved until the endpoint answers. No wording of a refusal
+Both are tested with tiny requests. From a refusal one field at a time is left out, renamed or moved until the endpoint answers. No wording of a refusal
 counts.
 """
 

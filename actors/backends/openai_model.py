@@ -157,7 +157,7 @@ class OpenAIModel:
         )
 
     async def _find_pictures(self, most: int, least: int = 0) -> None:
-        """Lowers the pictures of a request to as many as the endpoint takes, unless it takes fewer than `least`."""
+        """Lowers the pictures of a request to those that the endpoint takes, unless these are fewer than `least`."""
 
         async def fitted(request: Request) -> Outcome:
             return await self._fitted(request, (SYSTEM_WITH_PICTURES,))

@@ -191,7 +191,7 @@ def _usage(usage: Any) -> tuple[int, int, int]:
 
 
 def _sizes(request: Request, fault: Mapping[str, Any], text: str) -> tuple[int, int]:
-    """Returns the tokens of the prompt and of the longest one, as far as a refusal has such numbers.
+    """Returns the tokens of the prompt and of the longest one, as far as a refusal names them.
 
     All endpoints give the context, and the prompt with or without its reply, in dozens of wordings.
     """

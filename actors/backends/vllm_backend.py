@@ -60,8 +60,9 @@ class VllmBackend(Backend):
         return {**known, **declared_layout(model), **files_of(model.name)}
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
-        """Fills in what vLLM needs on a CPU: another block size, no compilation, and patience for steps of many
-        minutes.
+        """Fills in what vLLM needs on a CPU.
+
+        It needs another block size, no compilation, and patience for steps of many minutes.
 
         It runs float32 weights safely in no other type, and others fast in bfloat16 only where the processor supports
         it (this machine's is taken for all nodes').
@@ -173,7 +174,7 @@ def files_of(name: str) -> dict[str, Any]:
 
 
 def token_counter(name: str, engine: Mapping[str, Any]) -> Callable[[str], int] | None:
-    """Returns a function from a text to its number of tokens, special ones excluded; None without a tokenizer.
+    """Returns a function that counts a text's tokens without special ones. None without a tokenizer.
 
     The tokenizer is searched where vLLM would: in a local folder, or on Hugging Face (its cache, or the network).
     `engine` may name another one than the model's. The reason for None goes to the log.

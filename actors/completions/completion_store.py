@@ -1,4 +1,4 @@
-"""Stores completions on disk for every process of a machine and every later run, in an SQLite file of bounded size.
+"""Stores completions in an SQLite file of bounded size, for every process of a machine and every later run.
 
 SQLite is in the standard library, needs no server, and its transactions survive killed processes. A look-up takes some
 10 us and a write some 50 us, so both happen in the event loop. Where another process has locked the file for longer, a

@@ -101,7 +101,7 @@ def _has_content(value: str) -> bool:
 
 
 def answer_text(lines: Sequence[str], closed: bool = False) -> tuple[str, Sequence[str]]:
-    """Returns an answer on one line, without the sources that it cites, and the lines that follow it.
+    """Returns an answer on one line, without cited sources, and the lines that follow it.
 
     It is the first line with content, the lines of a list, or, where another field follows (`closed`), all lines
     without a sentence.

@@ -184,7 +184,7 @@ def _of_lines(
 
 
 def _own_lines(lines: Sequence[str], prose: bool) -> tuple[list[str], Sequence[str]]:
-    """Splits the lines of a value from those behind it, at a rule, a comment or another label.
+    """Splits the lines of a value from others at a rule, a comment or another label.
 
     A short value is its first line, with the lines that continue it in small letters.
     """

@@ -228,7 +228,7 @@ def build_request(
     cut: Sequence[str] = (),
     abilities: Abilities = ABILITIES,
 ) -> Request:
-    """Builds the request for one turn, without the sources with an id in `cut`, for a model of these abilities.
+    """Builds the request for one turn, for a model of these abilities. Sources with an id in `cut` are left out.
 
     The `prefix` does not depend on the cut: the replica that has cached the pictures is still the best one. The id
     counts the cut sources, so that a model does not take the request for an earlier one.
@@ -269,7 +269,7 @@ def is_enforced(replies: Replies, abilities: Abilities) -> bool:
 
 
 def correction(form: Form, faults: Sequence[FieldFault], enforced: bool = False) -> str:
-    """Writes what could not be read of a reply of this form, and asks for that alone."""
+    """Writes what could not be read of a reply, and asks for that alone."""
     asked = still_asked(form, faults)
     # In a sentence: small models copy a line such as `Answer: it is missing` as their answer.
     wrong = "; ".join(f"the {fault.field.name} ({fault.reason})" for fault in faults)
@@ -277,7 +277,7 @@ def correction(form: Form, faults: Sequence[FieldFault], enforced: bool = False)
 
 
 def repair_request(request: Request, reply: str, form: Form, faults: Sequence[FieldFault]) -> Request:
-    """Builds the same request with the reply to it and a correction that asks for what could not be read.
+    """Builds a request for the fields that could not be read: the first one, its reply and a correction.
 
     The prompt before the correction is the same, so that the prefix cache serves it; the seed is another one.
     """

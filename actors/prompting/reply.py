@@ -152,7 +152,7 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
 
 
 def _reading(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> Reading:
-    """Reads the last value of each field that has one, and all of one that may have many."""
+    """Reads the last value of each field, and all values of one that may have many."""
     asks_share = any(field.kind is FieldKind.CONFIDENCE for field in form.fields)
     outcomes: dict[str, list[str]] = {}
     faults: dict[str, FieldFault] = {}

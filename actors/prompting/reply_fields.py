@@ -180,7 +180,7 @@ def untagged(text: str, names: Labels) -> str:
 
 
 def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[RawField]]:
-    """Finds fields under labels that begin a line; returns the text before the first, and the fields.
+    """Returns the text before the first label that begins a line, and the fields under labels.
 
     A line that is a triple all by itself is one, wherever a form asks for triples.
     """
@@ -217,7 +217,7 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
 
 
 def _after_label(label: re.Match[str]) -> str:
-    """Returns the value on the label's line, without the end of an emphasis or quotation that began before the name."""
+    """Returns the value on the label's line. An emphasis or quotation that began before the name ends with it."""
     value = (label["value"] or "").strip()
     opened = re.search(r"[*_`\"'“‘]+$", label["before"])
     if not opened:
@@ -260,7 +260,7 @@ def on_lines_of_their_own(text: str, form: Form) -> str:
 
 
 def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
-    """Finds fields in objects whose keys name them, and on lines after the objects, which may revise them.
+    """Finds fields in objects whose keys name them. Lines after the objects may revise them.
 
     Returns the text before the first object, and the fields; of an object that was cut off only the complete pairs.
     """
@@ -281,7 +281,7 @@ def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple
 
 
 def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
-    """Finds the fields of an object without its end: the complete pairs, and the field in which it was cut off."""
+    """Finds the fields of an object without its end. They are the complete pairs, and the field that was cut off."""
     start = text.find("{")
     if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
         return "", []
@@ -327,7 +327,7 @@ def _values(text: str) -> Iterator[tuple[int, int, Any]]:
 
 
 def _of_value(value: Any, names: Labels) -> Iterator[RawField]:
-    """Yields the fields in an object: its own keys, or those of objects inside it or a list."""
+    """Yields the fields that keys of an object name, or else keys of objects inside it."""
     if isinstance(value, list):
         for item in value:
             if isinstance(item, dict):
@@ -408,7 +408,7 @@ def _answer(text: str, field: Field, form: Form) -> list[RawField]:
 
 
 def called_the_answer(text: str) -> list[str]:
-    """Returns the text after each `the answer is`, to the end of its line or the beginning of the next one."""
+    """Returns the text after each `the answer is`. It ends with its line, or where the next one begins."""
     found = list(_THE_ANSWER_IS.finditer(text))
     ends = [*(match.start() for match in found), len(text)][1:]
     called = [text[match.end() : min(end, match.end() + 300)] for match, end in zip(found, ends, strict=True)]

@@ -198,8 +198,10 @@ def uncited(value: str) -> str:
 
 
 def ends_a_value(rest: str, others: Sequence[str] = ()) -> bool:
-    """True where the text behind a value cannot change it: nothing, punctuation, sources, or one clause with a reason
-    that names no other value."""
+    """True where the text behind a value cannot change it.
+
+    It is nothing, punctuation, sources, or one clause with a reason that names no other value.
+    """
     end = _ENDS_A_VALUE.fullmatch(uncited(f"{_STAND_IN}{rest}").removeprefix(_STAND_IN))
     if end is None:
         return False
@@ -209,7 +211,7 @@ def ends_a_value(rest: str, others: Sequence[str] = ()) -> bool:
 
 
 def may_follow(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
-    """True where the lines behind a value cannot change it: marks, offers of help, reasons, or the value again."""
+    """True where the lines behind a value cannot change it. They are marks, offers, reasons, or the value again."""
     for line in lines:
         if _REASON_LABEL.match(line):
             return True

@@ -75,7 +75,7 @@ def phrases(
 
 
 def kinds_of(statements: list[Statement]) -> dict[str, frozenset[str]]:
-    """Finds the kinds of each name: a column's header, the nouns after `is a`, the noun before it."""
+    """Finds the kinds of each name. They are a column's header, the nouns after `is a`, the noun before it."""
     kinds: dict[str, set[str]] = {}
     for statement in statements:
         for header, value in statement.cells:
@@ -365,7 +365,7 @@ FAINT = 0.1  # weight of similar spelling: it only breaks ties
 
 
 def compare_options(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[Candidate]:
-    """Compares two alternatives: resolves both to a name in the evidence, finds a number for each, and orders them."""
+    """Compares two alternatives. Resolves both to a name in the evidence, finds a number for each, and orders them."""
     resolved = [_resolve(asked, entries, option) for option in asked.form.options]
     # Alternatives without a word such as `larger` are compared by their years.
     group, smallest = asked.form.order or ("time", True)

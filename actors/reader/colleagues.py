@@ -35,7 +35,7 @@ def weigh(
     persistence: float,
     choices: Sequence[str],
 ) -> dict[str, Option]:
-    """Returns options by the key of their answer, with the support of colleagues and of the agent's earlier turn.
+    """Returns options by their answers' keys, with the support of colleagues and of the agent's earlier turn.
 
     A colleague adds conformity * weight * confidence to its answer; the agent's earlier turn adds persistence *
     confidence (both, where the agent hears itself).

@@ -112,7 +112,7 @@ def of_caption(title: str, text: str) -> Iterator[Edge]:
 
 
 def of_passage(title: str, text: str, subject: str) -> Iterator[Edge]:
-    """Extracts the sentences of a passage: `X is a Y`, verbs between two names, and predicates of the subject.
+    """Extracts the sentences of a passage. They are `X is a Y`, verbs between two names, and predicates of the subject.
 
     subject: the thing that `It` and `The club` refer to; empty if unknown.
     """

@@ -1,4 +1,4 @@
-"""Launches all that runs on Ray for one run, waits for it, supervises it, and ends it with the run."""
+"""Launches, supervises and ends all that runs on Ray for one run."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Ends a process that hangs or has been stopped, so that its parent notices: a small process watches it.
+"""Ends a process that hangs or has been stopped, so that its parent notices. A small process watches it.
 
 For processes that nothing else asks for a sign of life, such as the trials of Ray Tune.
 """

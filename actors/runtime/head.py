@@ -1,4 +1,4 @@
-"""Starts and ends the Ray of a run: a local one, in a separate process, or a cluster at an address.
+"""Starts and ends the Ray of a run. It is local, in a separate process, or a cluster at an address.
 
 A local Ray belongs to its user alone: its ports listen on the loopback interface, whoever joins it needs its token, its
 dashboard is off, and no other user can enter the folder of its session, where its sockets and logs are. Nothing here
@@ -70,7 +70,7 @@ _heads: "list[Head]" = []  # one or none
 
 
 class Head:
-    """Runs a local Ray in another process, until `close` or the end of this process; or tries a cluster's address.
+    """Runs a local Ray in another process, or tries a cluster's address. Ends with `close` or this process.
 
     Raises ClusterError where nothing listens there, where this process could not join a local Ray with a token, or the
     folder belongs to somebody else.

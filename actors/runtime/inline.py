@@ -1,4 +1,4 @@
-"""Runs everything in one process, without Ray: for a debugger, a laptop, or one trial of a sweep for each core.
+"""Runs everything in one process, without Ray. For a debugger, a laptop, or one trial of a sweep for each core.
 
 Agents, models and learners are the same objects that actors serve otherwise, so their answers are the same to the byte.
 Nothing is restarted: what is lost is lost with this process.

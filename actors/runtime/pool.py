@@ -1,4 +1,4 @@
-"""Chooses the replica for each request, and sends what a lost replica had to another one."""
+"""Chooses a replica for each request. Requests of a lost replica go to another one."""
 
 import asyncio
 import functools
@@ -182,7 +182,7 @@ P = TypeVar("P", bound=Replicas)
 
 
 class Pools(Generic[P]):
-    """The pools of a runtime by name, and the models over them in this process, which are closed with the runtime."""
+    """The pools of a runtime by name, and the models over them in this process. Both end with the runtime."""
 
     def __init__(self) -> None:
         self._pools: dict[str, P] = {}

@@ -98,7 +98,7 @@ def one_line(error: Exception) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Why something failed, in one line: an error's type and text, or the text alone of one raised on purpose.
+    """Why something failed, in one line. It has an error's type and text, or the text alone of one raised on purpose.
 
     A group of errors (from discussions side by side) is reduced to its first one.
     """

@@ -29,7 +29,7 @@ class _Job(Generic[T, R]):
 
 
 class Service(Generic[T, R]):
-    """Listens to clients that have its key, and works on their items in the order of arrival.
+    """Works on the items of clients that have its key, in the order of arrival.
 
     At most `capacity` items are worked on at once; the others wait in one work queue. An item whose caller gave up,
     or whose connection is lost, is dropped and its work cancelled. `in_flight` counts the items without a result.
@@ -148,7 +148,7 @@ class Service(Generic[T, R]):
 
 
 class _Caller(Generic[T, R]):
-    """A service's end of one connection: the items of one client, and results that are to be sent to it."""
+    """A service's end of one connection. Has the items of one client, and results that are to be sent to it."""
 
     def __init__(self, service: Service[T, R], key: bytes) -> None:
         self._service = service
