@@ -1,7 +1,7 @@
 """Finds the layout of requests that an endpoint takes, and its model's abilities.
 
-Both are tested with tiny requests. From a refusal one field at a time is left out, renamed or moved until the endpoint answers. No wording of a refusal
-counts.
+Both are tested with tiny requests. From a refusal one field at a time is left out, renamed or moved until the endpoint
+answers. No wording of a refusal counts.
 """
 
 import json
