@@ -15,10 +15,11 @@ import torch
 
 from actors.messages import derive_seed
 from experiments.config.study_settings import Influence
+from experiments.studies.planted.measures import along, ranking
 from experiments.studies.planted.opinions import OpinionModel, OpinionTeam
 from experiments.studies.planted.scenarios import SCENARIOS
+from experiments.studies.planted.steps import learn
 from experiments.studies.planted.truth import true_effects, utility
-from experiments.studies.planted.worlds import along, learn, ranking
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.spec import LearnerSpec
 

@@ -16,10 +16,11 @@ import torch
 
 from actors.messages import derive_seed
 from experiments.config.study_settings import Influence, PlantedConfig
-from experiments.studies.planted import worlds
+from experiments.studies.planted.measures import watched
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.scenarios import SCENARIOS, Late, Scenario, TwoFaced
+from experiments.studies.planted.steps import learn
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.variants import VARIANTS, LearnedMethod
@@ -48,13 +49,8 @@ def found(scenario: Scenario, special: bool, number: int, learner: str) -> dict[
         team = OpinionTeam(model, derive_seed(0, "late liars", number), chosen if special else ())
         variant = VARIANTS[LearnedMethod(learner)]
         own = make_learner(LearnerSpec(team.modalities, 2, team.seed, variant, config.learner, config.pruning))
-        reported: dict[int, tuple[int, int]] = {}
-        with mock.patch.object(worlds, "fallen", side_effect=lambda *a: reported.update(fallen(*a)) or reported):
-            worlds.monitored(own, team, list(worlds.learn(own, team, config.training.samples)))
-    return reported
-
-
-fallen = worlds.fallen
+        steps = list(learn(own, team, config.training.samples))
+        return watched(own, team, [step.scores for step in steps])
 
 
 def main(teams: int = 20, learner: str = "effects") -> None:

@@ -14,9 +14,8 @@ from actors.messages import derive_seed
 from experiments.attacks.attack_metrics import auc
 from experiments.config.study_settings import Influence
 from experiments.studies.planted.opinions import OpinionModel, OpinionTeam
-from experiments.studies.planted.scenarios import SCENARIOS
+from experiments.studies.planted.scenarios import SCENARIOS, unheard
 from experiments.studies.planted.truth import random_wirings, utility
-from experiments.studies.planted.worlds import unheard
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.spec import LearnerSpec

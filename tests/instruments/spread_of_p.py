@@ -11,7 +11,7 @@ import numpy as np
 from experiments.config.study_settings import Influence
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
-from experiments.studies.planted.worlds import learn
+from experiments.studies.planted.steps import learn
 from topologies.learning.learner import Learner
 from topologies.learning.variants import M3PRUNE, RLOO, Variant
 

@@ -19,13 +19,15 @@ from experiments.config.study_settings import Influence, PlantedConfig, PlantedS
 from experiments.jobs import plan_of
 from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
+from experiments.studies.planted.measures import different_turns, price, stopped
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam, dense_weights
 from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import without
+from experiments.studies.planted.steps import learn
 from experiments.studies.planted.testbed import COLUMNS, draw, metrics, summarise, tables, write
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
-from experiments.studies.planted.worlds import Outcome, different_turns, explore, learn, price, stopped, worlds
+from experiments.studies.planted.worlds import Outcome, explore, worlds
 from tests.support.paths import ROOT
 from tests.support.sessions import begin, terminate, wait_for
 from topologies import wiring

@@ -9,11 +9,12 @@ import torch
 from actors.messages import derive_seed
 from experiments.config.loading import load
 from experiments.config.study_settings import EASY, Influence
+from experiments.studies.planted.measures import shares
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.scenarios import SCENARIOS, unheard
 from experiments.studies.planted.truth import random_wirings, true_effects, utility
-from experiments.studies.planted.worlds import shares, worlds
+from experiments.studies.planted.worlds import worlds
 from topologies.graphs import as_wirings
 from topologies.wiring import Edges, Wirings
 

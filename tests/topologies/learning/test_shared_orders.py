@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.studies.planted.worlds import different_turns
+from experiments.studies.planted.measures import different_turns
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import LearnerSettings
 from topologies.learning.sampling import sample_wirings
