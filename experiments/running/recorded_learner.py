@@ -112,7 +112,7 @@ class RecordedLearner:
                 ) from error
 
     async def position(self) -> tuple[int, int, bool, bool]:
-        """Its stage, the number of steps done in it, whether learning is over, and whether it confirms its graph."""
+        """Returns its stage, the steps done in it, whether learning is over, and whether it confirms its graph."""
         state = await self.learner.state()
         confirming = "confirm.phase" in state and int(state["confirm.phase"][0]) == CONFIRMING
         return int(state["stage"]), int(state["step"]), bool(state["finished"]), confirming
@@ -123,8 +123,8 @@ class RecordedLearner:
             await self._record(stage, 0, {}, await self.learner.edges_left())
 
     async def learn(self, stage: int, step: int, wirings: Wirings, scores: StepScores) -> StepReport | None:
-        """Learns from one step's discussions; returns None where a killed run has recorded the step already, and for
-        another learner's discussions where it is to confirm its graph."""
+        """Learns from one step's discussions. Returns None for a step that a killed run has recorded, and for another
+        learner's discussions where this one is to confirm its graph."""
         explored = self.context.plan.learners[self.method].exploring(stage).steps
         if self.reached >= (stage, step) or (self.source and step > explored):
             return None

@@ -79,7 +79,7 @@ class Training:
 
     async def _check(self, other: RecordedLearner) -> None:
         """Raises UserError where another learner lacks steps that will not be discussed again, or has learned from
-        discussions of its own."""
+        separate discussions."""
         *_, finished, _ = await other.position()
         stage, step = self.own.reached
         # Of a stage that ends with the confirmation of its graph, it has no more steps from the discussions of others.
@@ -103,7 +103,7 @@ class Training:
                 self.context.breaker.check(what, graph.traces(phase), again)
 
     async def _learn(self, stage: int, first: int, items: Sequence[Sequence[Item]], bar: Bar) -> None:
-        """Discusses the steps of a stage from `first` on and learns from them in order, until the stage may stop.
+        """Discusses the steps of a stage from `first` on, and learns from them in order until the stage may stop.
 
         Later steps use the concurrency that is left, where the learner can sample ahead; meanwhile the step before is
         recorded and the evidence of the next one retrieved.

@@ -29,7 +29,7 @@ The empty graph needs less over a graph that was cut: unlike others, it brings b
 
 
 class Confirmation:
-    """Compares a learner's pruned graph with simple ones in the last steps of its last stage, and leaves the winner.
+    """Compares a learner's pruned graph with simple graphs and leaves the winner, in its last steps.
 
     every: all edges that are learned, bool [unit, unit] by kind. pruned: the pruned graph's wirings, by features of
     questions or without; left: its edges, bool [rounds or 1, unit, unit] by kind.
@@ -85,7 +85,8 @@ class Confirmation:
         self._set(phase=CONFIRMING, steps=steps)
 
     def sample(self, k: int, questions: int, step: int, features: Floats | None) -> Wirings:
-        """Wirings along the compared graphs, the pruned one by features of the questions; random ones all differ."""
+        """Draws wirings along the compared graphs. The pruned one may depend on the questions' features; random ones
+        all differ."""
         draw, batch = np.random.default_rng(derive_seed(self.spec.seed, "compared", step)), []
         for question, place in product(range(questions), places(step, k // questions)):
             if GRAPHS[place] == PRUNED:
@@ -98,7 +99,7 @@ class Confirmation:
         return joined(batch)
 
     def learn(self, step: int, questions: int, utility: Floats, failed: Bools) -> None:
-        """Adds a step's utilities [k], as many of each question; ends the confirmation after the last look."""
+        """Adds a step's utilities [k], equally many of each question. Ends the confirmation after the last look."""
         look, done = not self.lookahead, self._now("done")
         row = self.state["scores"][done]
         place = np.tile(places(step, len(utility) // questions), questions)
@@ -161,8 +162,8 @@ def places(step: int, samples: int) -> Ints:
 
 
 def leads(scores: Floats) -> tuple[Floats, Floats]:
-    """Mean utility of each graph minus that of the first, on the questions that both have, and its standard error
-    [graphs]. One difference of 1 is added to the variance, so that a few equal ones are no certainty."""
+    """Mean utility of each graph minus the first graph's, and its standard error [graphs]. Questions that one of the
+    two lacks are left out. One difference of 1 is added to the variance, so that a few equal ones are no certainty."""
     apart = scores - scores[:, :1]
     seen = ~np.isnan(apart)
     number = seen.sum(0).clip(min=1)
@@ -171,8 +172,8 @@ def leads(scores: Floats) -> tuple[Floats, Floats]:
 
 
 def decided(scores: Floats, error_rate: float) -> bool:
-    """True if a graph is shown to be better than the first, or the first to be better than all others, by tests that
-    hold at any number of looks; any of them errs in `error_rate` of all runs at most. scores: from 0 to 1."""
+    """Tests whether a graph is better than the first, or the first better than all others. The tests hold at any number
+    of looks, and any of them errs in `error_rate` of all runs at most. scores: from 0 to 1."""
     apart = [(other - scores[:, 0]).clip(-1, 1) for other in scores.T[1:]]
     above, below = zip(*(capitals(values[~np.isnan(values)], np.zeros(1)) for values in apart), strict=True)
     bound = 2 * len(apart) / error_rate

@@ -27,7 +27,7 @@ class EndCut(NamedTuple):
 
 
 def misjudged(now: Tensor, end: Estimate, cut: EndCut, generator: Generator) -> tuple[float, float]:
-    """Sums, over all futures, the distances from the boundary of the edges that a cut now misjudges, and of all edges.
+    """Sums distances from the boundary over all futures: of the edges that a cut now misjudges, and of all edges.
 
     now: logits [edges]; end: their forecast for the stage's end.
     """

@@ -73,7 +73,7 @@ class EdgeState:
         return Edges(spatial, temporal)
 
     def counts(self, blocks: Mapping[str, Block]) -> dict[str, int]:
-        """Numbers of present edges of matrices, by name, and ", round t" where rounds have masks of their own."""
+        """Counts the present edges of matrices, by name, and by ", round t" where rounds have separate masks."""
         left = {kind: mask * self.ties.count(kind) for kind, mask in self.mask.items()}
         found = {name: block.of(left[block.kind]).sum((1, 2)) for name, block in blocks.items()}
         if not self.by_round:
@@ -124,7 +124,7 @@ class EdgeState:
         self.cut[kind] = -(known & ~left).double()
 
     def rank_anew(self, kind: str, last: Tensor) -> None:
-        """Ranks cut edges by their present p instead of their time; edges in `last`, bool [unit, unit], below all
+        """Ranks cut edges by their present p instead of their time. Edges in `last`, bool [unit, unit], rank below all
         others."""
         cut = self.cut[kind]
         self.cut[kind] = (~last + self.probability(kind).double()).where(cut > 0, cut)

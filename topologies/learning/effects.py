@@ -62,7 +62,8 @@ def credited_sum(each: Tensor, credit: Tensor) -> Tensor:
 
 
 def raw_effects(products: Tensor, squares: Tensor, spread: Tensor) -> Estimate:
-    """beta = num / den with variance s^2 / den; 0 with infinite variance for an edge never drawn or never left out.
+    """Returns beta = num / den with variance s^2 / den. An edge never drawn or never left out has 0 and infinite
+    variance.
 
     products, squares: sums of (e - p) c and of (e - p)^2, any shape; spread: s^2, the variance of credit, broadcast
         against them.
@@ -109,7 +110,8 @@ def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) 
 
 
 def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
-    """Draws each value towards its prior by scatter / (scatter + variance); returns it with the variance left.
+    """Draws each value towards its prior, with weight scatter / (scatter + variance), and returns it with the variance
+    left.
 
     The prior's own variance counts with the weight that the prior has in the value.
     """
@@ -208,7 +210,7 @@ def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float | Tens
 
 
 def chance_of(sums: Sums) -> Tensor:
-    """Chance of sums that are together this large without any effect (chi-squared), over the last dimension; 1 without
+    """Returns the chance of sums this large without any effect (chi-squared), over the last dimension. It is 1 without
     samples."""
     known = sums.spread > 0
     squared = (sums.total**2 / sums.spread.where(known, 1) * known).sum(-1)

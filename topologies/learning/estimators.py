@@ -44,7 +44,7 @@ class Reinforce:
     def learn(
         self, stage: Stage, wirings: Wirings, turn_scores: Tensor, utility: Tensor, group: Tensor
     ) -> tuple[dict[str, Tensor], Terms]:
-        """Changes the logits by one step; returns the change (here the gradient) by kind, and the terms before it.
+        """Changes the logits by one step. Returns the change (here the gradient) by kind, and the terms before it.
 
         turn_scores: [k, rounds, agents]; utility: [k]; group: int [k], the question of each sample.
         """
@@ -164,7 +164,7 @@ class Competence(Reinforce):
 
 
 class Removal(Competence):
-    """Grades agents by utility with all heard, minus utility where the agent, or one of its turns, is not heard."""
+    """Grades agents by utility with all heard, minus utility without the agent or one of its turns."""
 
     drawn = 1.0
 

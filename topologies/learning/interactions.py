@@ -33,7 +33,7 @@ def pair_sums(surprise: Tensor, heard: Tensor, credit: Tensor) -> Pairs:
 
 
 def without_spoilers(pairs: Pairs, senders: Tensor) -> Tensor:
-    """Returns mean effects [senders], that of a spared sender as it is where the worse of its pair is not heard.
+    """Returns mean effects [senders]. A spared sender has its effect without the worse one of its pair.
 
     Of two that seem to harm, and surely do less together than the sum of their effects, the better one is spared.
     """

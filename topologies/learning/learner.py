@@ -75,7 +75,7 @@ class Learner:
 
     @property
     def confirming(self) -> bool:
-        """True if the next steps compare the pruned graph with the simplest ones, on questions of their own."""
+        """True if the next steps compare the pruned graph with simple ones, on held-back questions."""
         return self._confirmation.phase == CONFIRMING
 
     def sample(
@@ -115,12 +115,12 @@ class Learner:
         return wirings if features is None else replace(wirings, features=np.repeat(features, k // questions, axis=0))
 
     def wanted(self, samples: int) -> int:
-        """Number of wirings to draw for a question of the next step, `samples` where edges are explored: of the graphs
-        that a confirmation compares one each, as the same graph answers a question alike."""
+        """Number of wirings to draw for a question of the next step: `samples`, or one of each graph that a
+        confirmation compares. The same graph would answer the question alike."""
         return min(samples, len(GRAPHS)) if self.confirming else samples
 
     def lookahead(self) -> int:
-        """Number of steps beyond the next one that can be sampled already, so that their discussions can start."""
+        """Number of steps beyond the next one that can be sampled now, so that their discussions can start."""
         if self.confirming:
             return self._confirmation.lookahead
         return self._estimator.lookahead(self._schedule.steps_to_interim(self.step) - 1)
@@ -223,8 +223,8 @@ class Learner:
         self._rule.begin()
 
     def edges_left(self) -> dict[str, int]:
-        """Numbers of present edges of every matrix so far, by "sender>receiver kind", and ", round t" where rounds have
-        masks of their own."""
+        """Counts the present edges of every matrix so far, by "sender>receiver kind", and by ", round t" where rounds
+        have separate masks."""
         return self._edges.counts(
             {block.name: block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks}
         )
@@ -246,8 +246,8 @@ class Learner:
         return self._edges.reading(self._estimator.chances(self._stage), self.rounds)
 
     def reading(self, features: Floats | None = None) -> Edges[Floats]:
-        """p * mask, which gives the reading weights after learning; shapes as for `chances`, or with features [q, d]
-        of questions [q, rounds, sender, receiver]."""
+        """Returns p * mask, which gives the reading weights after learning. Shapes are those of `chances`; with
+        features of questions [q, d] they are [q, rounds, sender, receiver]."""
         if features is None:
             return self._edges.reading(self._probability(), self.rounds)
         each = self._of_each(features, self.reading)
@@ -278,7 +278,7 @@ class Learner:
         return chance if chance is not None and chance > self.spec.settings.error_rate / self.stages else None
 
     def doubts(self) -> tuple[str, ...]:
-        """Reasons why it is not known whether the graph is better than a simpler one, a line each; empty for none."""
+        """Lists reasons to doubt that the graph is better than a simpler one, a line each."""
         chance = self.without_evidence()
         unknown = () if chance is None else (f"no evidence that any edge matters (p = {chance:.2g}), so none is cut",)
         return (*unknown, *self._confirmation.doubts())
@@ -367,7 +367,7 @@ class Learner:
         return None if silent is None else ~silent.expand(self.rounds, self.agents)
 
     def _left(self, final: bool = True) -> dict[str, Tensor]:
-        """Edges left if learning, or just its stage, ended here, bool [rounds or 1, sender, receiver] by kind."""
+        """Edges left if learning ended here, or just its stage; bool [rounds or 1, sender, receiver] by kind."""
         return {kind: self._edges.left(kind, mask) for kind, mask in self._logits_left(final).items()}
 
     def _logits_left(self, final: bool = True) -> Mapping[str, Tensor]:

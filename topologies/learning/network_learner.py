@@ -278,11 +278,11 @@ class NetworkLearner:
         return p
 
     def _common(self) -> Floats:
-        """Mean of p over the last questions seen, or for features of zeros before any was, [sender, receiver]."""
+        """Mean of p over the last questions seen [sender, receiver]; before any, p for features of zeros."""
         common: Floats = self._p(self.memory["features"][: max(1, min(int(self.memory["seen"]), SEEN))]).mean(0)
         return common
 
 
 def likely(p: Floats) -> Bools:
-    """Edges with p of at least one half, in descending p, unless they close a cycle, bool [sender, receiver]."""
+    """Adds edges in descending p down to one half, unless they close a cycle; bool [sender, receiver]."""
     return acyclic(p >= 0.5, p)

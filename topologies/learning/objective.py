@@ -66,7 +66,7 @@ def leave_one_out(values: Tensor, groups: Tensor) -> Tensor:
 
 
 def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float) -> Tensor:
-    """`leave_one_out`, but the only sample of a question is compared with all other samples, earlier ones too.
+    """Computes `leave_one_out`. The only sample of a question is compared with all other samples, earlier ones too.
 
     seen: the sum of values over `count` earlier samples, of one sample's shape. The very first sample gets 0.
     """
@@ -77,7 +77,8 @@ def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float) -> Tens
 
 
 def _compared(values: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Values [k, ...] minus the mean of the others' of the group, and the number of these others, int [k, 1, ...]."""
+    """Subtracts from values [k, ...] the mean of the others of the group. Returns also their number, int [k, 1,
+    ...]."""
     group = torch.unique(groups, return_inverse=True)[1]
     totals = values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add(0, group, values)[group]
     others = (torch.bincount(group)[group] - 1).view(-1, *[1] * (values.dim() - 1))

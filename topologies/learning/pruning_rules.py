@@ -78,7 +78,7 @@ class PruningRule:
         """Makes the cuts of a stage's remaining steps, where it ends early."""
 
     def end_cut(self, stage: Stage, block: Block) -> EndCut:
-        """Returns the cut of a matrix at the end of a stage, as though no later stage learned its edges again."""
+        """Returns the cut of a matrix at the end of a stage, if no later stage learned its edges again."""
         return EndCut(room_for(self.share(stage, block), self.start(stage, block)[-1]), self.by_sign)
 
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
@@ -289,7 +289,7 @@ def worst_half(
 
 
 def worth_keeping(p: Tensor, present: Tensor, room: int, at_least_one: bool) -> Tensor:
-    """Present edges of one matrix without a negative effect (p >= 1/2), the `room` best of them at most.
+    """Keeps present edges of one matrix without a negative effect (p >= 1/2), at most the `room` best.
 
     p: float, present and result: bool, of one shape.
     """

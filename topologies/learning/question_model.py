@@ -33,7 +33,7 @@ class Deviations(NamedTuple):
     noise: Tensor
 
     def chances(self) -> Tensor:
-        """Chance of each |h_j|^2, and of all, if no effect depended on x [senders + 1] (Satterthwaite 1946)."""
+        """Chance of each |h_j|^2, and of their sum, if no effect depended on x (Satterthwaite 1946); [senders + 1]."""
         trace, size = self.spread.diagonal(dim1=1, dim2=2).sum(1), (self.spread**2).sum((1, 2)).clamp(min=1e-12)
         squared = torch.where(self.noise > 0, (self.total**2).sum(1) / self.noise * trace / size, 0)
         parts = ((trace**2 / size).clamp(min=1e-6), squared)
@@ -97,7 +97,7 @@ class EffectsByQuestion(Effects):
         return 2 * min(len(each) * min(each), together) <= self.settings.error_rate
 
     def logits_of(self, features: Floats) -> dict[str, Tensor]:
-        """Logits of a question, by kind; no higher than after the stage before, so that its edges stay cut."""
+        """Logits of a question, by kind. They stay below those after the stage before, so that cut edges stay cut."""
         if not self.by_question():
             return self.edges.logits
         now, found = self.state, self._at(features)

@@ -83,7 +83,7 @@ class Effects:
     def learn(
         self, stage: Stage, wirings: Wirings, turn_scores: Tensor, utility: Tensor, group: Tensor
     ) -> tuple[dict[str, Tensor], Terms]:
-        """Adds one step's samples to the sums, and sets the logits anew; returns their change, by kind.
+        """Adds one step's samples to the sums and sets the logits. Returns their change, by kind.
 
         The probability of each draw is the wirings' own: another learner's wirings will do, though their probabilities
         change from step to step. Edges that it has pruned are not drawn, and their sums stay as they are.
@@ -145,8 +145,8 @@ class Effects:
         return unforeseen
 
     def _renew(self, taken: Mapping[str, Tensor]) -> None:
-        """Begins anew with edges into receivers that now hear half or twice as many agents as before: the effect
-        of a message depends on how many others there are. What was seen before counts until it differs (`_changed`).
+        """Begins anew with edges into receivers that now hear half or twice as many agents as before. The effect of a
+        message depends on how many others there are. Earlier sums count until they differ (`_changed`).
 
         Not where cut edges are drawn all the same, by another learner: nothing has changed there.
         """
@@ -202,8 +202,8 @@ class Effects:
         self._update(stage)  # a sender's edges of the first stage say what to expect of its new ones
 
     def harmful(self, stage: Stage) -> dict[str, Tensor]:
-        """Edges that are certain to harm by now, singly or all of a sender's together, and edges to an agent that no
-        other hears any more; bool [sender, receiver] by kind.
+        """Finds edges that are certain to harm by now, singly or together with all others of their sender; bool
+        [sender, receiver] by kind. Edges to an agent that no other hears any more are among them.
 
         In `error_rate` of all learners at most, any edge or sender without effect is among them.
         """
@@ -243,7 +243,7 @@ class Effects:
         return {kind: self.state[f"harm.{kind}"] > 0 for kind in KINDS}
 
     def evidence(self) -> float:
-        """Returns the chance of scores like these if no edge had an effect, corrected for the number of tests.
+        """Returns the chance of such scores without any effect, corrected for the number of tests.
 
         Tests are of all edges, all senders, all edges together, and senders weighted by their own scores, each by both
         credits.
@@ -306,7 +306,7 @@ class Effects:
         return raw
 
     def surrogate(self) -> Surrogate:
-        """Returns the check whether effects on own answers stand for those on the final one, and which count."""
+        """Checks whether effects on own answers stand for effects on the final one, and chooses which count."""
         return compare(self.state["senders"], self._linked())
 
     def _linked(self) -> bool:

@@ -62,7 +62,7 @@ class LearnerSpec:
 
     @property
     def confirming(self) -> int:
-        """Least number of steps at the end of the last stage that confirm its cut; one at least is left to learn from.
+        """Least number of steps that confirm the cut, at the end of the last stage. At least one is left to learn from.
 
         Steps that are left where the stage stops early confirm, too.
         """
@@ -130,9 +130,9 @@ class StepReport:
 
 
 class Surrogate(NamedTuple):
-    """Slope of effects on the final answer against effects on own answers, its 95% interval, and the credit to use.
+    """Slope of effects on the final answer against effects on own answers, and the credit to use.
 
-    slope, low, high: pooled over senders; all 0 where own answers show no effect.
+    slope, low, high: pooled over senders, with its 95% interval; all 0 where own answers show no effect.
     credit: `own` or `final`, the answers whose effects count. senders: agents for which the final answer counts all the
     same, because there the two effects have opposite signs.
     """
@@ -145,7 +145,7 @@ class Surrogate(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """True if effects on own answers are shown to carry over, of no sender with the wrong sign."""
+        """True if effects on own answers carry over to the final one, and no sender's have the wrong sign."""
         return self.low > 0 and not self.senders
 
 

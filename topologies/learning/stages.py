@@ -1,4 +1,4 @@
-"""Stages of learning, the edges and logits of each, and the matrices that it prunes (section 3.1 of M3Prune)."""
+"""Stages of learning: their edges, logits and pruned matrices (section 3.1 of M3Prune)."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Overload(Scenario):
 
 
 class Xor(Scenario):
-    """A turn is pulled to the right answer by hearing one of two special agents, and to the target by hearing both."""
+    """One of two special agents pulls a turn to the right answer, both together pull it to the target."""
 
     def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
         return (torch.full_like(asked.target, -1),) * 2
@@ -163,7 +163,7 @@ class TwoFaced(Scenario):
 
 
 class Delayed(Scenario):
-    """Messages of the special agent leave the turn that hears them as it is, and pull the next one to the target."""
+    """Messages of the special agent pull the next turn to the target, and not the turn that hears them."""
 
     def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
         return (torch.full_like(asked.target, -1),) * 2

@@ -25,8 +25,8 @@ class Step(NamedTuple):
 
 
 def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Learner] = ()) -> Iterator[Step]:
-    """Learns all stages, one question a step, until all stop early; `others` learn from the same discussions, and
-    confirm their graphs with their own afterwards."""
+    """Learns all stages, one question a step, until all stop early. `others` learn from the same discussions, and then
+    confirm their graphs with separate ones."""
     used = 0
     everyone = (learner, *others)
     while not learner.finished:

@@ -81,8 +81,7 @@ def random_wirings(team: OpinionTeam, k: int, draw: int, chances: Sequence[float
 
 
 def best_reachable(team: OpinionTeam, truth: Truth, evaluated: int) -> tuple[Wirings, float]:
-    """Finds the best graph by greedy removal of edges in the order of true effects, and its utility for learners'
-    questions.
+    """Finds the best graph by greedy removal of edges in the order of true effects, and its utility.
 
     Candidates use either effect and every number of readers, and are compared on other questions.
     """
