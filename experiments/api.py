@@ -180,7 +180,14 @@ def _ended(words: Sequence[str]) -> dict[str, str]:
                 start_new_session=True,  # where Ctrl-C comes from `_ended` alone
             )
         with process:
-            code = _wait(process)
+            while True:
+                try:
+                    for line in process.stdout or ():
+                        print(line, end="")
+                    code = process.wait()
+                    break
+                except KeyboardInterrupt:  # passed on, and the run's end waited for
+                    process.send_signal(signal.SIGINT)
         outcome: dict[str, str] = json.loads(report.read() or "{}")
     if code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
@@ -188,14 +195,3 @@ def _ended(words: Sequence[str]) -> dict[str, str]:
         error = outcome.get("error", f"the run ended with code {code}; its folder is {outcome.get('folder')}")
         raise UserError(error) if code == 2 else RunFailed(error)
     return outcome
-
-
-def _wait(process: subprocess.Popen[str]) -> int:
-    """Prints the output of a process until it has ended, and passes Ctrl-C on; returns its exit code."""
-    while True:
-        try:
-            for line in process.stdout or ():
-                print(line, end="")
-            return process.wait()
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)

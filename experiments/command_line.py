@@ -36,8 +36,22 @@ def main(arguments: list[str]) -> int:
     """
     outcome.clear()
     try:
-        asked = command(arguments)
-        return asked() if asked else _run(arguments)
+        if asked := command(arguments):
+            return asked()
+        # Imported where they are needed: a refused argument does not wait for the rest.
+        from experiments.config.config import uses_ray
+        from experiments.config.loading import check_installed, load_overrides
+
+        config, overrides = load_overrides(arguments)
+        if not config.dry_run:
+            check_installed(config)
+        if uses_ray(config):
+            # It starts, or the cluster is tried, while everything below is imported and checked.
+            head.begin(config.ray.address)
+        from experiments.runner import prepare
+
+        work = prepare(config, overrides)
+        return 0 if work is None else _in_folder(config, work, arguments)
     except (UserError, ClusterError) as error:
         return _failed(str(error), 2)
     except KeyboardInterrupt:
@@ -50,23 +64,6 @@ def main(arguments: list[str]) -> int:
         return _failed(f"{type(error).__name__}: {error}", 1)
     finally:
         head.give_up()
-
-
-def _run(arguments: list[str]) -> int:
-    # Imported where they are needed: a refused argument does not wait for the rest.
-    from experiments.config.config import uses_ray
-    from experiments.config.loading import check_installed, load_overrides
-
-    config, overrides = load_overrides(arguments)
-    if not config.dry_run:
-        check_installed(config)
-    if uses_ray(config):
-        # It starts, or the cluster is tried, while everything below is imported and checked.
-        head.begin(config.ray.address)
-    from experiments.runner import prepare
-
-    work = prepare(config, overrides)
-    return 0 if work is None else _in_folder(config, work, arguments)
 
 
 def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]) -> int:

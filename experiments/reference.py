@@ -74,11 +74,19 @@ def reference(topic: str) -> str:
             if overrides and among(key, overrides.preset):
                 rows[f"{key}={written(value)}"] = list(_keys(key).values())[-1]
     rows |= _keys(topic)
+    # A row for each name; the description of a long name begins on the next line.
+    column = min(28, max(map(len, rows), default=0)) + 2
+    lines = []
+    for name, text in rows.items():
+        first, *more = textwrap.wrap(text, WIDTH - column) or [""]
+        lines += [name] if len(name) + 2 > column else []
+        lines.append(f"{'' if len(name) + 2 > column else name:<{column}}{first}".rstrip())
+        lines += [" " * column + line for line in more]
     if not rows:
         keys = list(paths())
         hint = near_key(topic, keys) if "." in topic else near_miss(topic, [*known, *TOPICS, *keys])
         raise UserError(f"help={topic}: there is no such experiment, key or list.{hint} Lists: {', '.join(TOPICS)}")
-    return "\n".join(_laid_out(rows))
+    return "\n".join(lines)
 
 
 def _keys(key: str) -> dict[str, str]:
@@ -94,42 +102,37 @@ def _keys(key: str) -> dict[str, str]:
 @cache  # the source of all settings is parsed
 def _documented() -> tuple[Row, ...]:
     """Every key with its default and description; groups of keys without a default."""
-    studies = (_of_group(getattr(kind(), job), job, f"job={job}") for job, kind in OF_JOBS.items())
-    return (*_of_fields(Config()), *chain.from_iterable(studies))
+    studies = (_rows(getattr(kind(), job), job, f"job={job}") for job, kind in OF_JOBS.items())
+    return (*_rows(Config()), *chain.from_iterable(studies))
 
 
 def _first_paragraph(documented: object) -> str:
     return " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split())
 
 
-def _of_group(group: Any, key: str, condition: str) -> Iterator[Row]:
-    text = _first_paragraph(type(group))
-    # A dataclass without a docstring has its signature there.
-    yield key, key, _with_condition("" if text.startswith(f"{type(group).__name__}(") else text, condition)
-    yield from _of_fields(group, f"{key}.")
-
-
-def _of_fields(group: Any, prefix: str = "") -> Iterator[Row]:
-    hints, documents = get_type_hints(type(group)), _documents(type(group))
+def _rows(group: Any, key: str = "", condition: str = "") -> Iterator[Row]:
+    """The row of a group, unless it is the whole configuration, and the rows of its settings."""
+    kind = type(group)
+    if key:
+        text = _first_paragraph(kind)
+        # A dataclass without a docstring has its signature there.
+        text = "" if text.startswith(f"{kind.__name__}(") else text
+        yield key, key, f"{text} (counts with {condition})".lstrip() if condition else text
+    hints, documents = get_type_hints(kind), _documents(kind)
     for f in fields(group):
-        key, value, condition = f"{prefix}{f.name}", getattr(group, f.name), f.metadata.get(WHEN, "")
-        if key == "roles":
-            key, value = "roles.<role>", RoleSettings()
+        own, value, condition = f"{key}.{f.name}".lstrip("."), getattr(group, f.name), f.metadata.get(WHEN, "")
+        if own == "roles":
+            own, value = "roles.<role>", RoleSettings()
         if is_dataclass(value):
-            yield from _of_group(value, key, condition)
+            yield from _rows(value, own, condition)
             continue
-        text = documents[f.name]
-        choices = _choices(hints[f.name])
+        text, choices = documents[f.name], _choices(hints[f.name])
         # A setting whose text names them all needs no list.
         if any(choice not in text for choice in choices):
             text = f"{text.rstrip('.')}; one of {', '.join(choices)}"
         if bounds := f.metadata.get(BOUNDS):
             text = f"{text} [{bounds}]"
-        yield key, f"{key}={written(value)}", _with_condition(text, condition)
-
-
-def _with_condition(text: str, condition: str) -> str:
-    return f"{text} (counts with {condition})".lstrip() if condition else text
+        yield own, f"{own}={written(value)}", f"{text} (counts with {condition})" if condition else text
 
 
 def _choices(kind: Any) -> list[str]:
@@ -151,19 +154,6 @@ def _documents(group: type) -> dict[str, str]:
         elif last and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             descriptions[last] = " ".join(str(node.value.value).split())
     return descriptions
-
-
-def _laid_out(rows: Mapping[str, str]) -> Iterator[str]:
-    """A row for each name; the description of a long name begins on the next line."""
-    column = min(28, max(map(len, rows), default=0)) + 2
-    for name, text in rows.items():
-        wrapped = textwrap.wrap(text, WIDTH - column) or [""]
-        if len(name) + 2 > column:
-            yield name
-            name = ""
-        yield f"{name:<{column}}{wrapped[0]}".rstrip()
-        for line in wrapped[1:]:
-            yield " " * column + line
 
 
 TOPICS: Mapping[str, Callable[[], Mapping[str, str]]] = {

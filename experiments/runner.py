@@ -28,24 +28,24 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
     if config.explain.answers and (is_sweep(config) or config.model.kind == "replay"):
         raise UserError("explain.answers: a sweep or a replay explains nothing; leave it out, and explain=<run> later")
     # Imported where they are needed, so that a run does not wait for the sweep's imports.
-    if is_sweep(config):
-        if config.dry_run:
-            from experiments.dry_run.dry_sweep import dry_run_sweep
+    if is_sweep(config) and config.dry_run:
+        from experiments.dry_run.dry_sweep import dry_run_sweep
 
-            dry_run_sweep(config, overrides)
-            return None
+        dry_run_sweep(config, overrides)
+        return None
+    if is_sweep(config):
         from experiments.sweeps.sweep import run_sweep
 
         return lambda folder: run_sweep(config, folder, overrides)
     plan = plan_of(config)
     if overrides is not None:
         check_used(overrides, plan, config)
-    if config.dry_run:
-        from experiments.dry_run.dry_run import dry_run
+    if not config.dry_run:
+        return lambda folder: run(plan, folder)
+    from experiments.dry_run.dry_run import dry_run
 
-        dry_run(plan)
-        return None
-    return lambda folder: run(plan, folder)
+    dry_run(plan)
+    return None
 
 
 def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:

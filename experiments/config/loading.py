@@ -14,11 +14,10 @@ from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.settings import NEEDS, shown
 from experiments.config.config import RUNTIME_KEYS, Config, flat, may_change
-from experiments.config.layers import typed
 from experiments.config.references import at_home, check_named_again, check_outside, check_secrets, leaves
 from experiments.config.role_files import read_roles
 from experiments.config.saved import read
-from experiments.config.values import declared, is_key, nested, paths, single
+from experiments.config.values import declared, is_key, nested, paths, single, typed
 from experiments.config.yaml_tree import Plain, check_literal, held, read_yaml, yaml_tree
 from experiments.records.recorder import RunFolder
 from topologies.catalogue import EXPERIMENTS, OURS
@@ -57,11 +56,28 @@ def load(arguments: Sequence[str]) -> Config:
 
 
 def load_overrides(arguments: Sequence[str]) -> tuple[Config, Overrides | None]:
-    """Loads the configuration as `load` does, with the keys that were set; without them for a run that is resumed."""
+    """Loads the configuration as `load` does, with the keys that were set.
+
+    Of a run that is resumed, the saved configuration with other runtime keys, and without the keys: settings that lead
+    outside of its folder have to be named again.
+    """
     given = [_key_and_value(argument) for argument in arguments]
     values = dict(given)
     if "resume" in values:
-        return _resumed(Path(values["resume"]).expanduser(), given), None
+        folder = Path(values["resume"]).expanduser()
+        check_outside(folder)
+        saved = read(RunFolder.open(folder).config)
+        at_home(saved, folder)
+        others = [pair for pair in given if pair[0] != "resume" and pair != ("experiment", saved.experiment)]
+        trees = {key: _with_roles(_tree(key, text)) for key, text in others}
+        for key, tree in trees.items():
+            # What `check_named_again` requires may be named again, with the saved value.
+            if not may_change(key) and typed([tree], saved) != saved:
+                raise UserError(f"{key} cannot change when a run is resumed; only {', '.join(RUNTIME_KEYS)} can")
+        resumed = typed([*trees.values(), {"resume": str(folder)}], saved)
+        check_secrets(resumed)
+        check_named_again(resumed, typed([{"job": saved.job}, *trees.values()]))
+        return resumed, None
     preset, name, ours = _preset(values.get("experiment", ""))
     overrides = [_tree(key, text) for key, text in given if key != "experiment"]
     named = {"experiment": name}
@@ -116,24 +132,6 @@ def _preset(name: str) -> tuple[Tree, str, bool]:
     if "resume" in tree:
         raise UserError(f"{path}: resume is no setting of a preset; give resume=<run folder> on the command line")
     return tree, path.stem, not own
-
-
-def _resumed(folder: Path, given: Sequence[tuple[str, str]]) -> Config:
-    """The saved configuration with other runtime keys; what it names outside the folder has to be named again."""
-    check_outside(folder)
-    saved = read(RunFolder.open(folder).config)
-    at_home(saved, folder)
-    repeated = ("experiment", saved.experiment)
-    others = [(key, text) for key, text in given if key != "resume" and (key, text) != repeated]
-    overrides = {key: _with_roles(_tree(key, text)) for key, text in others}
-    for key, override in overrides.items():
-        # What `check_named_again` requires may be named again, with the saved value.
-        if not may_change(key) and typed([override], saved) != saved:
-            raise UserError(f"{key} cannot change when a run is resumed; only {', '.join(RUNTIME_KEYS)} can")
-    resumed = typed([*overrides.values(), {"resume": str(folder)}], saved)
-    check_secrets(resumed)
-    check_named_again(resumed, typed([{"job": saved.job}, *overrides.values()]))
-    return resumed
 
 
 def named_again(arguments: Sequence[str], job: str = "prune", base: Config | None = None) -> Config:

@@ -15,9 +15,8 @@ from omegaconf import OmegaConf
 from actors.errors import UserError
 from actors.settings import BEFORE, SINCE
 from experiments.config.config import Config
-from experiments.config.layers import typed
 from experiments.config.study_settings import OF_JOBS
-from experiments.config.values import fields_of
+from experiments.config.values import fields_of, typed
 from experiments.config.yaml_tree import held, read_yaml, untyped
 from experiments.records.run_files import write_atomically
 from experiments.records.start import project_version

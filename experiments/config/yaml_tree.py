@@ -37,27 +37,25 @@ class _Loader(yaml.CSafeLoader):
 
     plain: type[str] = Plain
 
+    def text(self, node: yaml.ScalarNode) -> str:
+        return node.value if node.style else self.plain(node.value)
 
-class _SavedLoader(_Loader):
-    plain = Saved
-
-
-def _text(loader: _Loader, node: yaml.ScalarNode) -> str:
-    return node.value if node.style else loader.plain(node.value)
-
-
-def _group(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    group = loader.construct_mapping(node, deep=True)
-    if len(group) < len(node.value):
-        keys = [key.value for key, _ in node.value]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise UserError(f"duplicate key {twice[:80]}")
-    return {str(key): value for key, value in group.items()}
+    def group(self, node: yaml.MappingNode) -> dict[Any, Any]:
+        group = self.construct_mapping(node, deep=True)
+        if len(group) < len(node.value):
+            keys = [key.value for key, _ in node.value]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise UserError(f"duplicate key {twice[:80]}")
+        return {str(key): value for key, value in group.items()}
 
 
 _Loader.yaml_implicit_resolvers = {}
-_Loader.add_constructor("tag:yaml.org,2002:str", _text)
-_Loader.add_constructor("tag:yaml.org,2002:map", _group)
+_Loader.add_constructor("tag:yaml.org,2002:str", _Loader.text)
+_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.group)
+
+
+class _SavedLoader(_Loader):
+    plain = Saved
 
 
 def read_yaml(path: Path, saved: bool = False) -> Any:

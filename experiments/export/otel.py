@@ -28,8 +28,8 @@ from actors.backends.model_settings import model_name
 from actors.errors import UserError
 from actors.messages import Message, Status
 from experiments.config.config import Config
-from experiments.config.layers import model_of_role
 from experiments.config.saved import read
+from experiments.config.values import model_of_role
 from experiments.export.source import discussions
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored

@@ -13,14 +13,14 @@ from threading import Lock
 from typing import Any
 
 from actors.errors import UserError
-from actors.messages import Message, Role, Source, Turn
+from actors.messages import Completion, FieldKind, Message, Role, Source, Turn
 from actors.pictures import data_url
-from actors.prompting.form import form_of, places
+from actors.prompting.form import Form, form_of, places, still_asked
 from actors.prompting.prompt import evidence_for, in_own_form
+from actors.prompting.reply import read
 from actors.runtime.team import make_agent, roles_held
 from experiments.inspection.held_again import HeldAgain, HeldDiscussions, differing
-from experiments.inspection.kept_replies import Call, KeptReplies, NotKept
-from experiments.inspection.marks import marks
+from experiments.inspection.kept_replies import KeptReplies, NotKept
 from experiments.inspection.opened_run import OpenedRun
 from experiments.records.recorder import RunFolder
 from experiments.records.timings import of_trace
@@ -40,20 +40,15 @@ def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[st
         group: a method, or `<method>.train-<stage>`. line: of its traces, from 1. turn: a message's id.
         named: as of `OpenedRun`.
     """
-    return _inspector(run.path, tuple(named)).turn(group, line, turn)
-
-
-@lru_cache(maxsize=MOST_OPEN)
-def _inspector(run: Path, named: Sequence[str]) -> "TurnInspector":
-    return TurnInspector(RunFolder(run), named)
+    return _opened(run.path, tuple(named)).turn(group, line, turn)
 
 
 class TurnInspector:
     """Rebuilds turns of one run, whose data and evidence are opened once. Its methods may be called in any thread."""
 
-    def __init__(self, run: RunFolder, named: Sequence[str] = ()) -> None:
-        """Opens the run. Where that is refused, all turns have the reason as their note."""
-        self._run = run
+    def __init__(self, path: Path, named: Sequence[str] = ()) -> None:
+        """Opens the run in a folder. Where that is refused, all turns have the reason as their note."""
+        self._run = run = RunFolder(path)
         self._lock = Lock()
         self._held: dict[tuple[str, int], HeldAgain] = {}
         self._refused = ""
@@ -113,7 +108,13 @@ class TurnInspector:
             model.close()
         evidence, numbers = evidence_for(turn.question, role.evidence), places(turn.question)
         completions = [call.completion for call in model.calls if call.completion]
-        details["calls"] = [_call(call) for call in model.calls]
+        for call in model.calls:
+            reply = call.completion
+            shown = {name: getattr(call.request, name) for name in ("system", "shared", "own", "correction")}
+            shown["images"] = [_source(image) | {"caption": image.text} for image in call.request.images]
+            tokens = {name: getattr(reply, name) if reply else 0 for name in ("prompt_tokens", "completion_tokens")}
+            about = shown | {"reply": reply.text if reply else None, "source": call.source} | tokens
+            details["calls"] = [*details["calls"], about]
         details["marks"] = marks(form_of(in_own_form(turn, role)), completions)
         details["searches"] = self._searches(held, message.id, [source.id for source in evidence])
         for source in evidence:
@@ -137,19 +138,31 @@ class TurnInspector:
         ]
 
 
-def _call(call: Call) -> Details:
-    request, completion = call.request, call.completion
-    return {
-        "system": request.system,
-        "images": [_source(image) | {"caption": image.text} for image in request.images],
-        "shared": request.shared,
-        "own": request.own,
-        "correction": request.correction,
-        "reply": completion.text if completion else None,
-        "source": call.source,
-        "prompt_tokens": completion.prompt_tokens if completion else 0,
-        "completion_tokens": completion.completion_tokens if completion else 0,
-    }
+_opened = lru_cache(maxsize=MOST_OPEN)(TurnInspector)
+
+
+def marks(form: Form, completions: Sequence[Completion]) -> list[Details]:
+    """Finds the values that were read from a reply and its repair: `call` (from 0), `start`, `end`, and `field`'s name.
+
+    Places count UTF-16 units, as a browser's strings do. A value with several places is left out.
+    """
+    found, asked = [], form
+    for call, completion in enumerate(completions):
+        text = completion.text
+        reading = read(asked, text, completion.stop == "length", form)
+        for name, value in reading.values:
+            # On one line or several; a number may end in zeros.
+            written = r"\s+".join(map(re.escape, value.split())) + ("0*" if name == FieldKind.CONFIDENCE else "")
+            # Its label makes a value unique that others mention.
+            for before in (rf"(?<!\w){re.escape(name)}\W{{1,8}}", ""):
+                pattern = rf"(?i){before}(?<!\w)(?P<value>{written})(?!\w)"
+                spans = [each.span("value") for each in re.finditer(pattern, text)]
+                if len(spans) == 1:
+                    start, end = (len(text[:place].encode("utf-16-le", "surrogatepass")) // 2 for place in spans[0])
+                    found.append({"call": call, "start": start, "end": end, "field": name})
+                    break
+        asked = still_asked(asked, reading.faults)
+    return found
 
 
 def _source(source: Source) -> Details:

@@ -8,7 +8,7 @@ from actors.backends.backends import find_backend
 from actors.backends.model_settings import Usual, model_name
 from experiments.analysis.summary import MODELS
 from experiments.config.config import Config
-from experiments.config.layers import judge_model, model_of_role
+from experiments.config.values import judge_model, model_of_role
 
 MAIN, JUDGE = "model", "judge"  # keys of the models that are no role's, and the names of their pools
 

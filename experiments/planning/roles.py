@@ -101,27 +101,18 @@ def find_roles(
         raise UserError(f"{several[0]} would be the name of two agents: give a role of your own another name")
     of_methods = {role.name: role for method in methods for role in method.roles}
     others = (*((DECISION,) if team_is_asked else ()), SINGLE, *of_methods.values(), *extracting)
-    _check_settings(settings, others, (*(team if team_is_asked else ()), *others), own)
+    roles_played = dict.fromkeys(role.played for role in (*(team if team_is_asked else ()), *others))
+    for name, of_role in settings.items():
+        spare = name in own and name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))
+        if name not in roles_played and not spare:
+            hint, there = near_miss(name, list(roles_played)), ", ".join(roles_played)
+            raise UserError(f"roles.{name}: no agent of this run has the role.{hint} There are {there}")
+        is_other = any(role.name == name for role in others)
+        if is_other and of_role.form:
+            raise UserError(f"roles.{name}.form: only roles of the team can have a form")
+        if is_other and of_role.instances:
+            raise UserError(f"roles.{name}.instances: only roles of the team have several agents")
     return RunRoles(tuple(team), tuple(_with_settings(role, settings) for role in others), team_is_asked)
-
-
-def _check_settings(
-    settings: Mapping[str, RoleSettings], others: Sequence[Role], present: Sequence[Role], own: Sequence[str]
-) -> None:
-    """Raises UserError for settings of a role that no agent has, or that only a team's role can have."""
-    played = list(dict.fromkeys(role.played for role in present))
-    spare = [name for name in own if name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))]
-    for name in settings:
-        if name not in played and name not in spare:
-            raise UserError(
-                f"roles.{name}: no agent of this run has the role.{near_miss(name, played)} "
-                f"There are {', '.join(played)}"
-            )
-    for role in others:
-        if role.name in settings and settings[role.name].form:
-            raise UserError(f"roles.{role.name}.form: only roles of the team can have a form")
-        if role.name in settings and settings[role.name].instances:
-            raise UserError(f"roles.{role.name}.instances: only roles of the team have several agents")
 
 
 def _with_settings(role: Role, settings: Mapping[str, RoleSettings]) -> Role:

@@ -15,7 +15,7 @@ from experiments.planning.plan import Evaluation, Plan
 from experiments.records.recorder import RunFolder
 from retrieval.store import EVERYTHING, Store
 from topologies.controls.placebo import Placebo, donors
-from topologies.controls.twin import Read, Twin, left_over, tokens_of
+from topologies.controls.twin import Twin, left_over, tokens_of
 from topologies.method import Known, LearnedGraph, Library, Method, MethodContext, TopK
 from topologies.topology import Renamed, Topology
 
@@ -74,8 +74,18 @@ def further_topology(
     there will be where it has `ended`: nothing waits for others.
     """
     if evaluation.kind == "twin":
-        spent, read = spending(recorded, answered, ended), reading({t.question: t.evidence for t in recorded}, store)
-        return Twin(evaluation.name, spent.tokens, spent.left_over, read)
+        read = {trace.question: trace.evidence for trace in recorded}
+
+        async def again(question: Question) -> Question:
+            """The question with the sources that the method read for it, except from the web."""
+            ids, found = read[question.id], {source.id: source for source in question.evidence}
+            if lacking := [id for id in ids if id not in found]:
+                sources = await asyncio.to_thread(store.sources, lacking, EVERYTHING)
+                found |= {source.id: source for source in sources}
+            return replace(question, evidence=tuple(found[id] for id in ids if id in found))
+
+        spent = spending(recorded, answered, ended)
+        return Twin(evaluation.name, spent.tokens, spent.left_over, again)
     if evaluation.kind == "placebo":
         topology = Placebo(topology, donors(recorded, seed))
     return Renamed(topology, evaluation.name)
@@ -127,19 +137,6 @@ def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[li
     folder = RunFolder(plan.replayed) if plan.replayed else run
     method, own = (list(folder.traces(f"evaluate-{name}")) for name in (evaluation.method.name, evaluation.name))
     return method, own
-
-
-def reading(read: Mapping[str, Sequence[str]], store: Store) -> Read:
-    """Gives a question the sources that a method read for it, by id, except from the web."""
-
-    async def again(question: Question) -> Question:
-        ids, found = read[question.id], {source.id: source for source in question.evidence}
-        if lacking := [id for id in ids if id not in found]:
-            sources = await asyncio.to_thread(store.sources, lacking, EVERYTHING)
-            found |= {source.id: source for source in sources}
-        return replace(question, evidence=tuple(found[id] for id in ids if id in found))
-
-    return again
 
 
 def compared_pairs(methods: Sequence[Method], clean: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:

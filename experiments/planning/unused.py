@@ -13,9 +13,8 @@ from actors.errors import UserError
 from actors.lookup import installed, is_reference, near_miss
 from actors.settings import WHEN
 from experiments.config.config import Config, flat
-from experiments.config.layers import PREFIXES, judge_model, model_of_role
 from experiments.config.loading import Overrides
-from experiments.config.values import declared
+from experiments.config.values import PREFIXES, declared, judge_model, model_of_role
 from experiments.planning.plan import Plan
 from topologies.catalogue import find_methods
 
@@ -113,7 +112,19 @@ def _unmet(plan: Plan, group: str, condition: str) -> str | None:
     if name == "methods":
         actual, own = [method.name for method in plan.methods], not plan.all_ours
     else:
-        actual = [_value(plan.config, key)]
+        value: Any = plan.config
+        match key.split("."):
+            # A judge and a role's model have whole settings.
+            case ["judge", *names]:
+                value, names = judge_model(plan.config) or ModelSettings(kind="none"), names or ["kind"]
+            case ["roles", role, "model" | "reader" as part, *names] if names and model_of_role(plan.config, role):
+                value = (model_of_role(plan.config, role) or ())[part == "reader"]
+            case names:
+                pass
+        for each in names:
+            value = value[each] if isinstance(value, dict) else getattr(value, each)
+        # As the command line writes it.
+        actual = [str(value).lower() if isinstance(value, bool) or value is None else str(value)]
         groups = ("models", "datasets", "attacks")
         own = is_reference(actual[0]) or any(actual[0] in installed(group) for group in groups)
     # Which settings the user's own code reads is unknown.
@@ -122,18 +133,3 @@ def _unmet(plan: Plan, group: str, condition: str) -> str | None:
     shown = key.removesuffix(".kind")
     now = f"{shown}={','.join(actual)}"
     return f"this is {now}; leave it out" if negated else f"it counts with {shown}={allowed}, and this is {now}"
-
-
-def _value(config: Config, key: str) -> str:
-    """The value of a dotted key as the command line writes it. A judge and a role's model have whole settings."""
-    value: Any = config
-    match key.split("."):
-        case ["judge", *names]:
-            value, names = judge_model(config) or ModelSettings(kind="none"), names or ["kind"]
-        case ["roles", role, "model" | "reader" as part, *names] if names and (own := model_of_role(config, role)):
-            value = own[part == "reader"]
-        case names:
-            pass
-    for name in names:
-        value = value[name] if isinstance(value, dict) else getattr(value, name)
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -117,11 +117,8 @@ def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns:
     # Without a rate there is no estimate, and `rstrip` takes away the comma before it.
     clock = timedelta(seconds=round(elapsed_s if done >= total else (total - done) / rate if rate else 0))
     rest = f"took {clock}" if done >= total else f"{clock} left" if rate else ""
-    line = f"{name}: {done:,}/{total:,}, {_per_second(rate)}, {rest}".rstrip(", ")
     each_s = turns / elapsed_s if elapsed_s > 0 else 0.0
-    return f"{line}; turns: {turns:,}, {_per_second(each_s)}" if turns else line
-
-
-def _per_second(rate: float) -> str:
     # One decimal would round the rate of a slow model to zero.
-    return f"{rate:,.1f}/s" if rate >= 1 or not rate else f"{rate:.2g}/s"
+    rates = [f"{each:,.1f}/s" if each >= 1 or not each else f"{each:.2g}/s" for each in (rate, each_s)]
+    line = f"{name}: {done:,}/{total:,}, {rates[0]}, {rest}".rstrip(", ")
+    return f"{line}; turns: {turns:,}, {rates[1]}" if turns else line

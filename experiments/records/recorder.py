@@ -130,21 +130,22 @@ class RunFolder:
 
     def scores(self) -> Iterator[Scored]:
         """Scored answers in the order in which they were recorded. Raises UserError where one is there twice."""
-        return (scored for _, scored in _scores(self.path / SCORES))
+        return (scored for _, scored in self.scored_lines())
+
+    def scored_lines(self) -> Iterator[tuple[bytes, Scored]]:
+        """Lines of the scored answers, as `scores`."""
+        path, seen = self.path / SCORES, set[tuple[str, str]]()
+        for number, line in enumerate(jsonl.lines(path), start=1):
+            scored = jsonl.decoded(path, number, line, Scored.decode, DAMAGED)
+            if (answered := (scored.method, scored.question)) in seen:
+                method, question = answered
+                raise UserError(f"{path}, line {number}: {method} has answered {question} before; {DAMAGED}")
+            seen.add(answered)
+            yield line, scored
 
     def checkpoint(self) -> Checkpoint | None:
         """The learner's state, None before the first training step. Raises UserError when it is damaged."""
         return Checkpoint.read(self.topology) if self.topology.exists() else None
-
-
-def _scores(path: Path) -> Iterator[tuple[bytes, Scored]]:
-    seen = set()
-    for number, line in enumerate(jsonl.lines(path), start=1):
-        scored = jsonl.decoded(path, number, line, Scored.decode, DAMAGED)
-        if (scored.method, scored.question) in seen:
-            raise UserError(f"{path}, line {number}: {scored.method} has answered {scored.question} before; {DAMAGED}")
-        seen.add((scored.method, scored.question))
-        yield line, scored
 
 
 class _Writer:
@@ -236,7 +237,7 @@ class Recorder(_Writer):
         failed: dict[str, set[int]] = {}
         path = self.run.path
         evaluations = jsonl.files(path / "traces", "evaluate-*.jsonl")
-        scores = list(_scores(path / SCORES))
+        scores = list(self.run.scored_lines())
         self._check_both_there(evaluations, {scored.method for _, scored in scores})
         for line, scored in scores:
             name = _evaluation(scored.method)
@@ -323,26 +324,23 @@ class LearningRecorder(_Writer):
         sizes = self.checkpoint.sizes if self.checkpoint else {}
         digests = self.checkpoint.digests if self.checkpoint else {}
         names = sorted({LEARNING, *(f"traces/{path.name}" for path in self.run.training_traces()), *sizes})
+        self._sizes, self._hashes = {name: sizes.get(name, 0) for name in names}, {}
         # All of them before any is cut: a refused folder stays as it is.
-        self._sizes = {name: sizes.get(name, 0) for name in names}
-        self._hashes = {name: self._hash_of(name, self._sizes[name], digests.get(name)) for name in names}
-        for name in names:
+        for name, size in self._sizes.items():
+            path, hasher, found = self.run.path / name, _hash(), 0
+            for piece in jsonl.pieces(path, size):
+                hasher.update(piece)
+                found += len(piece)
+            if found < size or ((name in digests or size) and hasher.hexdigest() != digests.get(name)):
+                what = "shorter than" if found < size else "not what it was"
+                raise UserError(
+                    f"{path} is {what} when the checkpoint was written; restore it from a copy, "
+                    f"or delete {self.run.topology} and resume to learn again from the start"
+                )
+            self._hashes[name] = hasher
+        for name, size in self._sizes.items():
             # Discussions after the checkpoint are held again, with the same seeds.
-            jsonl.cut_to(self.run.path / name, self._sizes[name])
-
-    def _hash_of(self, name: str, size: int, digest: str | None) -> hashlib.blake2b:
-        """Hashes the first `size` bytes of a file. Raises UserError unless they have the checkpoint's hash."""
-        path, hasher, found = self.run.path / name, _hash(), 0
-        for piece in jsonl.pieces(path, size):
-            hasher.update(piece)
-            found += len(piece)
-        if found < size or ((digest is not None or size) and hasher.hexdigest() != digest):
-            what = "shorter than" if found < size else "not what it was"
-            raise UserError(
-                f"{path} is {what} when the checkpoint was written; restore it from a copy, "
-                f"or delete {self.run.topology} and resume to learn again from the start"
-            )
-        return hasher
+            jsonl.cut_to(self.run.path / name, size)
 
 
 def _evaluation(method: str) -> str:

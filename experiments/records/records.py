@@ -72,16 +72,14 @@ class Record:
 _ADAPTERS: dict[type[Record], TypeAdapter[Any]] = {}  # pydantic compiles a validator for each
 
 
-@cache  # `fields` is slow, and every message of a run passes here
-def _defaults(kind: Any) -> list[tuple[str, Any]]:
-    return [(field.name, field.default) for field in fields(kind)]
+_fields = cache(fields)  # slow, and every message of a run passes here
 
 
 def _plain(value: Any) -> dict[str, Any]:
     """A mapping as JSON has it, or a dataclass without fields at their default."""
     if isinstance(value, Mapping):
         return dict(value)
-    return {name: own for name, default in _defaults(value.__class__) if (own := getattr(value, name)) != default}
+    return {f.name: own for f in _fields(value.__class__) if (own := getattr(value, f.name)) != f.default}
 
 
 def encode_trace(trace: Trace) -> str:

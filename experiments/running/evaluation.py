@@ -16,9 +16,8 @@ from experiments.judging.judge import Judge
 from experiments.judging.judgements import judge_run, judge_scenes
 from experiments.records.timings import TimingLog
 from experiments.records.usage import EVALUATING
-from experiments.running.discussion_slots import CountedTeam
 from experiments.running.inputs import watched_items
-from experiments.running.run_context import RunContext
+from experiments.running.run_context import CountedTeam, RunContext
 from topologies.baselines import complete_wiring
 from topologies.topology import InBlocks, Topology, Wired
 

@@ -21,9 +21,8 @@ from experiments.evidence.extraction import (
     statements,
 )
 from experiments.records import jsonl
-from experiments.running.discussion_slots import CountedTeam
 from experiments.running.left_to_extract import check_extraction, identity, turns_of
-from experiments.running.run_context import RunContext
+from experiments.running.run_context import CountedTeam, RunContext
 from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import Store
 from topologies.topology import run_discussion

@@ -1,20 +1,100 @@
 """The context of a run: what its learners, evaluations and studies share while its agents live."""
 
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Self
 
+from actors.messages import Message, Turn
 from experiments.attacks.attack import Attack
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
 from experiments.evidence.evidence import Evidence
 from experiments.planning.plan import Plan
 from experiments.records.failures import Breaker
-from experiments.records.progress import Progress
+from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import Recorder
 from experiments.records.tracking import Tracker
 from experiments.records.usage import UsageLog
-from experiments.running.discussion_slots import Slots
 from experiments.running.launching import Launched, MeteredTeam
+from topologies.topology import Team
+
+
+class Slots:
+    """Limits discussions to a number at once, and gives those of learners precedence.
+
+    A run ends no sooner than its learners: slots that they need at once are reserved, others share the rest, if any.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._reserved = most, 0
+        # By whether they are of a learner; learners come first.
+        self._used = {True: 0, False: 0}
+        self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}
+
+    @contextmanager
+    def reserved(self, slots: int) -> Iterator[None]:
+        """Reserves slots for a learner while the block runs; those in use come free when their discussions end."""
+        self._reserved += slots
+        try:
+            yield
+        finally:
+            self._reserved -= slots
+            self._wake()
+
+    @asynccontextmanager
+    async def slot(self, *, learning: bool) -> AsyncIterator[None]:
+        """Waits for a slot, first come, first served, and holds it while the block runs."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting[learning].append(turn)
+        self._wake()
+        try:
+            await turn
+            yield
+        finally:
+            # A cancelled task may have got its slot in the same moment.
+            self._used[learning] -= turn.done() and not turn.cancelled()
+            self._wake()
+
+    def _wake(self) -> None:
+        """Gives free slots to waiting discussions."""
+        for learning, waiting in self._waiting.items():
+            most = self._most if learning else self._most - self._reserved
+            while waiting:
+                preceded = not learning and self._waiting[True]
+                free = not preceded and sum(self._used.values()) < self._most and self._used[learning] < most
+                if not (free or waiting[0].done()):
+                    break
+                turn = waiting.popleft()
+                if not turn.done():  # a cancelled one takes none
+                    self._used[learning] += 1
+                    turn.set_result(None)
+
+
+class CountedTeam:
+    """Counts the turns of a team: as progress before a discussion ends, and in the run's circuit breaker.
+
+    Turns of a repeated discussion count again. A recorded team cannot be asked again, so it may fail.
+    """
+
+    def __init__(self, team: Team, bar: Bar, breaker: Breaker) -> None:
+        self.recorded, self.usage = team.recorded, team.usage
+        self._team = team
+        self._bar = bar
+        self._breaker = breaker
+
+    async def ask(self, turn: Turn) -> Message:
+        """Returns the message of a turn. Raises TooManyFailures where turns keep failing."""
+        message = await self._team.ask(turn)
+        self._bar.turn()
+        if not self.recorded:
+            self._breaker.turn(turn.discussion.partition("/")[0], message)
+        return message
+
+    def close(self, discussion: str) -> None:
+        self._team.close(discussion)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.records.progress import Bar
 from experiments.records.usage import UsageLog
-from experiments.running.discussion_slots import CountedTeam, Slots
 from experiments.running.inputs import training_items
 from experiments.running.recorded_learner import RecordedLearner, score_step
-from experiments.running.run_context import RunContext
+from experiments.running.run_context import CountedTeam, RunContext, Slots
 from topologies.learning.spec import StepReport
 from topologies.topology import Team
 from topologies.wiring import Wirings

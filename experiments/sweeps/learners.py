@@ -14,8 +14,8 @@ from experiments.analysis.figures import style
 from experiments.analysis.result_table import ResultTable, number
 from experiments.analysis.summary import TRAINING_TOKENS, UNKNOWN, Metrics, adjusted_tests, verdict_text
 from experiments.config.config import Config
-from experiments.config.layers import typed
 from experiments.config.study_settings import PlantedConfig
+from experiments.config.values import typed
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.trials import TrialResult, read_results

@@ -14,8 +14,8 @@ from experiments.attacks.attack_metrics import Harm, won
 from experiments.attacks.targets import Targets, aimed_at
 from experiments.config.study_settings import BehaviourSettings
 from experiments.datasets.item import Item
-from experiments.running.discussion_slots import CountedTeam
 from experiments.running.discussions import Discussions
+from experiments.running.run_context import CountedTeam
 from retrieval.store import SearchSpace, Store
 from topologies.baselines import Single
 from topologies.method import TEXTS, query_of

@@ -16,8 +16,8 @@ from actors.messages import Trace
 from actors.runtime.in_order import in_order
 from experiments.datasets.item import Item
 from experiments.records.records import Scored
-from experiments.running.discussion_slots import CountedTeam
 from experiments.running.discussions import Discussions
+from experiments.running.run_context import CountedTeam
 from topologies.baselines import complete_wiring
 from topologies.topology import DECISION_AGENT, Wired
 from topologies.wiring import KINDS, Bools, Floats, Wiring

@@ -10,9 +10,9 @@ import yaml
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from experiments.config.config import Config
-from experiments.config.layers import model_of_role
 from experiments.config.loading import experiments, load, varying
 from experiments.config.saved import REMOVED, read, save
+from experiments.config.values import model_of_role
 from experiments.jobs import plan_of
 from experiments.reference import FIRST, reference, usage
 

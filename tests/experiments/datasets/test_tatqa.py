@@ -14,8 +14,7 @@ from actors.messages import Kind
 from experiments.analysis.statistics import score_interval
 from experiments.datasets.item import Score
 from experiments.datasets.kind import DataRequest, DataSettings
-from experiments.datasets.report_tables import row_sources
-from experiments.datasets.tatqa import TATQA, TatQa, same_number
+from experiments.datasets.tatqa import TATQA, TatQa, row_sources, same_number
 
 ROWS = [
     ["", "2019", "2018"],

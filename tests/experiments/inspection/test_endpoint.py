@@ -53,7 +53,7 @@ def messages_of(call: dict[str, Any], rejected: str) -> list[Any]:
 
 def test_prompts_and_repairs_are_what_the_endpoint_received(run: tuple[RunFolder, list[Any]]) -> None:
     folder, received = run
-    inspector, rebuilt, repairs = TurnInspector(folder), [], 0
+    inspector, rebuilt, repairs = TurnInspector(folder.path), [], 0
     for line, trace in enumerate(folder.traces("evaluate-full"), start=1):
         for turn in trace.turns:
             details = inspector.turn("full", line, turn.id)
@@ -79,7 +79,7 @@ def test_without_the_completion_cache_a_prompt_is_shown_and_the_note_has_the_rea
     run: tuple[RunFolder, list[Any]], tmp_path: Path
 ) -> None:
     moved = RunFolder(Path(shutil.copytree(run[0].path, tmp_path / run[0].name)))
-    before, after = (TurnInspector(each).turn("full", 1, "1/text_critic") for each in (run[0], moved))
+    before, after = (TurnInspector(each.path).turn("full", 1, "1/text_critic") for each in (run[0], moved))
     assert after["calls"][0] == before["calls"][0] | {
         "reply": None,
         "source": None,
@@ -90,4 +90,4 @@ def test_without_the_completion_cache_a_prompt_is_shown_and_the_note_has_the_rea
     # Computing everything again is the user's choice, and leaves no reply to show.
     kept_none = moved.config.read_text().replace("reuse: true", "reuse: false")
     moved.config.write_text(kept_none)
-    assert "completions.reuse" in TurnInspector(moved).turn("full", 1, "1/text_critic")["note"]
+    assert "completions.reuse" in TurnInspector(moved.path).turn("full", 1, "1/text_critic")["note"]

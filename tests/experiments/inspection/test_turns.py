@@ -27,7 +27,7 @@ def ran(output: Path, *words: str) -> RunFolder:
 
 
 def every_turn(run: RunFolder) -> Iterator[tuple[Message, dict[str, Any]]]:
-    inspector = TurnInspector(run)
+    inspector = TurnInspector(run.path)
     groups = [(path.stem.removeprefix("evaluate-"), run, path.stem) for path in (run.path / "traces").glob("evaluate*")]
     for graph in run.all_learned():
         groups += [(f"{graph.name}.{path.stem}", graph, path.stem) for path in graph.training_traces()]
@@ -154,7 +154,7 @@ def test_a_record_that_was_changed_is_noted_with_the_field(run: RunFolder, tmp_p
     trace = json.loads(first)
     trace["turns"][0]["answer"] = "somewhere else"
     path.write_text("".join([json.dumps(trace) + "\n", *others]))
-    inspector = TurnInspector(changed)
+    inspector = TurnInspector(changed.path)
     assert "answer" in inspector.turn("full", 1, "1/text_critic")["note"]
     # Its listener was shown the changed message, and so the model got another prompt.
     assert "note" in inspector.turn("full", 1, "1/text_data_analyst")

@@ -93,7 +93,7 @@ def test_concurrency_a_kill_and_a_replay_change_nothing(run: RunFolder, output: 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", ["e_process", "credit", "e_process-clean"])
 def test_a_turn_of_a_later_block_is_built_again(run: RunFolder, group: str) -> None:
-    details = TurnInspector(run).turn(group, 9, "2/visual_critic")
+    details = TurnInspector(run.path).turn(group, 9, "2/visual_critic")
     assert "note" not in details
     assert details["calls"][0]["source"] == "cache"
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from experiments.running.discussion_slots import Slots
+from experiments.running.run_context import Slots
 
 
 async def settle() -> None:
