@@ -10,7 +10,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def hidden() -> str:
-    """Names the package of another project that Python finds in place of this project's, in a line; empty for none."""
+    """Names the package of another project that Python finds in place of this project's, in a line. Empty for none."""
     for name in ("actors", "experiments", "retrieval", "topologies"):
         spec = find_spec(name)
         found = Path(next(iter((spec and spec.submodule_search_locations) or ()), (spec and spec.origin) or "nothing"))

@@ -1,4 +1,4 @@
-"""Runs and what becomes of them; the only place that knows labels."""
+"""Runs and what becomes of them. The only place that knows labels."""
 
 from agora_mm import hidden
 

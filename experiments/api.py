@@ -81,7 +81,7 @@ class Run:
 
     @cached_property
     def runs(self) -> "tuple[Run, ...]":
-        """The trials of a sweep, by name; none of any other run."""
+        """The trials of a sweep, by name. None of any other run."""
         if not is_sweep(self.config):
             return ()
         sweep, runs = self.config.sweep, []
@@ -95,7 +95,7 @@ class Run:
 
     @property
     def results(self) -> dict[str, Any]:
-        """The content of metrics.json, or of sweep.json or a study's file in its place; empty before the run's end."""
+        """The content of metrics.json, or of sweep.json or a study's file in its place. Empty before the run's end."""
         return results(self.path / result_file(self.config))
 
     def traces(self, method: str, question: str | None = None) -> Iterator[Trace]:
@@ -137,7 +137,7 @@ def run(experiment: str | os.PathLike[str], settings: Mapping[str, Any] | None =
 
 
 def resume(folder: str | os.PathLike[str], settings: Mapping[str, Any] | None = None, **more: Any) -> Run:
-    """Goes on with an interrupted run; arguments and errors are those of `run`."""
+    """Goes on with an interrupted run. Arguments and errors are those of `run`."""
     return load_run(_ended(_words("resume", folder, settings, more))["folder"])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def command(arguments: Sequence[str]) -> Callable[[], int] | None:
-    """Finds the command among the arguments; None where they are an experiment's settings."""
+    """Finds the command among the arguments. None where they are an experiment's settings."""
     if not arguments or arguments[0] in ("help", "--help", "-h"):
         return partial(show_help, "".join(arguments[1:2]), arguments[2:])
     if arguments[0] == "--version":
@@ -42,7 +42,7 @@ def show_help(topic: str, others: Sequence[str]) -> int:
 
 
 def call(word: str, *arguments: Any) -> int:
-    """Calls the function of a command with its arguments; returns the exit code."""
+    """Calls the function of a command with its arguments. Returns the exit code."""
     module, name = COMMANDS[word].split(":")
     code: int = getattr(import_module(f"experiments.{module}"), name)(*arguments)
     return code

@@ -101,7 +101,7 @@ def _keys(key: str) -> dict[str, str]:
 
 @cache  # the source of all settings is parsed
 def _documented() -> tuple[Row, ...]:
-    """Every key with its default and description; groups of keys without a default."""
+    """Every key with its default and description. Groups of keys without a default."""
     studies = (_rows(getattr(kind(), job), job, f"job={job}") for job, kind in OF_JOBS.items())
     return (*_rows(Config()), *chain.from_iterable(studies))
 

@@ -20,7 +20,7 @@ LOST = (ModelGone, ClusterError, StoreError, AgentLost, TooManyFailures)
 
 
 def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder], bool] | None:
-    """Checks a run or a sweep before its folder is made; a dry run is counted and printed.
+    """Checks a run or a sweep before its folder is made. A dry run is counted and printed.
 
     Returns the work in the folder, which returns False where trials of a sweep or too many turns failed; None for a dry
     run. Raises UserError for anything that would end the run at its start or later.
@@ -49,7 +49,7 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
 
 
 def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
-    """Opens the run folder to resume, or makes a new one that holds the configuration; records the command line."""
+    """Opens the run folder to resume, or makes a new one that holds the configuration. Records the command line."""
     if config.resume:
         folder = RunFolder.open(Path(config.resume))
         write_start(folder.path, arguments)

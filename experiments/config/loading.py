@@ -29,7 +29,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True)
 class Overrides:
-    """The dotted keys of a command line and of its preset, which may be `ours`; `alone` is the preset by itself."""
+    """The dotted keys of a command line and of its preset, which may be `ours`. `alone` is the preset by itself."""
 
     keys: tuple[str, ...]
     preset: tuple[str, ...]

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[1] / "presets" / "roles"
 
 @dataclass
 class RoleOfFile:
-    """A role as a file describes it; one without a modality is not of the team."""
+    """A role as a file describes it. One without a modality is not of the team."""
 
     name: str = ""
     modality: Literal["text", "visual"] | None = None
@@ -43,7 +43,7 @@ _VALUES = {"triple": Value.TRIPLE, "answer": Value.ANSWER, "confidence": Value.S
 
 
 def read_roles(name: str) -> dict[str, Any]:
-    """Reads the settings of a file's roles, by their names in traces; the file is built in or the user's.
+    """Reads the settings of a file's roles, by their names in traces. The file is built in or the user's.
 
     A role with a modality belongs to the team and is named `<modality>_<name>`.
     Raises UserError where there is no such file, or it holds no list of roles.

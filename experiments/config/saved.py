@@ -64,7 +64,7 @@ def read(path: Path) -> Config:
 
 
 def _missing(tree: Any, kind: Any, written: tuple[int, ...], prefix: str = "") -> Iterator[str]:
-    """The keys that a tree of this version lacks; fills in keys that are newer than the tree."""
+    """The keys that a tree of this version lacks. Fills in keys that are newer than the tree."""
     if not isinstance(tree, dict):
         return
     for name, (own, metadata) in fields_of(kind).items():

@@ -16,7 +16,7 @@ MOST_TRIALS = 10_000  # of a sweep: it checks them all before it starts
 
 
 def is_style_file(name: str) -> bool:
-    """True for a path; names of matplotlib's own styles have letters, digits, - and _ alone."""
+    """True for a path. Names of matplotlib's own styles have letters, digits, - and _ alone."""
     return not re.fullmatch(r"[\w-]*", name)
 
 
@@ -165,7 +165,7 @@ class CompareSettings:
 
 @dataclass
 class CostSettings:
-    """Prices and speeds from which `dry_run=true` prints a price and hours; it prints neither without them."""
+    """Prices and speeds from which `dry_run=true` prints a price and hours. It prints neither without them."""
 
     run: str | None = setting(None, outside=bool)
     """Earlier run folder whose time and caches predict the hours, scaled by tokens."""
@@ -183,7 +183,7 @@ class CostSettings:
     """Price of an hour of one GPU."""
 
     def price(self, prompt: float, completion: float, cached: float = 0) -> float | None:
-        """Prices computed and prefix-cached prompt tokens, and completion tokens; None without a price of either."""
+        """Prices computed and prefix-cached prompt tokens, and completion tokens. None without a price of either."""
         if self.prompt_price is None and self.completion_price is None:
             return None
         full = self.prompt_price or 0.0

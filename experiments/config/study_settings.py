@@ -60,7 +60,7 @@ EASY = (Influence.ANSWERS, Influence.EVIDENCE, Influence.HELP, Influence.DEAF, I
 
 @dataclass
 class PlantedSettings:
-    """Learners and worlds of `job=planted`; by default 65 worlds, of about fifteen seconds of one core each."""
+    """Learners and worlds of `job=planted`. By default 65 worlds, of about fifteen seconds of one core each."""
 
     learners: list[LearnedMethod] = setting(factory=lambda: list(LearnedMethod))
     """Learned methods to compare; `training.share` adds learners from another's discussions."""

@@ -54,7 +54,7 @@ def fields_of(group: type) -> Mapping[str, Declared]:
 
 
 def declared(key: str) -> Declared | None:
-    """The setting of a dotted key, or the one of any type that it lies in; None for an unknown key."""
+    """The setting of a dotted key, or the one of any type that it lies in. None for an unknown key."""
     first, *_ = names = key.split(".")
     found = Declared(OF_JOBS.get(first, Config), {})
     for name in names:
@@ -159,7 +159,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def single(key: str) -> Any:
-    """The type of a setting of one number, text or truth value, `str` for every text; None for all other settings."""
+    """The type of a setting of one number, text or truth value, `str` for every text. None for all other settings."""
     setting = declared(key)
     kind = _plain_kind(setting.kind)[0] if setting and not setting.metadata.get(OVER) else None
     return str if _is_text(kind) else kind if kind in (int, float, bool) else None
@@ -244,7 +244,7 @@ def typed(layers: Sequence[Mapping[str, Any]], base: Config | None = None) -> Co
 
 
 def model_of_role(config: Config, role: str) -> tuple[ModelSettings, ReaderSettings] | None:
-    """Merges the model and reader settings of a role that overrides the run's; None for others. Raises as `typed`."""
+    """Merges the model and reader settings of a role that overrides the run's. None for others. Raises as `typed`."""
     settings = config.roles.get(role)
     if settings is None or not (settings.model or settings.reader):
         return None
@@ -253,7 +253,7 @@ def model_of_role(config: Config, role: str) -> tuple[ModelSettings, ReaderSetti
 
 
 def judge_model(config: Config) -> ModelSettings | None:
-    """Merges the judge's model, with one replica unless `judge.replicas` is given; None without. Raises as `typed`."""
+    """Merges the judge's model, with one replica unless `judge.replicas` is given. None without. Raises as `typed`."""
     if not config.judge or config.judge.get("kind") == "none":
         return None
     return model_over(config.model, {"replicas": 1, **config.judge}, "judge")

@@ -25,7 +25,7 @@ TOLERANCE = 1e-3  # float32 and the rounding of an accelerator
 
 
 class NotConforming(AgoraError):
-    """Raised where a part breaks a rule that others rely on; the text names it, in one line."""
+    """Raised where a part breaks a rule that others rely on. The text names it, in one line."""
 
 
 def require(condition: bool, text: str) -> None:

@@ -126,7 +126,7 @@ class ObservedLibrary:
         self.found: set[str] = set()
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        """The library's search of that name, observed; `topics`, `annotated` and `embed` look nothing up."""
+        """The library's search of that name, observed. `topics`, `annotated` and `embed` look nothing up."""
         made: Callable[..., Awaitable[Any]] = getattr(self._library, name)
         if name in ("topics", "annotated", "embed"):
             return made
@@ -171,7 +171,7 @@ async def run_discussion(
 
 @dataclass
 class SampleWorld:
-    """Items and the index of their corpus; search results are kept, for every check asks the same."""
+    """Items and the index of their corpus. Search results are kept, for every check asks the same."""
 
     items: tuple[Item, ...]
     store: Store

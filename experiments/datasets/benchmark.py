@@ -55,7 +55,7 @@ class Benchmark(ABC):
     def at(
         cls, root: Path, *, train: int | None = None, limit: int | None = None, seed: int = 0, **settings: Any
     ) -> Self:
-        """Opens a folder without a run's configuration; pictures are written to `root / "cache"`."""
+        """Opens a folder without a run's configuration. Pictures are written to `root / "cache"`."""
         data = DataSettings(cls.name, str(root), limit, **settings)
         return cls(DataRequest(data, root / "cache", train, train or 0, seed, whole_corpus=False))
 
@@ -90,7 +90,7 @@ class Benchmark(ABC):
             log.warning(line)
 
     def train(self) -> Iterator[Item]:
-        """Training items; none where nothing is learned and the training file is not there."""
+        """Training items. None where nothing is learned and the training file is not there."""
         if "train" in self.parts and not self.request.held_out and not self.has("train"):
             return iter(())
         return self.split("train", self.request.train)
@@ -118,7 +118,7 @@ class Benchmark(ABC):
             self.note(f"{self.name}: {number} pictures have no file in {self.folder} and are described in words")
 
     def score(self, item: Item, answer: str | None) -> Score:
-        """Accuracy of a choice; for free text M³Prune's EM (containment), and F1 of MultimodalQA's script."""
+        """Accuracy of a choice. For free text M³Prune's EM (containment), and F1 of MultimodalQA's script."""
         return choice_score(item, answer) if item.question.choices else text_score(item, answer)
 
     def limited(self, items: Iterable[T], id_of: Callable[[T], str], count: int | None) -> Iterator[T]:
@@ -147,7 +147,7 @@ class SingleSplit(Benchmark):
     @property
     @abstractmethod
     def groups(self) -> Mapping[str, Sequence[Item]]:
-        """Items by question; several where a question is asked several times over."""
+        """Items by question. Several where a question is asked several times over."""
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         """Items of a split; training questions are asked once. Raises UserError where there are too few."""
@@ -167,7 +167,7 @@ class SingleSplit(Benchmark):
 
 
 def choose(ids: Iterable[str], count: int | None, seed: int) -> frozenset[str] | None:
-    """Chooses the first `count` ids in an order by seed and id; None for all. A larger count adds to a smaller one."""
+    """Chooses the first `count` ids in an order by seed and id. None for all. A larger count adds to a smaller one."""
     return None if count is None else frozenset(heapq.nsmallest(count, ids, key=lambda id: _draw(id, seed)))
 
 

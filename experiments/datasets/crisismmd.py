@@ -68,7 +68,7 @@ class CrisisMmdPost:
 
 
 class CrisisMmd(Benchmark):
-    """Trains on the official train split and evaluates on test; a post with several pictures is in one of them only."""
+    """Trains on the official train split and evaluates on test. A post with several pictures is in one of them only."""
 
     name = "crisismmd"
     metric = "accuracy"
@@ -86,7 +86,7 @@ class CrisisMmd(Benchmark):
 
     @cached_property
     def posts(self) -> dict[str, list[CrisisMmdPost]]:
-        """Posts by split, which the corpus and the questions share; without the training file, of one split."""
+        """Posts by split, which the corpus and the questions share. Without the training file, of one split."""
         posts: dict[str, list[CrisisMmdPost]] = {}
         trains = self.has("train") or self.request.held_out
         for split in (self.evaluated, "train") if trains else (self.evaluated,):
@@ -121,7 +121,7 @@ class CrisisMmd(Benchmark):
             )
 
     def sources(self) -> Iterator[Source]:
-        """Text and picture of every post, titled with its disaster; posts of one text share it."""
+        """Text and picture of every post, titled with its disaster. Posts of one text share it."""
         for post in chain.from_iterable(self.posts.values()):
             text, picture, title = f"{post.tweet_id}:text", post.image_id, post.event_name.replace("_", " ")
             with placed(f"{self.folder}, image_id {picture}"):

@@ -36,14 +36,14 @@ class Folder:
         return next(path for name in names if (path := self.file(name)))
 
     def require(self, needed: Iterable[Sequence[str]]) -> None:
-        """Raises UserError that names all missing files and folders; of each, several paths are as good."""
+        """Raises UserError that names all missing files and folders. Of each, several paths are as good."""
         missing = [names for names in needed if not any(self.file(name) or self.folder(name) for name in names)]
         if missing:
             said = ", ".join(names[0] + (f" (or {', '.join(names[1:])})" if names[1:] else "") for names in missing)
             raise UserError(f"missing in {self.root}: {said}; copy the missing files from {self.release}")
 
     def file(self, *names: str) -> Path | None:
-        """The regular file of a path below the folder; None where there is nothing, or a folder.
+        """The regular file of a path below the folder. None where there is nothing, or a folder.
 
         Raises UserError for a path that leads outside or that no file can have, and for anything but a regular file.
         """

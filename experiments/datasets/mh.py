@@ -98,7 +98,7 @@ class MhEdge:
 
 
 class Mh(Benchmark):
-    """Questions of the release's single split, in the order of the list; training questions are not evaluated ones.
+    """Questions of the release's single split, in the order of the list. Training questions are not evaluated ones.
 
     A question names its monster and the authors' extra information (z in the paper); its picture is its own source,
     with people's description as text. Its pool is that picture and the whole knowledge graph. Most gold answers are
@@ -195,7 +195,7 @@ class Mh(Benchmark):
 
     @cached_property
     def _entities(self) -> dict[str, tuple[Source, ...]]:
-        """Information and frames of every entity, as one document; of several rows the first with content counts."""
+        """Information and frames of every entity, as one document. Of several rows the first with content counts."""
         entities: dict[str, tuple[Source, ...]] = {}
         for monster in self._folders:
             for where, row in read_sheet(self.folder.find(*sheet_of(monster, NODES)), MhNode, by_name=False):

@@ -36,7 +36,7 @@ Index = Annotated[str, matching(r"^[0-9]{1,10}$", "a number"), AfterValidator(la
 
 @dataclass(frozen=True, slots=True)
 class MmBenchRow:
-    """`image` is base64 or the index of another row; columns that a file may lack are empty."""
+    """`image` is base64 or the index of another row. Columns that a file may lack are empty."""
 
     index: Index
     question: NonBlank
@@ -93,7 +93,7 @@ class MmBench(SingleSplit):
         return whole
 
     def sources(self) -> Iterator[Source]:
-        """Hint and picture of every question; the picture is written to the cache."""
+        """Hint and picture of every question. The picture is written to the cache."""
         files: dict[str, Path] = {}
         for where, row in read_table(self._file, ROW, quoted=True):
             if row.index not in self.groups:

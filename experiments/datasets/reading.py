@@ -1,4 +1,4 @@
-"""Reads the files of a release one record at a time; a broken file gets one line.
+"""Reads the files of a release one record at a time. A broken file gets one line.
 
 Every reader validates records by a layout (`fields`) and yields them with their place in the file, which begins errors
 about them. All raise UserError for a file that is missing, truncated, too large, not UTF-8 or of another form.
@@ -53,7 +53,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def each(rows: Iterable[tuple[str, T]], make: Callable[[T], R]) -> Iterator[R]:
-    """Yields something made of every record; errors begin with the record's place."""
+    """Yields something made of every record. Errors begin with the record's place."""
     for where, row in rows:
         with placed(where):
             made = make(row)
@@ -93,7 +93,7 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_lines(path: Path, layout: type[T] | TypeAdapter[T]) -> Iterator[tuple[str, T]]:
-    """Yields the records of a .jsonl or .jsonl.gz file with their places; blank lines are left out."""
+    """Yields the records of a .jsonl or .jsonl.gz file with their places. Blank lines are left out."""
     number, size, schema = 0, 0, adapter(layout)
     with reading(path), unpacked(path) if path.suffix == ".gz" else path.open("rb") as file:
         while line := file.readline(RECORD + 1):
@@ -127,7 +127,7 @@ def read_json(path: Path, layout: type[T] | TypeAdapter[T]) -> T:
 
 
 class ShortRecords:
-    """A file for `ijson` that refuses records and files beyond the limits; `begin` is called before every record."""
+    """A file for `ijson` that refuses records and files beyond the limits. `begin` is called before every record."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path, self._file = path, file

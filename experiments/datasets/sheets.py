@@ -21,7 +21,7 @@ COLUMNS = 256  # columns (10 of MH's question list)
 
 
 def read_sheet(path: Path, layout: type[T] | TypeAdapter[T], *, by_name: bool) -> Iterator[tuple[str, T]]:
-    """Yields the rows of the first sheet below its header as records, with their places; empty rows are left out.
+    """Yields the rows of the first sheet below its header as records, with their places. Empty rows are left out.
 
     by_name: columns are found by the header's names; otherwise the first columns are the fields, whatever their names.
     Raises UserError for a file that is no .xlsx, a sheet that is too large, a missing column and a cell that is not of

@@ -63,7 +63,7 @@ class WebQaQuestion:
 
     @property
     def facts(self) -> list[Source]:
-        """Snippets, then pictures; sources with the answer first, as the release has them."""
+        """Snippets, then pictures. Sources with the answer first, as the release has them."""
         return sources_of(self.txt_posFacts + self.txt_negFacts, self.img_posFacts + self.img_negFacts)
 
 
@@ -71,7 +71,7 @@ STARTS = TypeAdapter(Many[Place])
 
 
 class WebQa(Benchmark):
-    """Trains on the split `train` and evaluates on `val`; both are in the one file, which stays in memory.
+    """Trains on the split `train` and evaluates on `val`. Both are in the one file, which stays in memory.
 
     Pictures are written to the cache when the corpus is read: those in a chosen question's pool, or every one where
     questions search the whole corpus.
@@ -146,7 +146,7 @@ class WebQa(Benchmark):
 
     @cached_property
     def _starts(self) -> tuple[int, ...] | None:
-        """The start of each line of imgs.tsv, in bytes; None without the file."""
+        """The start of each line of imgs.tsv, in bytes. None without the file."""
         if PICTURES not in self.files:
             return None
         path = self.path(OFFSETS)

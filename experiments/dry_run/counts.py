@@ -78,7 +78,7 @@ def total(phases: Iterable[PhaseCounts], name: str = "all") -> PhaseCounts:
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """Time and usage of a finished run (`costs.run`) without its judge; mean tokens of replies by role ("": all)."""
+    """Time and usage of a finished run (`costs.run`) without its judge. Mean tokens of replies by role ("": all)."""
 
     name: str
     seconds: float

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def dry_run(plan: Plan) -> RunCounts:
-    """Counts and prints; starts no process and makes no run folder. Raises UserError for a job that is not counted."""
+    """Counts and prints. Starts no process and makes no run folder. Raises UserError for a job that is not counted."""
     if not plan.job.is_counted:
         raise UserError(f"job={plan.job.name} is not counted: dry_run=true counts what job=prune asks")
     counts = count_run(plan)
@@ -44,7 +44,7 @@ def dry_run(plan: Plan) -> RunCounts:
 
 
 def count_run(plan: Plan) -> RunCounts:
-    """Counts one run; makes its data and index where they are missing. Raises UserError for what would end the run."""
+    """Counts one run. Makes its data and index where they are missing. Raises UserError for what would end the run."""
     try:
         return asyncio.run(_DryRun(plan).count())
     except StoreError as error:

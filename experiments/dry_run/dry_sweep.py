@@ -16,7 +16,7 @@ COUNTED = {"turns": "turns", "calls": "calls", "prompt tokens": "prompt", "compl
 
 
 def dry_run_sweep(config: Config, overrides: Overrides | None = None) -> None:
-    """Counts and prints; starts no process and makes no run folder. Raises UserError for what would end the sweep.
+    """Counts and prints. Starts no process and makes no run folder. Raises UserError for what would end the sweep.
 
     Seeds draw different questions of the same kind, so the first seed's trial stands for all.
     """

@@ -123,7 +123,7 @@ class SimulatedTeam:
         return message
 
     def _answer(self, request: Request, role: Role, counts: PhaseCounts, cache: SimulatedCache) -> tuple[str, int, int]:
-        """Counts a request; returns the reply's text, and the tokens of prompt and reply."""
+        """Counts a request. Returns the reply's text, and the tokens of prompt and reply."""
         model, counter = self._others.get(role.played, (MAIN, self._counter))
         # Everything that a completion depends on here, as in the completion cache's key.
         key = "\x1f".join((*([model] if self._others else []), request.prefix, request.own, str(request.seed)))

@@ -168,7 +168,7 @@ class HeldDiscussions:
 
 
 def differing(what: str, again: Any, recorded: Any) -> str:
-    """Names the fields in which a value made again differs from the recorded one; empty for none."""
+    """Names the fields in which a value made again differs from the recorded one. Empty for none."""
     names = [each.name for each in fields(recorded) if getattr(again, each.name) != getattr(recorded, each.name)]
     return f"{what} made again differs from the recorded one in {', '.join(names)}" if names else ""
 

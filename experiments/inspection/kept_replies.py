@@ -20,7 +20,7 @@ from experiments.running.launching import COMPLETIONS
 
 @dataclass(frozen=True)
 class Call:
-    """One request, and its reply with where that is from; None where there is none."""
+    """One request, and its reply with where that is from. None where there is none."""
 
     request: Request
     completion: Completion | None = None

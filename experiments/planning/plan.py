@@ -53,7 +53,7 @@ class Job:
         return questions
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
-        """Does the job from where it was left; returns False without a conclusion. Raises UserError; records stay."""
+        """Does the job from where it was left. Returns False without a conclusion. Raises UserError; records stay."""
         raise NotImplementedError
 
 
@@ -136,20 +136,20 @@ class Plan:
 
     @property
     def replayed(self) -> Path | None:
-        """Folder of the run that this one replays; None for a run that asks a model."""
+        """Folder of the run that this one replays. None for a run that asks a model."""
         replay = self.config.replay.run if self.config.model.kind == "replay" else None
         return Path(replay) if replay else None
 
     @property
     def clean(self) -> dict[str, str]:
-        """By method, the name of its evaluation without the attack; empty where there is none (`attack.clean`)."""
+        """By method, the name of its evaluation without the attack. Empty where there is none (`attack.clean`)."""
         attack = self.config.attack
         twice = attack.clean and attack.kind != NONE and attack.when != "train"
         return {method.name: f"{method.name}-clean" for method in self.methods} if twice else {}
 
     @property
     def controls(self) -> dict[str, dict[Kind, str]]:
-        """By method, the names of the evaluations of its twin and its placebo; empty without `compare.twins`."""
+        """By method, the names of the evaluations of its twin and its placebo. Empty without `compare.twins`."""
         several = [method.name for method in self.methods if self.config.compare.twins and not method.alone]
         return {name: {"twin": f"{name}-twin", "placebo": f"{name}-placebo"} for name in several}
 

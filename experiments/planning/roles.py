@@ -38,11 +38,11 @@ class RunRoles:
 
     @property
     def played(self) -> tuple[str, ...]:
-        """Names of the launched roles, each once; several agents can have one role."""
+        """Names of the launched roles, each once. Several agents can have one role."""
         return tuple(dict.fromkeys(role.played for role in self.launched))
 
     def attackable(self, methods: Sequence[Method], extracting: Sequence[Role]) -> tuple[str, ...]:
-        """Names of the agents that an attack can compromise: the team; in a run of systems alone, their agents."""
+        """Names of the agents that an attack can compromise: the team. In a run of systems alone, their agents."""
         if any(method.asks_team for method in methods) or not any(m.needs_library or m.roles for m in methods):
             return self.agents
         safe = (DECISION.name, *(role.name for role in extracting))

@@ -29,7 +29,7 @@ def make_topology(
     watched: Sequence[tuple[Question, Trace]] = (),
     known: Known | None = None,
 ) -> Topology:
-    """Makes the topology of a method; the arguments are those of `MethodContext`.
+    """Makes the topology of a method. The arguments are those of `MethodContext`.
 
     watched: unlabelled discussions with their questions.
     learned: the learned graphs by their methods. A method that is none of them and needs one gets the first.
@@ -140,7 +140,7 @@ def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[li
 
 
 def compared_pairs(methods: Sequence[Method], clean: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:
-    """The paired tests of a run, the first minus the second of each pair; `closed_book` is in none.
+    """The paired tests of a run, the first minus the second of each pair. `closed_book` is in none.
 
     Every learned method is tested against every other method, and learned methods against each other. Where none is
     learned, the method named last is tested against the others. Where there is an evaluation without the attack

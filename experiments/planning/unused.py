@@ -83,7 +83,7 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
 
 
 def idle(plan: Plan, key: str) -> str | None:
-    """The first condition that keeps a setting from having an effect in a run, in words; None where it counts."""
+    """The first condition that keeps a setting from having an effect in a run, in words. None where it counts."""
     group, outer = "", None
     # From the outside in: a group's condition holds for all its settings.
     for name in key.split("."):

@@ -109,7 +109,7 @@ def seekable(path: Path) -> BinaryIO:
 
 
 def records(path: Path, decode: Callable[[str], T], remedy: str, only: Container[int] | None = None) -> Iterator[T]:
-    """The complete lines, decoded; `only` holds the positions to decode, from 0. Raises UserError like `decoded`."""
+    """The complete lines, decoded. `only` holds the positions to decode, from 0. Raises UserError like `decoded`."""
     for position, line in enumerate(lines(path)):
         # Decoding is the expensive part; other lines are only skipped.
         if only is None or position in only:
@@ -145,7 +145,7 @@ def lock(file: FileIO) -> None:
 
 
 def append(file: FileIO, line: str, sync: bool = False) -> int:
-    """Adds a line to a file opened for appending without a buffer; with `sync` it is on disk afterwards.
+    """Adds a line to a file opened for appending without a buffer. With `sync` it is on disk afterwards.
 
     Returns the bytes added. Raises UserError when there is no room, and then removes what was written of the line.
     """
@@ -197,7 +197,7 @@ def cut(path: Path) -> None:
 
 
 def cut_to(path: Path, size: int) -> None:
-    """Keeps the first `size` bytes of a file; one with just these stays compressed. Raises OSError without room."""
+    """Keeps the first `size` bytes of a file. One with just these stays compressed. Raises OSError without room."""
     packed = compressed(path)
     if packed.exists() and not path.exists():
         with content(path) as file:
@@ -226,7 +226,7 @@ def make_plain(path: Path) -> None:
 
 
 def compress(path: Path) -> None:
-    """Compresses a finished file, if it is long; the same lines give the same bytes. Raises OSError without room."""
+    """Compresses a finished file, if it is long. The same lines give the same bytes. Raises OSError without room."""
     if path.exists() and path.stat().st_size >= COMPRESS_BYTES:
         write_atomically(compressed(path), _packed(path))
         # Only now: a kill leaves one of them whole.

@@ -65,7 +65,7 @@ class Progress:
         return table
 
     def print(self, line: str, folded: bool = False) -> None:
-        """Prints a line above the bars, which may be folded; one that trials of a sweep repeat is printed once."""
+        """Prints a line above the bars, which may be folded. One that trials of a sweep repeat is printed once."""
         if line not in self._printed:
             self._printed.add(line)
             # As Text: rich would read square brackets as markup, and names between colons as emoji.
@@ -73,7 +73,7 @@ class Progress:
 
 
 class Bar:
-    """Progress of one phase; prints plain lines where it has a console."""
+    """Progress of one phase. Prints plain lines where it has a console."""
 
     def __init__(self, console: Console | None, name: str, total: int, done: int) -> None:
         self.total, self.done = total, done

@@ -108,7 +108,7 @@ class RunFolder:
         return [RunFolder(path.parent) for path in sorted((self.path / "learned").glob(f"*/{LEARNING}"))]
 
     def traces(self, phase: str, only: Container[int] | None = None) -> Iterator[Trace]:
-        """Traces of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`); `only` are positions, from 0."""
+        """Traces of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`). `only` are positions, from 0."""
         return jsonl.records(self.path / f"traces/{phase}.jsonl", decode_trace, DAMAGED, only)
 
     def training_traces(self) -> list[Path]:
@@ -116,7 +116,7 @@ class RunFolder:
         return jsonl.files(self.path / "traces", "train-*.jsonl")
 
     def failed(self, phase: str) -> bool:
-        """True if a turn of a phase failed; traces are not decoded for it."""
+        """True if a turn of a phase failed. Traces are not decoded for it."""
         # A quotation mark inside a text is escaped, so this is always a field.
         return any(b'"status":"failed"' in line for line in jsonl.lines(self.path / f"traces/{phase}.jsonl"))
 
@@ -229,7 +229,7 @@ class Recorder(_Writer):
         return scored
 
     def _cut(self) -> None:
-        """Notes the questions with a complete trace and score by method; cuts off others and drops failed ones."""
+        """Notes the questions with a complete trace and score by method. Cuts off others and drops failed ones."""
         done: dict[str, set[str]] = {}
         kept = {SCORES: 0}
         traces: dict[str, Iterator[bytes]] = {}
@@ -289,7 +289,7 @@ class Recorder(_Writer):
 
 
 class LearningRecorder(_Writer):
-    """Writes the records of a learner, in its own folder (`RunFolder.learned`); `checkpoint` is where it goes on.
+    """Writes the records of a learner, in its own folder (`RunFolder.learned`). `checkpoint` is where it goes on.
 
     Opening it cuts off whatever a killed run left incomplete. Raises UserError when another process is writing the
     folder, or its checkpoint or records are damaged.

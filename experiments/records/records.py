@@ -41,7 +41,7 @@ def read_record(kind: TypeAdapter[T], line: str) -> T:
 
 
 class Record:
-    """A record whose form is one line of JSON; a subclass is a frozen dataclass with slots.
+    """A record whose form is one line of JSON. A subclass is a frozen dataclass with slots.
 
     SPARSE: fields that a line lacks where they have these values.
     """
@@ -51,14 +51,14 @@ class Record:
     SPARSE: ClassVar[Mapping[str, Any]] = {}
 
     def encode(self) -> str:
-        """One line of ASCII JSON without its newline; parts of it without their fields at the default."""
+        """One line of ASCII JSON without its newline. Parts of it without their fields at the default."""
         names: Iterable[str] = self.__slots__
         line = {name: value for name in names if (value := getattr(self, name)) != self.SPARSE.get(name, MISSING)}
         return json.dumps(line, separators=(",", ":"), default=_plain)
 
     @classmethod
     def decode(cls, line: str) -> Self:
-        """Reads an encoded line; fields that it lacks take their defaults. Raises ValueError for any other line."""
+        """Reads an encoded line. Fields that it lacks take their defaults. Raises ValueError for any other line."""
         if cls not in _ADAPTERS:
             _ADAPTERS[cls] = TypeAdapter(cls)
         record: Self = read_record(_ADAPTERS[cls], line)
@@ -114,7 +114,7 @@ SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns"
 
 @dataclass(frozen=True, slots=True)
 class LearningStep(Record):
-    """The learner after `step` training steps of a stage; step 0 is the stage's start.
+    """The learner after `step` training steps of a stage. Step 0 is the stage's start.
 
     agents, modalities: names of rows and columns.
     terms: terms of the objective by name.
@@ -238,7 +238,7 @@ class Scored(Record):
 
 
 def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
-    """Yields one record per method and question, the unit of means and tests; a group becomes one record.
+    """Yields one record per method and question, the unit of means and tests. A group becomes one record.
 
     Its question is the group's name, with the lowest score and the summed cost of its questions and the first one's
     other fields. Groups come last.

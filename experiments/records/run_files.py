@@ -86,7 +86,7 @@ def discard(folder: Path, made: list[Path]) -> None:
 
 
 def disk_failure(error: BaseException, folder: Path) -> str:
-    """Names the failure of the run's disk that an error comes from, and a remedy; empty for any other error.
+    """Names the failure of the run's disk that an error comes from, and a remedy. Empty for any other error.
 
     Files outside the run's folder may be missing or closed for other reasons.
     """

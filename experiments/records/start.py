@@ -78,7 +78,7 @@ def write_start(folder: Path, arguments: Sequence[str]) -> None:
 
 
 def facts(folder: Path) -> dict[str, str]:
-    """Returns start, duration, version and command of a run folder for its report; empty without records.
+    """Returns start, duration, version and command of a run folder for its report. Empty without records.
 
     Keep them out of every file that must be the same in two runs. Raises UserError where starts.jsonl is damaged.
     """

@@ -49,7 +49,7 @@ Times = Mapping[tuple[str, int], DiscussionTimes]  # by question and sample
 
 
 class TimingLog:
-    """The one writer of a folder's timings; used while the folder's recorder is open, which keeps other writers out."""
+    """The one writer of a folder's timings. Used while the folder's recorder is open, which keeps other writers out."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
@@ -90,7 +90,7 @@ def times_of_turns(folder: RunFolder, phase: str) -> Times:
 
 
 def of_trace(folder: RunFolder, phase: str, trace: Trace) -> DiscussionTimes | None:
-    """Reads the times of one discussion, as `times_of_turns`; None where there are none."""
+    """Reads the times of one discussion, as `times_of_turns`. None where there are none."""
     path, found = _file(folder, phase), None
     # Only lines that begin with its question and sample are decoded.
     head = DiscussionTimes(trace.question, trace.sample, 0).encode().partition(',"started"')[0].encode()

@@ -44,7 +44,7 @@ GRAPHS = ("topology.graphml", "topology.json")
 
 @dataclass
 class WandbSettings:
-    """Weights & Biases; offline runs lie in the run folder, and `wandb sync` uploads them.
+    """Weights & Biases. Offline runs lie in the run folder, and `wandb sync` uploads them.
 
     Online runs need a key in WANDB_API_KEY or, after `wandb login`, in ~/.netrc.
     """
@@ -134,7 +134,7 @@ class Tracker:
         self._calls.put(("summarise", lambda run: summarise(run, self._path, metrics, figures, used)))
 
     def finish(self, exit_code: int = 0) -> None:
-        """Ends the W&B run within the time that it has; does nothing when called again."""
+        """Ends the W&B run within the time that it has. Does nothing when called again."""
         self._calls.put(("finish", lambda run: run.finish(exit_code=exit_code)))
         self._calls.put(None)
         thread, self._thread = self._thread, None

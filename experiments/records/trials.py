@@ -58,7 +58,7 @@ class TrialResult(Record):
 
 
 def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
-    """Results in a sweep's folder by name; with `stopped`, also of trials that were stopped early."""
+    """Results in a sweep's folder by name. With `stopped`, also of trials that were stopped early."""
     results = jsonl.records(folder / RESULTS, TrialResult.decode, "start a new sweep")
     # Trials finish in any order; names begin with a number, so tables are the same every time.
     return sorted((result for result in results if stopped or not result.stopped), key=lambda result: result.name)

@@ -61,7 +61,7 @@ class PhaseUsage(Record):
 
 
 class UsageLog:
-    """The one writer of usage.jsonl; used while the folder's `Recorder` is open, which keeps other writers out.
+    """The one writer of usage.jsonl. Used while the folder's `Recorder` is open, which keeps other writers out.
 
     `used` returns every agent's usage so far; `every_s` seconds lie between lines, where an event loop runs.
     """
@@ -145,7 +145,7 @@ def total(folder: RunFolder) -> Usage:
 
 
 def notes(usage: Usage) -> Iterator[str]:
-    """The total usage in up to three sentences; none if no model was called."""
+    """The total usage in up to three sentences. None if no model was called."""
     if usage == Usage():
         return
     answered = usage.calls + usage.reused

@@ -20,12 +20,12 @@ from experiments.running.run_context import RunContext
 
 
 class DiscussionJob(Job):
-    """A job whose agents discuss; a subclass has the subject and the conclusion."""
+    """A job whose agents discuss. A subclass has the subject and the conclusion."""
 
     searches = False
 
     async def discuss(self, discussions: Discussions) -> None:
-        """Learns and evaluates, once all are up; another job may do else. Raises UserError as `Job.run`."""
+        """Learns and evaluates, once all are up. Another job may do else. Raises UserError as `Job.run`."""
         await discussions.run()
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:

@@ -18,7 +18,7 @@ from retrieval.graph_tables import BY_RULES
 
 
 class Discussions:
-    """The work of a run; agents and learners are launched by the caller.
+    """The work of a run. Agents and learners are launched by the caller.
 
     Graphs are learned side by side, while methods that need none of them are evaluated: a step of a learner waits for
     its last discussion, and leaves most of what a model can do unused. Not so without `side_by_side`.
@@ -42,7 +42,7 @@ class Discussions:
         self._statements = await extract_graph(replace(self.context, evidence=attack.evidence or evidence))
 
     async def run(self) -> None:
-        """Learns, evaluates and judges; discussions that a killed run has recorded are not held again."""
+        """Learns, evaluates and judges. Discussions that a killed run has recorded are not held again."""
         await self.prepare()
         context, methods, compare = self.context, self.context.plan.methods, self.context.config.compare
         # Before learning and evaluation, because methods are made from what was watched and learned.

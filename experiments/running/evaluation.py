@@ -30,7 +30,7 @@ def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
 
 
 async def calibrate(context: RunContext) -> Sequence[tuple[Question, Trace]]:
-    """Holds the discussions of a run's calibration, attacked as in training; records and returns all at once.
+    """Holds the discussions of a run's calibration, attacked as in training. Records and returns all at once.
 
     A run that was killed in between repeats them, from the completion cache. Raises TooManyFailures.
     """
@@ -98,7 +98,7 @@ async def evaluate(topology: Topology, context: RunContext, items: Sequence[Item
 
 
 def at_question(topology: Topology, number: int, ids: Sequence[str], traces: Iterable[Trace]) -> Topology:
-    """Returns the topology that held question `number` (from 0) of `ids`; traces: its recorded discussions."""
+    """Returns the topology that held question `number` (from 0) of `ids`. traces: its recorded discussions."""
     size = topology.block if isinstance(topology, InBlocks) else 0
     suspicion = {trace.question: trace.suspicion for trace in traces} if size else {}
     for end in range(size, number + 1, size) if size else ():

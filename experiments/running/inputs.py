@@ -79,7 +79,7 @@ def open_evidence(plan: Plan, dataset: Dataset, cache: Path) -> Evidence:
 
 
 class OpenData:
-    """Data sets with their evidence, each opened once for the trials of one process; those used last stay open."""
+    """Data sets with their evidence, each opened once for the trials of one process. Those used last stay open."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, tuple[Dataset, Evidence]] = OrderedDict()
@@ -121,7 +121,7 @@ def check_questions(plan: Plan, dataset: Dataset) -> None:
 
 
 def training_items(config: Config, dataset: Dataset, stage: int) -> list[list[Item]]:
-    """Divides training questions among the steps of a stage; stages share none. Raises UserError for too few."""
+    """Divides training questions among the steps of a stage. Stages share none. Raises UserError for too few."""
     per_step = config.training.questions_per_step
     needed = config.pruning.steps * per_step
     items = list(islice(dataset.train(), (stage - 1) * needed, stage * needed))

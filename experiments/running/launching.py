@@ -30,7 +30,7 @@ class MeteredTeam(Team, Protocol):
     """A team that counts the usage of phases which go on side by side."""
 
     def metered(self, noted: Noted | None = None) -> Team:
-        """The same agents; its own `usage` counts the calls through it alone, and `noted` gets its turns."""
+        """The same agents. Its own `usage` counts the calls through it alone, and `noted` gets its turns."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ def launch_agents(plan: Plan, runtime: Runtime, cache: Path, recorded: MeteredTe
 
 
 def judge_of(plan: Plan, model: Model | None) -> Judge | None:
-    """The judge of a plan's answers, if it has one; `model` answers it."""
+    """The judge of a plan's answers, if it has one. `model` answers it."""
     judge = plan.models.judge
     return Judge(model, model_name(judge.settings), plan.config.agents.replies) if judge and model else None
 
 
 def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> Shared:
-    """Launches the judge's pool and (with `agents`) the agents; each process makes its own judge."""
+    """Launches the judge's pool and (with `agents`) the agents. Each process makes its own judge."""
     reuse = launch_pools(plan, runtime, cache, say, agents)
     judge = (runtime.pool(JUDGE), reuse[JUDGE]) if JUDGE in reuse else None
     others = {role: (backend.key, reuse[backend.key]) for role, backend in plan.models.of_roles.items() if agents}
@@ -91,7 +91,7 @@ def processes(plan: Plan) -> int:
 
 
 def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> dict[str, Reuse | None]:
-    """Launches the pools of the judge and (with `agents`) of models that roles ask; returns their caches, by key.
+    """Launches the pools of the judge and (with `agents`) of models that roles ask. Returns their caches, by key.
 
     Raises UserError where the pools do not fit together, before any model is loaded.
     """
@@ -132,7 +132,7 @@ class Pool:
 
 
 def plan_pools(backends: Sequence[Backend], gpus: float) -> list[Pool]:
-    """Plans the pools of models, in order; one with open replicas takes the GPUs that those before it have left."""
+    """Plans the pools of models, in order. One with open replicas takes the GPUs that those before it have left."""
     pools, free = [], gpus
     for left_open in backends:
         backend, taken = left_open.on(gpus)

@@ -28,7 +28,7 @@ def check_extraction(plan: Plan, dataset: Dataset) -> None:
 
 
 def identity(config: Config, step: Step) -> str:
-    """The model and all settings that an extraction depends on, as JSON; of a replay, those of the recorded run."""
+    """The model and all settings that an extraction depends on, as JSON. Of a replay, those of the recorded run."""
     while config.model.kind == "replay" and config.replay.run:
         config = read_config(RunFolder(Path(config.replay.run)).config)
     agents, name = config.agents, step.role.name
@@ -51,7 +51,7 @@ def turns_of(config: Config, step: Step) -> Step:
 
 
 def left_to_extract(plan: Plan, dataset: Dataset, store: Store, caption: str) -> Iterator[tuple[Step, list[Question]]]:
-    """Each step with the questions that a run would ask, for a dry run; `caption` replaces those not written yet."""
+    """Each step with the questions that a run would ask, for a dry run. `caption` replaces those not written yet."""
     config, folder, corpus = plan.config, store.folder.parent, dataset.corpus
     for step in plan.extraction:
         known = read_extracted(extracted_file(folder, step, identity(config, step)))

@@ -29,7 +29,7 @@ from topologies.topology import run_discussion
 
 
 async def write_captions(context: RunContext) -> Store:
-    """Writes captions with the run's model; returns the run's store with them."""
+    """Writes captions with the run's model. Returns the run's store with them."""
     store = context.evidence.store
     kept = await extract(CAPTIONS, context, context.dataset.corpus)
     return await asyncio.to_thread(store.of, captioned(context.dataset.corpus, kept))
@@ -46,7 +46,7 @@ async def extract_graph(context: RunContext) -> Extraction:
 
 
 async def extract(step: Step, context: RunContext, sources: Callable[[], Iterable[Source]]) -> dict[str, Extracted]:
-    """Extracts from all sources of which nothing is kept yet; returns what is kept of all.
+    """Extracts from all sources of which nothing is kept yet. Returns what is kept of all.
 
     Processes that need the same wait for one of them. Sources whose turn failed are asked about again by the next run.
     Raises UserError where a replay has nothing to ask, and TooManyFailures where most sources would state nothing.

@@ -59,7 +59,7 @@ async def check_models(plan: Plan, runtime: Runtime, folders: Iterable[RunFolder
 
 
 def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: RunFolder) -> None:
-    """Raises UserError for models that cannot do what a run asks, or are others than when it began; records them."""
+    """Raises UserError for models that cannot do what a run asks, or are others than when it began. Records them."""
     for model in models:
         key, name, context = model.backend.key, model.name, model.abilities.context_tokens
         if agents.replies == "enforced" and not model.abilities.schema:

@@ -107,7 +107,7 @@ def _named(turn: Turn) -> str:
 
 
 def _places(folder: RunFolder, method: str) -> dict[str, tuple[Path, int]]:
-    """File and first byte of each discussion of a method, by its id; only the head of a line is parsed."""
+    """File and first byte of each discussion of a method, by its id. Only the head of a line is parsed."""
     if method.startswith(TRAINING):
         found = folder.learned(method.removeprefix(TRAINING)).training_traces()
     else:

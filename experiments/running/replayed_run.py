@@ -47,7 +47,7 @@ def open_recorded(plan: Plan) -> tuple[RecordedTeam, Config]:
 
 
 def answering(recorded: Config) -> str:
-    """Name of the model that gave the recorded answers; of a replay, the one behind its recorded run if present."""
+    """Name of the model that gave the recorded answers. Of a replay, the one behind its recorded run if present."""
     seen: set[str | None] = set()
     while recorded.model.kind == "replay" and recorded.replay.run not in (None, *seen):
         # A folder may name itself as the run that it replays.

@@ -36,7 +36,7 @@ class Slots:
 
     @contextmanager
     def reserved(self, slots: int) -> Iterator[None]:
-        """Reserves slots for a learner while the block runs; those in use come free when their discussions end."""
+        """Reserves slots for a learner while the block runs. Those in use come free when their discussions end."""
         self._reserved += slots
         try:
             yield

@@ -16,7 +16,7 @@ from experiments.records.progress import PLAIN_EVERY_S, Progress
 
 @contextmanager
 def runtime_started(config: Config, progress: Progress, trials: bool = False) -> Iterator[Runtime]:
-    """Starts the runtime for a block; processes of `trials` are Ray's. Signals are handled as before afterwards."""
+    """Starts the runtime for a block. Processes of `trials` are Ray's. Signals are handled as before afterwards."""
     with ExitStack() as started:
         if config.runtime == "ray" or trials:
             address = config.ray.address

@@ -18,7 +18,7 @@ Support = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Something to look for on pictures; an empty colour means any, and `many` only affects the wording."""
+    """Something to look for on pictures. An empty colour means any, and `many` only affects the wording."""
 
     kind: str
     colour: str
@@ -44,7 +44,7 @@ class Clue:
 
     @property
     def entity(self) -> WorldEntity:
-        """The only entity that it describes; ValueError where it describes several."""
+        """The only entity that it describes. ValueError where it describes several."""
         (only,) = self.fits
         return only
 
@@ -170,7 +170,7 @@ class Asker:
         return Draft(self.ask(relation, x), (value,), own)
 
     def of_picture(self, entity: WorldEntity, x: str) -> Draft:
-        """Colour, number, kind, words, or yes or no; `turn` sets how often each is drawn."""
+        """Colour, number, kind, words, or yes or no. `turn` sets how often each is drawn."""
         picture, scene, turn = self.domain.picture, entity.scene, self.rng.random()
         group = self.rng.choice(scene.groups)
         single, things = group.count == 1, plural(group.kind)

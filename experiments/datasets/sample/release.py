@@ -39,7 +39,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Everything that `write_sample` writes; `files` maps a file's stem to its records, `scenes` an image's id."""
+    """Everything that `write_sample` writes. `files` maps a file's stem to its records, `scenes` an image's id."""
 
     files: dict[str, list[Record]]
     scenes: dict[str, Scene]
@@ -113,7 +113,7 @@ def build(seed: int, train: int, dev: int) -> Release:
 
 
 def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[Record]:
-    """Questions of each type by its weight, at least one where `number` allows; no wording twice."""
+    """Questions of each type by its weight, at least one where `number` allows. No wording twice."""
     whole = sum(kind.weight for kind in TYPES.values())
     exact = {name: number * kind.weight / whole for name, kind in TYPES.items()}
     # Every type once, where there is room: small samples should still show all of them.

@@ -51,7 +51,7 @@ class Things:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Content of a picture; `words` are written on it and may be empty."""
+    """Content of a picture. `words` are written on it and may be empty."""
 
     groups: tuple[Things, ...]
     words: str
@@ -85,7 +85,7 @@ def joined(parts: list[str]) -> str:
 
 
 def draw(scene: Scene) -> bytes:
-    """The scene as PNG, `SIZE` pixels square; things stand in a grid, one kind after the other, words below."""
+    """The scene as PNG, `SIZE` pixels square. Things stand in a grid, one kind after the other, words below."""
     ground = GROUNDS[scene.ground]
     image = Image.new("RGB", (SIZE, SIZE), ground)
     canvas = ImageDraw.Draw(image)

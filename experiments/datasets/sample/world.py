@@ -77,7 +77,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """Everything that the world's texts are made of; `person` are the facts about people, `parts` those of names."""
+    """Everything that the world's texts are made of. `person` are the facts about people, `parts` those of names."""
 
     person: tuple[Relation, ...]
     domains: tuple[Domain, ...]
@@ -95,7 +95,7 @@ def templates() -> Templates:
 
 @dataclass(frozen=True, slots=True)
 class WorldPassage:
-    """A text about `title`; `facts` are its askable facts by relation name, each stated once in `text`."""
+    """A text about `title`. `facts` are its askable facts by relation name, each stated once in `text`."""
 
     id: str
     title: str
@@ -143,7 +143,7 @@ class World:
         self._families: list[str] = []
 
     def fill(self, pattern: str) -> str:
-        """Fills a pattern such as `{first} {second}` or `{w} Prize`; the name may come again."""
+        """Fills a pattern such as `{first} {second}` or `{w} Prize`. The name may come again."""
         return re.sub(r"{(\w+)}", lambda match: self.part(match[1]), pattern)
 
     def fresh(self, pattern: str) -> str:
@@ -185,7 +185,7 @@ class World:
         return "".join(rng.choice(choices) for choices in templates().parts[kind])
 
     def shelves(self) -> Iterator[Shelf]:
-        """Shelves without end, the domains in turn; no entity, person or value of a passage is on two of them."""
+        """Shelves without end, the domains in turn. No entity, person or value of a passage is on two of them."""
         while True:
             yield from map(self.shelf, self.rng.sample(templates().domains, len(templates().domains)))
 
@@ -243,7 +243,7 @@ class World:
         return {domain.number.name: years, domain.group.name: shares, domain.mark.name: list(marks)}
 
     def scenes(self, size: int) -> list[Scene]:
-        """One kind of thing is on two to four of the pictures, in different colours; no picture has a kind twice."""
+        """One kind of thing is on two to four of the pictures, in different colours. No picture has a kind twice."""
         rng = self.rng
         motif = rng.choice(list(SHAPES))
         holders = rng.sample(range(size), rng.randint(2, 4))
@@ -260,7 +260,7 @@ class World:
         return scenes
 
     def entity_text(self, domain: Domain, title: str, facts: dict[str, str]) -> str:
-        """Four to six sentences; one in four after the first has `it` or `the film` instead of the name."""
+        """Four to six sentences. One in four after the first has `it` or `the film` instead of the name."""
         rng = self.rng
         # `{e}` stays in: below, each sentence replaces it by the name or a pronoun.
         statements = [rng.choice(relation.say).format(e="{e}", v=facts[relation.name]) for relation in domain.relations]
