@@ -1,4 +1,7 @@
-"""The program under a name that no other project has: the command `agora`, and what `python run.py` calls."""
+"""Starts the program, as the command `agora` or as `python run.py`.
+
+The module has a name that no other project has.
+"""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Run:
         return results(self.path / result_file(self.config))
 
     def traces(self, method: str, question: str | None = None) -> Iterator[Trace]:
-        """Yields the evaluated discussions of a method in the order of their records, or the one of a question's id.
+        """Yields the evaluated discussions of a method, in their order. question: the id of the only one.
 
         Raises UserError where the run has none of the method.
         """

@@ -1,4 +1,4 @@
-"""The command line: prints what it is asked for, or runs an experiment or a sweep in a run folder."""
+"""Runs a command line: prints an answer, or runs an experiment or a sweep."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def lock(file: str, options: Sequence[str]) -> int:
 
 
 def as_called(text: str) -> str:
-    """A text of the program about itself, with `agora` in place of `python run.py` where it was called so."""
+    """Names the program in a text as it was called: `agora` or `python run.py`."""
     return text.replace("python run.py", "agora") if Path(sys.argv[0]).stem == "agora" else text
 
 

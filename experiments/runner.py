@@ -1,4 +1,4 @@
-"""Prepares a run or a sweep, and runs a plan in its folder, from the point where it was left."""
+"""Prepares a run or a sweep, and runs a plan in its folder."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

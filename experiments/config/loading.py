@@ -38,7 +38,7 @@ class Overrides:
 
 
 def experiments() -> dict[str, str]:
-    """Name and one-line description of every experiment: the presets, and each method with what it is compared with."""
+    """Describes every experiment in a line, by name: the presets, and each method against its rivals."""
     presets = {
         path.stem: path.read_text().splitlines()[0].removeprefix("#").strip() for path in sorted(PRESETS.glob("*.yaml"))
     }
@@ -89,7 +89,7 @@ def load_overrides(arguments: Sequence[str]) -> tuple[Config, Overrides | None]:
 
 
 def varying(config: Config) -> Callable[[Mapping[str, Any]], Config]:
-    """A function of other values, by dotted key, that gives the configuration with them, and raises as `load` does."""
+    """Returns a function that gives the configuration other values, by dotted key. It raises as `load` does."""
     return lambda values: typed([_with_roles({key: value}) for key, value in values.items()], config)
 
 

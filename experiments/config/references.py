@@ -1,4 +1,4 @@
-"""Finds the settings that lead out of a run folder: code, addresses, keys, models to load, another cache; and secrets.
+"""Finds secrets, and settings that lead out of a run folder: code, addresses, keys, models, another cache.
 
 A run folder may come from anybody. Code, addresses and files that its saved configuration names are imported, contacted
 or loaded only where the command line of the resumption names them again. Each setting declares whether it leads out
@@ -29,12 +29,12 @@ _AXES, _POINTS = "sweep.axes.", "sweep.points"
 
 
 def resumption(config: Config, folder: Path) -> str:
-    """The command that resumes a run, ready for a shell, with the settings that have to be named again."""
+    """Writes the command that resumes a run, for a shell. It names the settings that have to be named again."""
     return " ".join([program(), f"resume={shlex.quote(str(folder))}", *overrides_again(config)])
 
 
 def resumption_line(config: Config, folder: Path) -> str:
-    """A line for the start of a run: its folder, and how it goes on if it is killed."""
+    """Names a run's folder and how it goes on if it is killed, in a line."""
     return visible(f"run folder {folder}; killed, it goes on with: {resumption(config, folder)}")
 
 
@@ -102,7 +102,7 @@ def check_outside(folder: Path) -> None:
 
 
 def _outside(config: Config) -> Iterator[tuple[str, str, Any]]:
-    """Yields all that leads out of the folder: its key on the command line, its own key, its value."""
+    """Yields the settings that lead out of the folder: key on the command line, own key, value."""
     for named_as, key, value in leaves(config):
         setting = declared(key)
         leads_out = setting.metadata.get(OUTSIDE) if setting else None
@@ -126,7 +126,7 @@ def leaves(config: Config) -> Iterator[tuple[str, str, Any]]:
 
 
 def _parts(key: str, value: Any) -> Iterator[Leaf]:
-    """A trial's value as its settings: it may be a list, a group or, as on the command line, a group's kind."""
+    """Yields the settings of a trial's value, which may be a list, a group or a group's kind."""
     check_key(key, "sweep")
     if isinstance(value, list):
         for part in value:
@@ -162,7 +162,7 @@ def check_secrets(config: Config) -> None:
 
 
 def check_exported(config: Config) -> None:
-    """Raises UserError where the variable of a key is not exported: its name may be the key, by mistake."""
+    """Raises UserError for a variable that is not exported. Its name may be the key itself, by mistake."""
     for named_as, key, value in leaves(config):
         if _last(key) == "key_env" and isinstance(value, str) and value and value not in os.environ:
             raise UserError(f"{named_as}: there is no environment variable of that name; export the key under it first")

@@ -1,4 +1,4 @@
-"""Roles from a file: `roles.file=<name or path>`, a list of roles with a name, a modality, an instruction and a form.
+"""Reads roles from a file (`roles.file=<name or path>`), each with a name, a modality, an instruction and a form.
 
 They become the settings `roles.<role>` of the run, so its config.yaml holds them.
 """

@@ -1,4 +1,4 @@
-"""Gives the values of a tree the types of their settings, and merges layers of settings into a configuration.
+"""Types the values of a tree, and merges layers of settings into a configuration.
 
 A tree comes from YAML or from Python. Its unquoted values are text (`yaml_tree.Plain`) until the setting is known.
 """

@@ -98,7 +98,7 @@ def yaml_tree(text: str, loader: type[_Loader] = _Loader) -> Any:
 
 
 def untyped(value: Any) -> Any:
-    """The value of a setting that may be of any type: null, true, false and JSON's numbers, else text."""
+    """Interprets a value of any type: null, true, false and JSON's numbers, else text."""
     if isinstance(value, dict):
         return {str(name): untyped(part) for name, part in value.items()}
     if isinstance(value, list):

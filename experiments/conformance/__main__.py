@@ -19,7 +19,29 @@ from retrieval.embed import make_encoder
 def main(words: list[str]) -> int:
     """Returns the exit code: 0 when all conforms, 1 when a part does not, 2 for bad input."""
     try:
-        checked = _check(words)
+        # Any preset would do: the command line names the parts, and only what it names is checked.
+        config, checked = load(["experiment=sp", *words]), []
+        groups = {word.partition("=")[0].partition(".")[0] for word in words}
+        for name in config.methods if "methods" in groups else ():
+            check_method(name)
+            checked.append(name)
+        if "attack" in groups:
+            check_attack(config.attack.kind)
+            checked.append(config.attack.kind)
+        if "data" in groups:
+            with TemporaryDirectory() as folder:
+                check_dataset(open_dataset(plan_of(config), Path(folder)))
+            checked.append(config.data.kind)
+        if "model" in groups:
+            check_model(find_models(config, ()).main.maker()(), config.model.kind)
+            checked.append(config.model.kind)
+        for key in ("encoder", "picture_encoder") if "retrieval" in groups else ():
+            if name := getattr(config.retrieval, key):
+                check_encoder(make_encoder(name, f"retrieval.{key}"), name)
+                checked.append(name)
+        if not checked:
+            named = "methods=[...], attack=..., data=..., model=... or retrieval.encoder=..."
+            raise UserError(f"name what to check: {named}")
     except UserError as error:
         print(visible(f"error: {error}"), file=sys.stderr)
         return 2
@@ -34,37 +56,6 @@ def main(words: list[str]) -> int:
         return 1
     print("\n".join(f"conforms: {name}" for name in checked))
     return 0
-
-
-def _check(words: list[str]) -> list[str]:
-    """Returns the names of all parts checked. Raises NotConforming with the first fault."""
-    # Any preset would do: the command line names the parts.
-    config = load(["experiment=sp", *words])
-    # Only what the command line names is checked: the preset names a method and a data set too.
-    groups = {word.partition("=")[0].partition(".")[0] for word in words}
-    checked = []
-    if "methods" in groups:
-        for name in config.methods:
-            check_method(name)
-            checked.append(name)
-    if "attack" in groups:
-        check_attack(config.attack.kind)
-        checked.append(config.attack.kind)
-    if "data" in groups:
-        with TemporaryDirectory() as folder:
-            check_dataset(open_dataset(plan_of(config), Path(folder)))
-        checked.append(config.data.kind)
-    if "model" in groups:
-        check_model(find_models(config, ()).main.maker()(), config.model.kind)
-        checked.append(config.model.kind)
-    if "retrieval" in groups:
-        for key in ("encoder", "picture_encoder"):
-            if name := getattr(config.retrieval, key):
-                check_encoder(make_encoder(name, f"retrieval.{key}"), name)
-                checked.append(name)
-    if not checked:
-        raise UserError("name what to check: methods=[...], attack=..., data=..., model=... or retrieval.encoder=...")
-    return checked
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from actors.errors import AgoraError, ModelError
 from actors.messages import Completion, Kind, Question, Source, Turn
 from actors.models import Model
 from actors.prompting.prompt import build_request
-from experiments.datasets.item import Dataset, Item
+from experiments.datasets.item import Dataset
 from retrieval.embed import Encoder
 
 ITEMS = 200  # of each split that are checked; reading a whole benchmark would take minutes
@@ -49,27 +49,25 @@ def check_dataset(dataset: Dataset) -> None:
     require(len(set(sources)) == len(sources), f"{name}: the corpus gives a source twice")
     documents = {source.doc for source in dataset.corpus()}
     for item in evaluated:
-        _check_item(dataset, item, documents)
-
-
-def _check_item(dataset: Dataset, item: Item, documents: set[str]) -> None:
-    where = f"{dataset.name}, question {item.question.id}"
-    require(isinstance(item.question, Question) and bool(item.question.text), f"{where}: it has no text")
-    require(bool(item.gold) and all(item.gold), f"{where}: it has no gold answer")
-    require(not item.question.evidence, f"{where}: evidence is retrieved for it, a loader gives none")
-    choices = item.question.choices
-    require(not choices or set(item.gold) <= set(choices), f"{where}: its gold answer is none of its choices")
-    require(set(item.supporting) <= set(item.pool), f"{where}: a supporting document is not in its pool")
-    require(set(item.own) <= set(item.pool), f"{where}: a document of its own is not in its pool")
-    require(set(item.pool) <= documents, f"{where}: a document of its pool is not in the corpus")
-    # Several gold answers are joined as in a sentence, since answers are text.
-    nothing, right = dataset.score(item, None), dataset.score(item, ", ".join(item.gold))
-    require((nothing.utility, nothing.f1) == (0, 0), f"{where}: no answer scores above 0")
-    require(0 <= right.utility <= 1 and 0 <= right.f1 <= 1, f"{where}: a score is not in [0, 1]")
-    if right.strict_em is not None or nothing.strict_em is not None:
-        require(nothing.strict_em == 0, f"{where}: no answer has another strict_em than 0")
-        require(right.strict_em is not None and 0 <= right.strict_em <= 1, f"{where}: its strict_em is not in [0, 1]")
-    require(right.utility > 0, f"{where}: its own gold answer scores 0")
+        # Several gold answers are joined as in a sentence, since answers are text.
+        nothing, right = dataset.score(item, None), dataset.score(item, ", ".join(item.gold))
+        asked, choices, strict = item.question, item.question.choices, (nothing.strict_em, right.strict_em)
+        rules = {
+            "it has no text": isinstance(asked, Question) and bool(asked.text),
+            "it has no gold answer": bool(item.gold) and all(item.gold),
+            "evidence is retrieved for it, a loader gives none": not asked.evidence,
+            "its gold answer is none of its choices": not choices or set(item.gold) <= set(choices),
+            "a supporting document is not in its pool": set(item.supporting) <= set(item.pool),
+            "a document of its own is not in its pool": set(item.own) <= set(item.pool),
+            "a document of its pool is not in the corpus": set(item.pool) <= documents,
+            "no answer scores above 0": (nothing.utility, nothing.f1) == (0, 0),
+            "a score is not in [0, 1]": 0 <= right.utility <= 1 and 0 <= right.f1 <= 1,
+            "no answer has another strict_em than 0": strict[0] == 0 or strict == (None, None),
+            "its strict_em is not in [0, 1]": strict[0] is None or (strict[1] is not None and 0 <= strict[1] <= 1),
+            "its own gold answer scores 0": right.utility > 0,
+        }
+        for broken, holds in rules.items():
+            require(holds, f"{name}, question {asked.id}: {broken}")
 
 
 def check_model(model: Model, name: str) -> None:

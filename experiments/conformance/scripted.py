@@ -1,4 +1,4 @@
-"""Observes methods without Ray and without a model: a small corpus, a library and a team with scripted replies."""
+"""Observes methods over a small corpus, with a team whose replies are scripted."""
 
 import asyncio
 import re
@@ -50,7 +50,7 @@ SUFFIX = re.compile(r"(/cut-\d+)?(/repair)?$")
 
 
 class ScriptedTeam:
-    """Agents by role in this process, over a model (by default the embedded reader) or a function's reply to each turn.
+    """Agents in this process, over a model (by default the embedded reader) or a function of each turn.
 
     failing: agents whose model cannot be reached. babbling: agents whose replies have no form.
     delays: draws the duration of each turn. turns, requests: in the order of calls; messages: of answers.
@@ -194,8 +194,7 @@ def sample_world(folder: Path) -> SampleWorld:
 
 @cache
 def improvised(seed: int) -> Reply:
-    """Replies that keep to the form and are otherwise arbitrary: any value, any choice, words of the question or of its
-    evidence."""
+    """Replies in the right form with arbitrary values: any choice, or words of the question or of its evidence."""
 
     def reply(turn: Turn) -> str:
         # By seed and turn, so that the same turn always gets the same reply.

@@ -1,4 +1,4 @@
-"""Base of the loaders of benchmarks: files, splits, limits by seed, links, and the corpus with its pictures checked."""
+"""Base of the loaders of benchmarks: files, splits, limits by seed, links, checked pictures."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""Data sets that `data=` can name: their settings, the request that opens one, and the checks that all of them pass."""
+"""Data sets that `data=` can name: their settings, how one is opened, and its checks."""
 
 import os
 from collections.abc import Callable

@@ -204,7 +204,7 @@ def read_elements(path: Path, layout: type[T] | TypeAdapter[T], noun: str, insid
 
 
 def read_table(path: Path, layout: type[T] | TypeAdapter[T], *, quoted: bool) -> Iterator[tuple[str, T]]:
-    """Yields the rows of a tab-separated file as records by the names in its first row, with their places.
+    """Yields the rows of a tab-separated file with their places, by the names in its first row.
 
     quoted: quotation marks enclose a field, which may then go over several lines.
     Raises UserError also for a file without rows or without a column that the layout requires, and for a row of too few

@@ -21,7 +21,7 @@ from experiments.datasets.item import Item, Score, text_score
 from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.reading import each, once, placed, read_elements, row_cells
 from experiments.metrics.tatqa_metric import official_score
-from topologies.amounts import Reading, scaled
+from topologies.amounts import scaled
 
 COMPUTED = ("arithmetic", "count")  # types whose answers are compared as numbers
 # A year, alone or in a date, but not in 2,019 or $2019; FY18, F19, Q4 2018.
@@ -109,7 +109,10 @@ class TatQa(Benchmark):
 
     def score(self, item: Item, answer: str | None) -> Score:
         computed = item.tags["answer_type"] in COMPUTED
-        gold, scale = without_scale(item.gold, item.tags["scale"])
+        scale: str = item.tags["scale"]
+        gold = tuple(text.removesuffix(f" {scale}") for text in item.gold)
+        if scale and not all(text.endswith(f" {scale}") for text in item.gold):
+            gold, scale = scaled(item.gold)  # of another item: an attack's target answer
         if self.settings.metric == "official":
             em, f1 = official_score(answer, gold, scale, computed=computed) if answer else (0.0, 0.0)
             return Score(em, f1, em)
@@ -212,13 +215,6 @@ def is_section(row: Sequence[str]) -> bool:
     """True for a row with a label alone. In another column than the first the label ends with a colon."""
     filled = [place for place, cell in enumerate(row) if cell.strip()]
     return len(filled) == 1 and (filled == [0] or row[filled[0]].rstrip().endswith(":"))
-
-
-def without_scale(gold: tuple[str, ...], scale: str) -> Reading:
-    """The answers of an item as the release has them, and their scale."""
-    if scale and not all(text.endswith(f" {scale}") for text in gold):
-        return scaled(gold)  # of another item: an attack's target answer
-    return tuple(text.removesuffix(f" {scale}") for text in gold), scale
 
 
 def is_number(text: str) -> bool:

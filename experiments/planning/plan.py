@@ -190,7 +190,7 @@ def make_plan(config: Config, job: Job) -> Plan:
         *((GRAPH,) if retrieval.graph == "model" and searched else ()),
     )
     extracting = [step.role for step in extraction]
-    roles = find_roles(config.topology, config.roles, methods, asks_team, extracting, config.ablation)
+    roles = find_roles(config, methods, asks_team, extracting)
     learners = plan_learners(config, learned_methods(methods) if job.learns else (), roles.team)
     attackable = roles.attackable(methods, extracting)
     return Plan(

@@ -9,8 +9,9 @@ from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.messages import Modality, Role
+from experiments.config.config import Config
 from experiments.config.role_files import field_of
-from experiments.config.setting_groups import RoleSettings, TopologySettings
+from experiments.config.setting_groups import RoleSettings
 from topologies.method import Method
 
 
@@ -49,23 +50,13 @@ class RunRoles:
         return tuple(role.name for role in self.others if role.name not in safe)
 
 
-def find_roles(
-    topology: TopologySettings,
-    settings: Mapping[str, RoleSettings],
-    methods: Sequence[Method],
-    team_is_asked: bool,
-    extracting: Sequence[Role],
-    ablation: str,
-) -> RunRoles:
-    """Resolves the roles that a configuration names.
-
-    settings: of single roles, by name (`roles.<role>`).
-    extracting: the roles that extract captions and triples before the discussions.
-    ablation: `dummy_text` and `dummy_visual` make dummies of a modality's agents.
+def find_roles(config: Config, methods: Sequence[Method], team_is_asked: bool, extracting: Sequence[Role]) -> RunRoles:
+    """Resolves the roles that a configuration names; `extracting` extract captions and triples before the discussions.
 
     Raises UserError for a role that does not exist, one named twice, an empty team, and settings of a role that is not
     there.
     """
+    topology, settings = config.topology, config.roles
     # Roles of the user's own in a file of roles; a run need not have all of them.
     own = [name for name, of_role in settings.items() if of_role.instruction or of_role.form]
     # Only the team's: what agents of other systems read is part of their systems.
@@ -81,7 +72,7 @@ def find_roles(
             known = [of.removeprefix(prefix) for of, role in ROLES.items() if role.modality is modality]
             known += [of.removeprefix(prefix) for of in own if of.startswith(prefix)]
             raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
-        named.append(replace(role, dummy=ablation == f"dummy_{modality}", reads=reads))
+        named.append(replace(role, dummy=config.ablation == f"dummy_{modality}", reads=reads))
     roles = [role.name for role in named]
     if unknown := [name for name in topology.without if name not in roles]:
         hint = near_miss(unknown[0], roles)

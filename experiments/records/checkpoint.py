@@ -1,4 +1,4 @@
-"""A learner's state on disk, with the sizes of its record files at that moment: a killed run resumes from it."""
+"""A learner's state on disk, from which a killed run resumes, with the sizes of its record files then."""
 
 import hashlib
 import json

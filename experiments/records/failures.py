@@ -1,4 +1,4 @@
-"""Failed turns: settings, the circuit breaker that stops a run whose turns keep failing, and reasons in one line."""
+"""Counts failed turns, and stops a run whose turns keep failing."""
 
 import re
 from collections import Counter, deque

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO, FileIO
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, TypeVar
@@ -228,13 +229,9 @@ def make_plain(path: Path) -> None:
 def compress(path: Path) -> None:
     """Compresses a finished file, if it is long. The same lines give the same bytes. Raises OSError without room."""
     if path.exists() and path.stat().st_size >= COMPRESS_BYTES:
-        write_atomically(compressed(path), _packed(path))
+        # 16 + 15 makes zlib write a gzip header, in which it leaves the time at 0.
+        packer = zlib.compressobj(LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+        parts = chain(pieces(path, sys.maxsize), [b""])  # none is empty but the end
+        write_atomically(compressed(path), (packer.compress(part) if part else packer.flush() for part in parts))
         # Only now: a kill leaves one of them whole.
         path.unlink()
-
-
-def _packed(path: Path) -> Iterator[bytes]:
-    # 16 + 15 makes zlib write a gzip header, in which it leaves the time at 0.
-    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
-    yield from map(packer.compress, pieces(path, sys.maxsize))
-    yield packer.flush()

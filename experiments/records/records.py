@@ -1,4 +1,4 @@
-"""Records of a run, each a line of JSON: traces, training steps, scored answers; and the reader of any typed record."""
+"""Records of a run, each a typed line of JSON: traces, training steps, scored answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a run folder: atomic writes, plain files only, removal of an unused folder, errors of its disk."""
+"""Writes, checks and removes files of a run folder, and explains errors of its disk."""
 
 import errno
 import os

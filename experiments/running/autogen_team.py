@@ -1,4 +1,4 @@
-"""Exports a wiring as an AutoGen GraphFlow team that gives the same answers as the simulator's agents, and loads one.
+"""Exports a wiring as an AutoGen GraphFlow team, which answers as the simulator's agents do, and loads one.
 
 AutoGen imports whatever class a component's file names. `load_team` makes only the components that `write_team` writes,
 so that a file runs no code, and reaches no address, that its user has not named.

@@ -21,7 +21,7 @@ Compared = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 def timed(config: Config) -> bool:
-    """True if seconds per question can be compared: one discussion at a time, and each of its calls computed."""
+    """True if seconds per question are comparable: one discussion at a time, each call computed."""
     return config.concurrency == 1 and not config.completions.reuse
 
 

@@ -31,8 +31,7 @@ class Discussions:
         self.learning = GraphLearning(context, learners)
 
     async def prepare(self) -> None:
-        """Has the model write captions, by which pictures are found from then on, and extract the graph, where
-        configured."""
+        """Has the model write captions, by which pictures are found, and extract the graph, where configured."""
         if CAPTIONS in self.context.plan.extraction:
             store = await write_captions(self.context)
             self.context = replace(self.context, evidence=self.context.evidence.over(store))

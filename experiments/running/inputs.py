@@ -62,15 +62,15 @@ def notes_of(dataset: Dataset) -> tuple[str, ...]:
 def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path) -> Store:
     """Opens the index of a data set's corpus. Raises UserError when one of its encoders cannot be made."""
     # One where both are the same: a model takes seconds to load, and its memory.
-    pictures = None if retrieval.picture_encoder == retrieval.encoder else retrieval.picture_encoder
-    key = "retrieval.encoder"
-    try:
-        encoder = make_encoder(retrieval.encoder, key)
-        key = "retrieval.picture_encoder"
-        picture_encoder = make_encoder(pictures, key) if pictures else None
-    except (ModuleNotFoundError, ValueError, OSError) as error:
-        raise UserError(f"{key}: {error}") from error
-    return Store.open(cache / "indexes", dataset.corpus, encoder, picture_encoder=picture_encoder)
+    made = {}
+    for key in ("encoder", "picture_encoder"):
+        if (name := getattr(retrieval, key)) and name not in made:
+            try:
+                made[name] = make_encoder(name, f"retrieval.{key}")
+            except (ModuleNotFoundError, ValueError, OSError) as error:
+                raise UserError(f"retrieval.{key}: {error}") from error
+    encoder, *pictures = made.values()
+    return Store.open(cache / "indexes", dataset.corpus, encoder, picture_encoder=next(iter(pictures), None))
 
 
 def open_evidence(plan: Plan, dataset: Dataset, cache: Path) -> Evidence:

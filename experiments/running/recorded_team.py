@@ -85,19 +85,17 @@ class RecordedTeam:
                     f"{_named(turn)} was never recorded: {self.folder.path} holds {count} and not this one; replay "
                     "with the recorded methods, questions and training.samples, or ask a model"
                 )
-            trace = self._read(*place)
+            path, offset = place
+            if path not in self._files:
+                file = self._files[path] = jsonl.seekable(path)
+                weakref.finalize(self, file.close)
+            self._files[path].seek(offset)
+            try:
+                trace = decode_trace(self._files[path].readline(jsonl.LINE_BYTES).decode())
+            except ValueError as error:
+                raise UserError(f"{path}: {error}; replay an intact run") from error
             self._open[turn.discussion] = trace, {message.id: message for message in trace.turns}
         return self._open[turn.discussion]
-
-    def _read(self, path: Path, offset: int) -> Trace:
-        if path not in self._files:
-            file = self._files[path] = jsonl.seekable(path)
-            weakref.finalize(self, file.close)
-        self._files[path].seek(offset)
-        try:
-            return decode_trace(self._files[path].readline(jsonl.LINE_BYTES).decode())
-        except ValueError as error:
-            raise UserError(f"{path}: {error}; replay an intact run") from error
 
 
 def _named(turn: Turn) -> str:

@@ -203,7 +203,7 @@ class Asker:
     # Whole questions.
 
     def about_table(self) -> Draft | None:
-        """A cell by the entity or by another cell, a comparison of two rows, the rows of a group, or their sum."""
+        """Asks for a cell, a comparison of two rows, the rows of a group, or their sum."""
         turn, domain = self.rng.random(), self.domain
         if turn < 0.3:
             return self.of_named(self.of_row)
