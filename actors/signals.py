@@ -104,16 +104,15 @@ def held_back() -> Iterator[None]:
             handlers[number](number, frame)
         received.append(number)
 
-    for number in handlers:
-        signal.signal(number, note)
     try:
-        yield
+        with handlers_kept():
+            for number in handlers:
+                signal.signal(number, note)
+            yield
     except SystemExit:
         received += [signal.SIGTERM] if signal.SIGTERM in handlers else []
         raise
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
         for number in received:
             handlers[number](number, None)
 

@@ -7,7 +7,7 @@ agent, so that nothing leaks between discussions.
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -51,74 +51,55 @@ class HostedAgent(RoleAgent):
         while True:
             request = build_request(turn, self.role, recalled, self._settings, cut)
             client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
-            outcome = await self._hear(turn, request, client)
+            text, reply, error, reported, first_tokens = "", None, "", Usage(), 0
+            try:
+                agent = self._factory(self.role, client)
+                ask, asked = replies_of(agent), request
+                try:
+                    reading, form, whole = None, form_of(turn), form_of(turn)
+                    for _ in range(2):
+                        # Zero before the first message, and its tokens before the second.
+                        so_far = client.total_usage() if client.calls else reported
+                        first_tokens = so_far.prompt_tokens + so_far.completion_tokens
+                        text, used = await ask(asked)
+                        reported += used
+                        now = read(form, text, client.cut_off, whole)
+                        reading = now if reading is None else reading.repaired_by(now)
+                        reply = reply_of(turn, reading)
+                        if reply is not None:
+                            break
+                        asked = replace(request, rejected=text, correction=correction(form, now.faults))
+                        form = still_asked(form, now.faults)
+                finally:
+                    if isinstance(agent, ChatAgent):
+                        await agent.close()
+            except ModelGone:  # ends the run: later turns would fail, too
+                raise
+            except Exception as raised:  # the user's agent may raise anything
+                reply, error = None, one_line(f"{type(raised).__name__}: {raised}")
             # An agent with another model has not called ours: then only its report counts.
-            usage += client.usage if client.calls else client.usage + outcome.reported
+            usage += client.usage if client.calls else client.usage + reported
             more: Sequence[str] = ()
             # An agent may have handled a request that did not fit: then nothing is cut.
-            if outcome.error and client.too_long is not None:
+            if error and client.too_long is not None:
                 more = cut_more(turn.question, self.role.evidence, cut, *client.too_long)
             if not more:
                 break
             cut = (*cut, *more)
-        reply, total = outcome.reply, client.total_usage() if client.calls else outcome.reported
+        total = client.total_usage() if client.calls else reported
         message = replace(
             reply or unread(turn),
             # A reply without reasoning is shown whole.
-            content=(reply.content if reply else clean(outcome.text)) or one_line(outcome.text),
-            status=Status.FAILED if outcome.error else Status.OK if reply else Status.UNPARSED,
-            error=outcome.error,
+            content=(reply.content if reply else clean(text)) or one_line(text),
+            status=Status.FAILED if error else Status.OK if reply else Status.UNPARSED,
+            error=error,
             cut=cut,
-            calls=client.calls or outcome.reported.calls,
+            calls=client.calls or reported.calls,
             prompt_tokens=total.prompt_tokens,
             completion_tokens=total.completion_tokens,
-            repair_tokens=outcome.first_tokens and total.prompt_tokens + total.completion_tokens - outcome.first_tokens,
+            repair_tokens=first_tokens and total.prompt_tokens + total.completion_tokens - first_tokens,
         )
         return message, usage
-
-    async def _hear(self, turn: Turn, request: Request, client: ModelClient) -> "_Outcome":
-        """Returns a new agent's reply to a request, after a second attempt where the first is unreadable."""
-        text, reply, reported, first_tokens = "", None, Usage(), 0
-        try:
-            agent = self._factory(self.role, client)
-            ask, asked = replies_of(agent), request
-            try:
-                reading, form, whole = None, form_of(turn), form_of(turn)
-                for _ in range(2):
-                    # Zero before the first message, and its tokens before the second.
-                    so_far = client.total_usage() if client.calls else reported
-                    first_tokens = so_far.prompt_tokens + so_far.completion_tokens
-                    text, used = await ask(asked)
-                    reported += used
-                    now = read(form, text, client.cut_off, whole)
-                    reading = now if reading is None else reading.repaired_by(now)
-                    reply = reply_of(turn, reading)
-                    if reply is not None:
-                        break
-                    asked = replace(request, rejected=text, correction=correction(form, now.faults))
-                    form = still_asked(form, now.faults)
-            finally:
-                if isinstance(agent, ChatAgent):
-                    await agent.close()
-        except ModelGone:  # ends the run: later turns would fail, too
-            raise
-        except Exception as error:  # the user's agent may raise anything
-            return _Outcome(text, None, one_line(f"{type(error).__name__}: {error}"), reported, first_tokens)
-        return _Outcome(text, reply, "", reported, first_tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """An agent's last message, the reply in it or the error, and the usage that the agent reports.
-
-    `first_tokens`: of its first message, if there was a second one, else 0.
-    """
-
-    text: str
-    reply: Message | None
-    error: str
-    reported: Usage
-    first_tokens: int
 
 
 def load_factory(spec: str, key: str) -> Factory:

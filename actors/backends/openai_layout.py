@@ -41,23 +41,26 @@ ROLE = re.compile(r"\b(?:system|roles?)\b", re.IGNORECASE)
 class Layout:
     """Writes requests for one endpoint.
 
-    base: the address with the version. changes: names in `CHANGES`.
+    root: the address as it was set. changes: names in `CHANGES`.
     most_pictures: of one request (None: any number); further ones are described in words.
     """
 
-    base: str
+    root: str
     changes: frozenset[str] = frozenset()
     most_pictures: int | None = None
 
+    @property
+    def base(self) -> str:
+        """The address with the version."""
+        return f"{self.root}/v1" if VERSION in self.changes else self.root
+
     def changed(self, name: str) -> "Layout":
         """Returns the layout with one more change."""
-        base = f"{self.base}/v1" if name == VERSION else self.base
-        return replace(self, base=base, changes=self.changes | {name})
+        return replace(self, changes=self.changes | {name})
 
     def without(self, name: str) -> "Layout":
         """Returns the layout with one change taken back."""
-        base = self.base.removesuffix("/v1") if name == VERSION else self.base
-        return replace(self, base=base, changes=self.changes - {name})
+        return replace(self, changes=self.changes - {name})
 
     def body(self, request: Request, settings: ModelSettings) -> dict[str, Any]:
         """Returns a request's body. Raises OSError, which names the picture, where one cannot be read."""
@@ -88,7 +91,7 @@ class Layout:
 def possible_changes(request: Request, settings: ModelSettings, layout: Layout, fault: EndpointFault) -> list[str]:
     """Lists the changes that could help against a refusal. Those whose field it names come first."""
     able = []
-    if layout.base == settings.base_url.rstrip("/") and not re.search(r"/v\d", layout.base):
+    if VERSION not in layout.changes and not re.search(r"/v\d", layout.base):
         able.append(VERSION)
     if fault.status in PROMPT_REFUSED or fault.status >= 500:
         sent = {"temperature", "max_tokens", "seed", *thinking_arguments(settings.thinking)} - settings.extra.keys()
