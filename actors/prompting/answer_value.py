@@ -75,24 +75,20 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
         return None
     # `Answer: Answer: - red` has its bullet after the second label.
     stated = stated if stated[:1].isdigit() or _SIGNED.match(stated) else BULLET.sub("", stated, count=1)
-    first, rest = _first_words(stated)
+    # A few words, or yes or no, before a sentence.
+    first, rest = stated, ""
+    few, clause = _SENTENCE.match(stated), _YES_OR_NO.fullmatch(stated)
+    if few and few["last"].lower() not in _ABBREVIATED and len(few["first"].split()) <= _FEW_WORDS:
+        first, rest = few["first"], stated[few.end() :]
+    # `No, No, Nanette` is a name.
+    elif clause and (re.search(r"\b[a-z]{4}|\bis\b", clause["rest"]) or _YES_OR_NO.match(f"{clause['rest']}. x")):
+        first, rest = stated[: clause.start("rest")], clause["rest"]
+    elif remark := _REMARK.search(stated):
+        first, rest = stated[: remark.start()], remark["rest"] or remark["clause"]
     if rest and not OFFER.match(rest):
         return FieldFault(field, f"{quoted(stated)} has more than the answer")
     stated = undecorated(first)[0] if rest else stated
     return None if stated.lower() == field.name.lower() or not _has_content(stated) else (stated,)
-
-
-def _first_words(stated: str) -> tuple[str, str]:
-    """Splits a few words, or yes or no, from the sentence behind them. The second is empty where none follows."""
-    first = _SENTENCE.match(stated)
-    if first and first["last"].lower() not in _ABBREVIATED and len(first["first"].split()) <= _FEW_WORDS:
-        return first["first"], stated[first.end() :]
-    clause = _YES_OR_NO.fullmatch(stated)
-    # `No, No, Nanette` is a name.
-    if clause and (re.search(r"\b[a-z]{4}|\bis\b", clause["rest"]) or _YES_OR_NO.match(f"{clause['rest']}. x")):
-        return stated[: clause.start("rest")], clause["rest"]
-    remark = _REMARK.search(stated)
-    return (stated[: remark.start()], remark["rest"] or remark["clause"]) if remark else (stated, "")
 
 
 def _has_content(value: str) -> bool:

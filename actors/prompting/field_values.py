@@ -17,14 +17,10 @@ from actors.prompting.form import PROSE, FieldFault, RawField, Twice, Values, qu
 from actors.prompting.reply_text import (
     BULLET,
     CHATTER,
-    MARKS_ALONE,
-    NONE_BECAUSE,
     NOTHING,
     OTHER_LABEL,
     PLACEHOLDER,
-    RULE,
     ends_a_value,
-    in_digits,
     stated_confidence,
     uncited,
     undecorated,
@@ -32,6 +28,11 @@ from actors.prompting.reply_text import (
 )
 from actors.prompting.safe_text import one_line
 
+_RULE = re.compile(r"\s*+[-=_*~]{3,}+\s*+")  # separates: `---`
+_NONE_BECAUSE = re.compile(r"none\s?[,;:.(–—-].*", re.IGNORECASE)
+_MARKS_ALONE = re.compile(r"[\s:;,]++")  # the rest of a value that was separators only
+_NUMBER_WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE)
 _TO_LINE_END = re.compile(r"[ .,`]*+(?:\n\s*+|$)")
 
 _TICKS = "✅✔☑✓❌\ufe0f"
@@ -168,10 +169,10 @@ def _of_lines(
     if PLACEHOLDER.fullmatch(one_line(whole)) or text.lower() == field.name.lower():
         return None
     plain = text.strip(" .!*_`\"'")
-    because = NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and is_unstated(plain))
+    because = _NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and is_unstated(plain))
     # One of the field's values may be `none`.
     if plain.lower() not in map(str.lower, field.values) and (
-        (field.optional and because) or NOTHING.fullmatch(plain) or MARKS_ALONE.fullmatch(plain)
+        (field.optional and because) or NOTHING.fullmatch(plain) or _MARKS_ALONE.fullmatch(plain)
     ):
         return none(field)
     if field.values:
@@ -194,9 +195,9 @@ def _own_lines(lines: Sequence[str], prose: bool) -> tuple[list[str], Sequence[s
         if not line.strip():
             blank = bool(own)
             continue
-        if own and (RULE.fullmatch(line) or CHATTER.match(line) or (not prose and OTHER_LABEL.match(line))):
+        if own and (_RULE.fullmatch(line) or CHATTER.match(line) or (not prose and OTHER_LABEL.match(line))):
             return own, lines[number:]
-        if not own and RULE.fullmatch(line):
+        if not own and _RULE.fullmatch(line):
             continue
         if own and not prose and (blank or not line.strip()[0].islower()):
             return own, lines[number:]
@@ -214,6 +215,11 @@ def lines_behind(raw: RawField) -> Sequence[str]:
     if raw.field.value is Value.ANSWER:
         return (*answer_text(raw.lines, raw.closed)[1], *raw.after)
     return (*_own_lines(raw.lines, prose=False)[1], *raw.after)
+
+
+def in_digits(text: str) -> str:
+    """Writes small numbers in digits."""
+    return _NUMBER_WORD.sub(lambda word: _NUMBER_WORDS[word[0].lower()], text)
 
 
 def one_of(text: str, field: Field) -> str | None:
@@ -269,29 +275,7 @@ def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | Fie
     """Reads values on the label's line, on a line each, or as a list. `several`: the label is in the plural."""
     if field.value is Value.PAIR and any(map(ANSWER_LINE.match, lines)):
         return FieldFault(field, "it is not certain which answer is to which question")
-    items = _item_lines(field, lines, several)
-    if field.value is Value.TRIPLE:  # several on one line: `a | b | c; d | e | f`
-        split = [[part for part in re.split(r"\s*;\s*", item.strip("<> ")) if part] for item in items]
-        whole = [len(parts) > 1 and all(part.count("|") == 2 for part in parts) for parts in split]
-        items = [
-            part for item, parts, ok in zip(items, split, whole, strict=True) for part in (parts if ok else [item])
-        ]
-    items = [item for item in items if item]
-    if not items:
-        return None
-    first = unwrapped(items[0]).strip(" .!*_`\"'")
-    # A candidate is an answer, which may be `no`.
-    is_no = field.kind is FieldKind.CANDIDATE and first.casefold() == "no"
-    unstated = field.optional and field.value is Value.TEXT and is_unstated(first)
-    if len(items) == 1 and not is_no and (unstated or NOTHING.fullmatch(first) or NONE_BECAUSE.fullmatch(first)):
-        return none(field)
-    if several and field.value is Value.TEXT and len(items) == 1 and field.kind is not FieldKind.SUB_QUESTION:
-        items = [part.strip() for part in re.split(r"\s*;\s*" if ";" in items[0] else r",\s+(?:and\s+)?", items[0])]
-    return read_items(field, items)
-
-
-def _item_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
-    """Returns the lines that are items: the first, and those of a list that follows."""
+    # The items are the first line, and those of a list that follows.
     items: list[str] = []
     blank = False
     for number, line in enumerate(lines):
@@ -300,9 +284,9 @@ def _item_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
             blank = bool(items)
             continue
         bulleted = bool(BULLET.match(line))
-        if items and (RULE.fullmatch(line) or (CHATTER.match(line) and not bulleted)):
+        if items and (_RULE.fullmatch(line) or (CHATTER.match(line) and not bulleted)):
             break
-        if RULE.fullmatch(line):
+        if _RULE.fullmatch(line):
             continue
         if items and not bulleted:
             is_triple = field.value is Value.TRIPLE and read_triple(plain) is not None
@@ -317,7 +301,24 @@ def _item_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
                 break
         items.append(plain)
         blank = False
-    return items
+    if field.value is Value.TRIPLE:  # several on one line: `a | b | c; d | e | f`
+        apart: list[str] = []
+        for item in items:
+            parts = [part for part in re.split(r"\s*;\s*", item.strip("<> ")) if part]
+            apart += parts if len(parts) > 1 and all(part.count("|") == 2 for part in parts) else [item]
+        items = apart
+    items = [item for item in items if item]
+    if not items:
+        return None
+    first = unwrapped(items[0]).strip(" .!*_`\"'")
+    # A candidate is an answer, which may be `no`.
+    is_no = field.kind is FieldKind.CANDIDATE and first.casefold() == "no"
+    unstated = field.optional and field.value is Value.TEXT and is_unstated(first)
+    if len(items) == 1 and not is_no and (unstated or NOTHING.fullmatch(first) or _NONE_BECAUSE.fullmatch(first)):
+        return none(field)
+    if several and field.value is Value.TEXT and len(items) == 1 and field.kind is not FieldKind.SUB_QUESTION:
+        items = [part.strip() for part in re.split(r"\s*;\s*" if ";" in items[0] else r",\s+(?:and\s+)?", items[0])]
+    return read_items(field, items)
 
 
 def read_items(field: Field, items: Sequence[Any]) -> Values | FieldFault | None:
@@ -344,7 +345,7 @@ def read_items(field: Field, items: Sequence[Any]) -> Values | FieldFault | None
             if not isinstance(item, str | int | float):
                 return FieldFault(field, f"{quoted(item)} is not one text")
             text = BULLET.sub("", str(item), count=1).strip()
-            value = "" if PLACEHOLDER.fullmatch(text) or MARKS_ALONE.fullmatch(text) else one_line(unwrapped(text))
+            value = "" if PLACEHOLDER.fullmatch(text) or _MARKS_ALONE.fullmatch(text) else one_line(unwrapped(text))
         if isinstance(value, FieldFault):
             return value
         if value:

@@ -271,37 +271,32 @@ def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple
         if inside:
             found += inside
             start, end = begun if start is None else start, ended
-    if start is None:
-        return _in_broken_json(text, form, names, cut_off)
+    if start is None:  # an object without its end: its complete pairs, and the field that was cut off
+        start = text.find("{")
+        if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
+            return "", []
+        commas = [start + comma.start() for comma in re.finditer(r",(?=\s*[\"'“])", text[start:])][-_COMMAS:]
+        value, end = None, start
+        for end in (*([] if cut_off else [len(text)]), *reversed(commas)):
+            with suppress(ValueError, RecursionError):
+                value, _ = decode(f"{text[start:end].rstrip()}}}")
+                break
+        found = list(_of_value(value, names)) if isinstance(value, dict) else []
+        if {raw.field for raw in found} & {names.field(key[1]) for key in _KEY.finditer(text, end)}:
+            return "", []  # the text behind the last complete pair may change a value
+        key = _KEY.match(text, end if found else start)
+        if not cut_off and end < len(text) and (key is None or text[key.end() :].strip()):
+            return "", []
+        if key and (field := names.field(key[1])):
+            # Reasoning is of use without its end; the value of any other field is not.
+            written = literal(f'["{key[2]}"]') if key[2] and field.kind is FieldKind.REASONING else None
+            lines = tuple(str(written[0]).split("\n")) if isinstance(written, list) else ("",)
+            found.append(RawField(field, lines=lines))
+        return text[:start], found
     behind = text[end:]
     if not cut_off and behind.strip():
         between, later = fields_in_lines(untagged(behind, names), form, names)
         found = [*found[:-1], replace(found[-1], after=tuple(between.split("\n"))), *later]
-    return text[:start], found
-
-
-def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
-    """Finds the fields of an object without its end. They are the complete pairs, and the field that was cut off."""
-    start = text.find("{")
-    if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
-        return "", []
-    commas = [start + comma.start() for comma in re.finditer(r",(?=\s*[\"'“])", text[start:])][-_COMMAS:]
-    value, end = None, start
-    for end in (*([] if cut_off else [len(text)]), *reversed(commas)):
-        with suppress(ValueError, RecursionError):
-            value, _ = decode(f"{text[start:end].rstrip()}}}")
-            break
-    found = list(_of_value(value, names)) if isinstance(value, dict) else []
-    if {raw.field for raw in found} & {names.field(key[1]) for key in _KEY.finditer(text, end)}:
-        return "", []  # the text behind the last complete pair may change a value
-    key = _KEY.match(text, end if found else start)
-    if not cut_off and end < len(text) and (key is None or text[key.end() :].strip()):
-        return "", []
-    if key and (field := names.field(key[1])):
-        # Reasoning is of use without its end; the value of any other field is not.
-        written = literal(f'["{key[2]}"]') if key[2] and field.kind is FieldKind.REASONING else None
-        lines = tuple(str(written[0]).split("\n")) if isinstance(written, list) else ("",)
-        found.append(RawField(field, lines=lines))
     return text[:start], found
 
 

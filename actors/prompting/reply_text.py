@@ -52,7 +52,6 @@ _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
 _SENTENCE_ENDS = re.compile(
     r"(?:(?<=[^\W\d_]{3})|(?<=[\d)\]\"'”’%]))[.!?][\"'”’)\]]*+(?=\s+[^\W\d_a-z]|\s+[\[\"'“‘(\d])"
 )
-RULE = re.compile(r"\s*+[-=_*~]{3,}+\s*+")  # separates: `---`
 BULLET = re.compile(
     r"\A\s*+(?:[-*+•·▪◦–]\s++|[Qq]?\(?\d{1,2}[.):]\s++|\(?[a-z][.)]\s++|\[\d{1,2}\]\s++|\[[ xX]\]\s++|>\s++)"
 )
@@ -61,7 +60,6 @@ NOTHING = re.compile(
     r"(?:\s(?:needed|required|applicable|found|given|missing|relevant|at all|to add|of (?:them|these))){0,2}\s?[)\]]?",
     re.IGNORECASE,
 )
-NONE_BECAUSE = re.compile(r"none\s?[,;:.(–—-].*", re.IGNORECASE)
 PLACEHOLDER = re.compile(
     r"<[^<>]*\s[^<>]*\s[^<>]*>|<(?:the|an?|one) [^<>]+>"
     r"|[<\[](?:text|value|string|number|letter|choice|option|word|name)[>\]]"
@@ -69,7 +67,6 @@ PLACEHOLDER = re.compile(
     r"|\[0-1\]|your (?:answer|reasoning)|see (?:above|below|text|reasoning|explanation)\.?",
     re.IGNORECASE,
 )
-MARKS_ALONE = re.compile(r"[\s:;,]++")  # the rest of a value that was separators only
 # A line such as `Note: ...`, which is no part of the value above it.
 OTHER_LABEL = re.compile(r"(?:\W|_){0,8}+[A-Z]\w{0,20}(?: \w{1,20})?[*_]{0,3}[:：](?:\s|$)")
 # Lines that comment on the reply; of those, offers of help take nothing back.
@@ -90,8 +87,6 @@ CHATTER = re.compile(
     r"that(?:'s| is) (?:all|it)\b|end of)",
     re.IGNORECASE,
 )
-_NUMBER_WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
-_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE)
 
 BOXED = re.compile(r"\\boxed\s?\{(?:[^{}\n]{0,300}+(?:\{[^{}\n]{0,300}+\})?){1,4}\}")
 _LATEX = re.compile(r"\\(?:boxed|text|textbf|textit|mathbf|mathrm)\s?\{(.*)\}|\\\((.*)\\\)|\\\[(.*)\\\]")
@@ -224,11 +219,6 @@ def may_follow(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
 def chatter(line: str) -> bool:
     """True for a line that comments on the reply."""
     return bool(CHATTER.match(line) or re.fullmatch(r".{0,120}[:：]\s*$", line))
-
-
-def in_digits(text: str) -> str:
-    """Writes small numbers in digits."""
-    return _NUMBER_WORD.sub(lambda word: _NUMBER_WORDS[word[0].lower()], text)
 
 
 def decoded(text: str) -> str:

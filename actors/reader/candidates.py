@@ -59,7 +59,25 @@ def phrases(
 
     kinds: stems of the kinds of each normal name; weights: of the question's stems.
     """
-    fitting = _from_cells(statement, form, kinds) if statement.cells else _from_text(statement, form, kinds, weights)
+    fitting = [] if statement.cells else _from_text(statement, form, kinds, weights)
+    for header, value in statement.cells:
+        stems, fit = {stem(word) for word in words(header)}, 0.0
+        # Best where the header is the noun asked for, then where it is of its kind, then by the value alone.
+        if form.head and form.head[-1] in stems:
+            fit = 1.0
+        elif form.answer_type in (AnswerType.PERSON, AnswerType.PLACE):
+            named = stems & (_PEOPLE_STEMS if form.answer_type is AnswerType.PERSON else _PLACE_STEMS)
+            fit = 0.9 if named else 0.8 * _name_fit(value, form, kinds)
+        elif form.answer_type is AnswerType.TIME:
+            fit = 0.9 if YEAR.search(value) or _DATE.search(value) else 0.0
+        elif form.answer_type in (AnswerType.COUNT, AnswerType.QUANTITY):
+            fit = (0.9 if stems & {*form.head, *form.focus} else 0.3) if re.search(r"\d", value) else 0.0
+        elif form.answer_type is AnswerType.COLOUR:
+            fit = 0.9 if _COLOUR.search(value) else 0.0
+        elif form.answer_type is AnswerType.THING:
+            named = stems & set(form.head) if form.head else stems & form.focus
+            fit = 0.9 if named else 0.15 if value[:1].isdigit() else 0.8 * _name_fit(value, form, kinds)
+        fitting.append((value, fit))
     if statement.title and form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE):
         # A table's title is `page - table`. The page may be the answer, but less likely than a passage's title.
         title = statement.title.split(" - ")[0] if statement.cells else statement.title
@@ -99,33 +117,6 @@ def kinds_of(statements: list[Statement]) -> dict[str, frozenset[str]]:
             if apposition:
                 kinds.setdefault(normal_name(name), set()).update(stem(word) for word in words(apposition[1]))
     return {name: frozenset(stems) for name, stems in kinds.items()}
-
-
-def _from_cells(
-    statement: Statement, form: QuestionForm, kinds: Mapping[str, frozenset[str]]
-) -> list[tuple[str, float]]:
-    fitting = []
-    for header, value in statement.cells:
-        stems = {stem(word) for word in words(header)}
-        # Best where the header is the noun asked for, then where it is of its kind, then by the value alone.
-        if form.head and form.head[-1] in stems:
-            fit = 1.0
-        elif form.answer_type in (AnswerType.PERSON, AnswerType.PLACE):
-            named = stems & (_PEOPLE_STEMS if form.answer_type is AnswerType.PERSON else _PLACE_STEMS)
-            fit = 0.9 if named else 0.8 * _name_fit(value, form, kinds)
-        elif form.answer_type is AnswerType.TIME:
-            fit = 0.9 if YEAR.search(value) or _DATE.search(value) else 0.0
-        elif form.answer_type in (AnswerType.COUNT, AnswerType.QUANTITY):
-            fit = (0.9 if stems & {*form.head, *form.focus} else 0.3) if re.search(r"\d", value) else 0.0
-        elif form.answer_type is AnswerType.COLOUR:
-            fit = 0.9 if _COLOUR.search(value) else 0.0
-        elif form.answer_type is AnswerType.THING:
-            named = stems & set(form.head) if form.head else stems & form.focus
-            fit = 0.9 if named else 0.15 if value[:1].isdigit() else 0.8 * _name_fit(value, form, kinds)
-        else:
-            fit = 0.0
-        fitting.append((value, fit))
-    return fitting
 
 
 def _from_text(
@@ -366,11 +357,10 @@ FAINT = 0.1  # weight of similar spelling: it only breaks ties
 
 def compare_options(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[Candidate]:
     """Compares two alternatives. Resolves both to a name in the evidence, finds a number for each, and orders them."""
-    resolved = [_resolve(asked, entries, option) for option in asked.form.options]
     # Alternatives without a word such as `larger` are compared by their years.
     group, smallest = asked.form.order or ("time", True)
     values: list[tuple[float, str, float, tuple[int, ...]]] = []
-    for name, sure, chain in resolved:
+    for name, sure, chain in [_resolve(asked, entries, option) for option in asked.form.options]:
         if number := _number_of(asked, entries, normal_name(name), group):
             values.append((number[0], name, sure * number[1], (number[2], *chain)))
     # A tie, or too few numbers: each stays possible, the first named a little more.

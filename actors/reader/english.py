@@ -58,15 +58,15 @@ KINDS = {
 # Words of comparisons: what is compared, and whether the smallest wins.
 ORDERS = tuple(
     (frozenset(terms.split()), about, smallest)
-    for terms, about, smallest in (
-        ("first earlier earliest before older oldest initially", "time", True),
-        ("later latest recent recently newer newest last younger youngest", "time", False),
+    for about, smallest, terms in (
+        ("time", True, "first earlier earliest before older oldest initially"),
+        ("time", False, "later latest recent recently newer newest last younger youngest"),
         (
-            "more most higher highest larger largest bigger biggest greater greatest taller tallest longer longest",
             "number",
             False,
+            "more most higher highest larger largest bigger biggest greater greatest taller tallest longer longest",
         ),
-        ("less least lower lowest smaller smallest fewer fewest shorter shortest", "number", True),
+        ("number", True, "less least lower lowest smaller smallest fewer fewest shorter shortest"),
     )
 )
 

@@ -40,7 +40,19 @@ def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) 
     if not stated or stated == ("unknown",):
         return 1, "It gives no answer."
     if choices and len(reference) == 1:
-        return _choice(comparison_key(reference[0]), answer, [comparison_key(choice) for choice in choices])
+        right, known = comparison_key(reference[0]), [comparison_key(choice) for choice in choices]
+        lettered = re.match(r"^\(?([A-Z])(?:\)|\.|:|$)\s*(.*)$", answer)
+        if stated in known:
+            named = {stated}
+        elif lettered and ord(lettered[1]) - ord("A") < len(known):
+            named = {known[ord(lettered[1]) - ord("A")]} | ({comparison_key(lettered[2])} & {*known})
+        else:
+            # Choices whose words are a run of the answer's.
+            named = {stated[i:j] for j in range(len(stated) + 1) for i in range(j + 1)} & {*known}
+        if named != {right}:
+            return 1, "It names another choice, several or none."
+        exact = stated == right or lettered
+        return (5, "It names the right choice.") if exact else (4, "It names the right choice in other words.")
     pieces, expected = _pieces(answer), [piece for part in reference for piece in _pieces(part)]
     said, wanted = (sorted(word for piece in parts for word in piece) for parts in (pieces, expected))
     if said == wanted:
@@ -55,8 +67,8 @@ def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) 
     stems = {*map(stem, said)}
     told = [word for word in wanted if stem(word) in stems]
     if len(told) == len(wanted):
-        named = [piece for piece in pieces if not {*piece} <= STOP_WORDS]
-        more = len(named) > len(expected) or not further <= numbers
+        telling = [piece for piece in pieces if not {*piece} <= STOP_WORDS]
+        more = len(telling) > len(expected) or not further <= numbers
         return (3, "It says the same and something else.") if more else (4, "It says the same in other words.")
     if {*told} <= STOP_WORDS:
         return 1, "It says something else."
@@ -94,21 +106,3 @@ def comparison_key(text: str) -> Words:
 
 def _pieces(text: str) -> list[Words]:
     return [key for piece in _SEPARATOR.split(text) if (key := comparison_key(piece))] or [comparison_key(text)]
-
-
-def _choice(right: Words, answer: str, choices: Sequence[Words]) -> tuple[int, str]:
-    stated = comparison_key(answer)
-    lettered = re.match(r"^\(?([A-Z])(?:\)|\.|:|$)\s*(.*)$", answer)
-    if stated in choices:
-        named = {stated}
-    elif lettered and ord(lettered[1]) - ord("A") < len(choices):
-        named = {choices[ord(lettered[1]) - ord("A")]} | ({comparison_key(lettered[2])} & {*choices})
-    else:
-        # Choices whose words are a run of the answer's.
-        runs = {stated[i:j] for j in range(len(stated) + 1) for i in range(j + 1)}
-        named = runs & {*choices}
-    if named != {right}:
-        return 1, "It names another choice, several or none."
-    if stated == right or lettered:
-        return 5, "It names the right choice."
-    return 4, "It names the right choice in other words."

@@ -57,9 +57,7 @@ def wanted_questions(state: TaskState) -> list[str]:
             question = named(question, thing, known)
             break
         open_parts.append(thing.question)
-    if question != state.question:
-        return [*reversed(open_parts), question]
-    return list(parts(question))
+    return [*reversed(open_parts), question] if question != state.question else list(parts(question))
 
 
 def query(state: TaskState, line: Field) -> list[str]:
@@ -72,8 +70,7 @@ def query(state: TaskState, line: Field) -> list[str]:
 
 def action(state: TaskState, line: Field) -> list[str]:
     """Ends the search if the evidence suffices or nothing is left. Else picks the next question's tool."""
-    exhausted = all(_done(text, state.done) for text in wanted_questions(state))
-    if suffices(state) or exhausted:
+    if suffices(state) or all(_done(text, state.done) for text in wanted_questions(state)):
         # A form may have no value that ends the search.
         ending = next((v for v in line.values if any(word in v.lower() for word in _FINISH)), None)
         if ending:

@@ -163,10 +163,8 @@ def selected(state: TaskState, line: Field) -> list[str]:
     Statements of the best chain count together: a table's row and the passage about a cell of it.
     """
     values = _candidate_values(state)
-    top = max(values.values(), default=0.0)
-    least = max(KEPT * top, LEAST)
-    ranked = sorted((n for n, value in values.items() if value >= least), key=lambda n: -values[n])
-    kept = ranked[: line.most or 5]
+    least = max(KEPT * max(values.values(), default=0.0), LEAST)
+    kept = sorted((n for n, value in values.items() if value >= least), key=lambda n: -values[n])[: line.most or 5]
     return [", ".join(map(str, kept))] if kept else []
 
 
