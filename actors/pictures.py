@@ -42,7 +42,7 @@ def data_url(path: str | Path) -> str:
     with opened(path) as picture:
         if _as_stored(picture):
             form = str(picture.format)
-            with open_regular(path, LARGEST_FILE) as file:
+            with open_regular(path) as file:
                 content.write(file.read())
         else:
             _shown(picture).save(content, form)
@@ -55,7 +55,7 @@ def data_url(path: str | Path) -> str:
 
 def identity(path: str | Path) -> bytes:
     """Returns bytes that are equal for equal pictures. Raises OSError as `opened`."""
-    with opened(path) as picture, open_regular(path, LARGEST_FILE) as file:
+    with opened(path) as picture, open_regular(path) as file:
         # With the mark, nothing is found again that earlier versions made of the stored pixels.
         return file.read() + (b"" if _as_stored(picture) else b"as shown")
 
@@ -66,7 +66,7 @@ def opened(path: str | Path) -> Iterator[Image.Image]:
     missing, no regular file, damaged, too large or of another format."""
     Image.init()  # registers all formats; the second time it does nothing
     try:
-        with open_regular(path, LARGEST_FILE) as file, Image.open(file, formats=FORMATS) as picture:
+        with open_regular(path) as file, Image.open(file, formats=FORMATS) as picture:
             # A few KB may decode to as many GB, and Pillow refuses only twice as many pixels as it warns of.
             if picture.width * picture.height > (Image.MAX_IMAGE_PIXELS or 0):
                 raise Image.DecompressionBombError
@@ -81,16 +81,18 @@ def opened(path: str | Path) -> Iterator[Image.Image]:
 
 
 @contextmanager
-def open_regular(path: str | Path, most_bytes: int) -> Iterator[BinaryIO]:
-    """Opens a file for reading that is neither a pipe, which may block, nor a device, which may never end. Raises
-    OSError for one that is missing, not regular, or larger."""
+def open_regular(path: str | Path) -> Iterator[BinaryIO]:
+    """Opens a file for reading that is neither a pipe, which may block, nor a device, which may never end.
+
+    Raises OSError for one that is missing, not regular, or larger than LARGEST_FILE.
+    """
     # Opening a pipe would wait for its writer.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        if status.st_size > most_bytes:
-            raise OSError(errno.EFBIG, f"more than {most_bytes // MB} MB", str(path))
+        if status.st_size > LARGEST_FILE:
+            raise OSError(errno.EFBIG, f"more than {LARGEST_FILE // MB} MB", str(path))
         yield file
 
 
