@@ -7,6 +7,7 @@ nearest to themes.
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -82,13 +83,13 @@ class KnowledgeGraph:
 
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
         """Returns all edges of an entity by id. Case and accents of names are ignored."""
-        touching = _touching([entity_key(entity)])
-        return [_triple(row) for row in self._rows(_all_of(touching, _where(space)))]
+        where = _all_of(_touching([entity_key(entity)]), _where(space))
+        rows = all_rows(self._folder, self._triples, COLUMNS, where)
+        return sorted(map(_triple, rows), key=attrgetter("id"))
 
     def entity(self, name: str, space: SearchSpace = EVERYTHING, near: str = "") -> list[Source]:
         """Returns texts and rows titled with an entity's name, then its pictures; those nearest to `near` first."""
-        with reading(self._folder):
-            rows = all_rows(self._entities, ["sources"], f"id = {quoted([entity_key(name)])}")
+        rows = all_rows(self._folder, self._entities, ["sources"], f"id = {quoted([entity_key(name)])}")
         ids = [id for row in rows for id in row["sources"]]
         sources = self._store.sources(ids, space)
         place: dict[str, int] = {}
@@ -106,7 +107,8 @@ class KnowledgeGraph:
         """Keys of the k entities nearest to any of the words: with that name, by words, by vectors."""
         within = ""
         if where:  # an entity is visible if one of its edges is
-            visible = sorted({key for row in self._rows(where) for key in (row["head_key"], row["tail_key"])})
+            rows = all_rows(self._folder, self._triples, ["head_key", "tail_key"], where)
+            visible = {key for row in rows for key in row.values()}
             if not visible:
                 return []
             within = f"id IN ({quoted(visible)})"
@@ -124,10 +126,6 @@ class KnowledgeGraph:
         asked = {VECTOR: partial(self._store.encoder.encode_query, words)}
         near = TableSearch(self._triples, COLUMNS, words, asked, where, None, exact=bool(where))
         return near.by_text(CONSIDERED), near.by_vector(CONSIDERED)
-
-    def _rows(self, where: str) -> list[Row]:
-        with reading(self._folder):
-            return sorted(all_rows(self._triples, COLUMNS, where), key=lambda row: str(row["id"]))
 
 
 def _all_of(*conditions: str) -> str:

@@ -123,13 +123,16 @@ class Store:
         if not docs:
             return []
         place = {doc: number for number, doc in enumerate(docs)}
-        return sorted(self._all(f"doc IN ({quoted(docs)})"), key=lambda source: (place[source.doc], source.id))
+        rows = all_rows(self.folder, self._table, COLUMNS, f"doc IN ({quoted(docs)})")
+        return sorted(map(source_of, rows), key=lambda source: (place[source.doc], source.id))
 
     def sources(self, ids: Collection[str], space: SearchSpace) -> list[Source]:
         """Returns the sources with these ids in the space, ordered by id. Raises StoreError for a damaged index."""
         if not ids or (space.pool is not None and not space.pool):
             return []
-        return self._all(" AND ".join([f"id IN ({quoted(ids)})", *space.where()]))
+        where = " AND ".join([f"id IN ({quoted(ids)})", *space.where()])
+        rows = all_rows(self.folder, self._table, COLUMNS, where)
+        return sorted(map(source_of, rows), key=attrgetter("id"))
 
     def everything(self) -> Iterator[Source]:
         """Iterates over the indexed corpus, reading a batch at a time."""
@@ -144,8 +147,3 @@ class Store:
     def encoder(self) -> Encoder:
         """The encoder of texts, and of the names of a graph's entities."""
         return self._encoders.texts
-
-    def _all(self, where: str) -> list[Source]:
-        with reading(self.folder):
-            rows = all_rows(self._table, COLUMNS, where)
-        return sorted(map(source_of, rows), key=attrgetter("id"))

@@ -92,10 +92,8 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
         # A letter beyond the choices may be part of the text, which is compared below.
         if index >= 0:
             return index if choice_of(lettered[2], choices) == index else None
-    # Python chains the comparison: equal, and not empty, which all answers of punctuation alone would be.
-    matches = [i for i, choice in enumerate(plain) if _bare(choice) == _bare(named) != ""]
+    marks = string.punctuation + string.whitespace + "“”‘’"
+    bare, *choices_bare = (text.casefold().strip(marks) for text in (named, *plain))
+    # An answer of punctuation alone names none.
+    matches = [i for i, choice in enumerate(choices_bare) if bare and choice == bare]
     return matches[0] if len(matches) == 1 else None
-
-
-def _bare(text: str) -> str:
-    return text.casefold().strip(string.punctuation + string.whitespace + "“”‘’")
