@@ -258,10 +258,9 @@ def is_pretrained(name: str) -> bool:
 def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
     """Makes the encoder with a name, which is the value of `key`.
 
-    The name is one of `ENCODERS`, or `package.module:MyEncoder` or an entry point of the group `agora_mm.encoders`,
-    called without arguments, or else the name or folder of a sentence-transformers or CLIP-like model, after `late:`
-    if it has several vectors per source. Raises UserError where it cannot be imported or is no encoder, and as
-    `SentenceEncoder`.
+    The name is one of `ENCODERS`; `package.module:MyEncoder` or an entry point of the group `agora_mm.encoders`, called
+    without arguments; or the name or folder of a sentence-transformers or CLIP-like model, after `late:` if it has
+    several vectors per source. Raises UserError where it cannot be imported or is no encoder, and as `SentenceEncoder`.
     """
     if is_pretrained(name):
         return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))

@@ -52,7 +52,7 @@ def constant_wiring(edges: Edges[Ints], agents: int, rounds: int, decision: Bool
 
 
 def complete_wiring(agents: int, rounds: int) -> Wiring:
-    """Makes the wiring in which everybody hears all that speak before, and everybody's previous round."""
+    """Wires each agent to all that speak before it, and to everyone's previous round."""
     return constant_wiring(graphs.complete(agents), agents, rounds)
 
 
@@ -124,7 +124,7 @@ _alone = partial(Method, asks_team=False, alone=True)
 METHODS = (
     _alone("closed_book", "one agent alone, without evidence", lambda context: Single(context.method, True)),
     _alone("single", "one agent alone, with all evidence", lambda context: Single(context.method)),
-    Method("full", "complete graph: everybody hears all that speak before, and everybody's previous round", wired),
+    Method("full", "complete graph: each agent hears all that speak before it, and everyone's previous round", wired),
     _on(graphs.chain, "each agent hears the one before it"),
     _on(graphs.star, "the first agent hears all the others"),
     _on(graphs.tree, "a binary tree: two agents report to each one above them, up to the first"),
@@ -136,7 +136,7 @@ METHODS = (
         "a ring of four nearest neighbours with a tenth of the edges led elsewhere, the same for all questions",
         drawn=True,
     ),
-    _on(graphs.debate, "nobody hears anybody inside a round, everybody everyone's previous round"),
+    _on(graphs.debate, "no agent hears another inside a round; each hears everyone's previous round"),
     Method(
         "random",
         "as many edges and agents read as the learned graph has left, drawn anew for every question",

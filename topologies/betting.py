@@ -1,7 +1,7 @@
 """Bets against a mean: tests of bounded values, valid after every value.
 
-Waudby-Smith and Ramdas (2024), section 4: the capital of a bet against a mean is a test martingale if that is the mean,
-so it reaches 1 / alpha at any time with a probability of at most alpha (Ville's inequality).
+Waudby-Smith and Ramdas (2024), section 4: the capital of a bet against a mean is a test martingale if that is the mean.
+It then ever reaches 1 / alpha with a probability of at most alpha (Ville's inequality).
 """
 
 import numpy as np

@@ -48,7 +48,7 @@ def layered(agents: int) -> Edges[Ints]:
 
 
 def debate(agents: int) -> Edges[Ints]:
-    """Multi-agent debate (Du et al. 2023): all hear all of the previous round, and no other inside a round."""
+    """Multi-agent debate (Du et al. 2023): all hear all of the previous round, and none inside a round."""
     return Edges(_NO_PAIRS, np.argwhere(np.ones((agents, agents))))
 
 

@@ -16,17 +16,17 @@ Read = Callable[[Question], Awaitable[Question]]
 class Twin:
     """Self-consistency (Wang et al. 2022) of the agent that answers alone, with another method's tokens.
 
-    A question has as many samples as the method's tokens on it pay for, and one at least. What the last sample leaves
-    over or lacks counts for the next question (error diffusion), so that the sums over all questions differ by half a
+    A question has as many samples as the method's tokens on it pay for, and one at least. Tokens that the last sample
+    leaves over or lacks count for the next question (error diffusion). So the sums over all questions differ by half a
     sample and by chance in the lengths of last replies. The most frequent answer wins, as in `majority`. The first
-    sample is the answer of `single`. With its last samples, a question waits for those before it, which must have been
-    started.
+    sample is the answer of `single`. With its last samples, a question waits for all questions before it, which must
+    have been started.
 
     method: the twin's own name.
     tokens: of the method, prompts and replies, by question in the order in which questions are answered. With 0,
         as for a failed discussion, a question has one sample and nothing is left over.
     known: `left_over` of the questions that an earlier start of the run has answered.
-    read: gives a question the evidence that the method read; None leaves the question what was retrieved for it.
+    read: gives a question the evidence that the method read (None: the retrieved evidence stays).
     """
 
     def __init__(self, method: str, tokens: Mapping[str, int], known: Mapping[str, float], read: Read | None) -> None:

@@ -1,16 +1,16 @@
 """An e-process for each agent, over the questions of an evaluation. It bounds the chance of any false alarm.
 
-Null hypothesis of an agent: in each discussion, given all discussions before it, the probability that the agent makes a
-claim is at most `defence.tolerance`, p. A claim is an answer with a word that neither the question, its evidence nor an
-answer that the agent heard has, in a round in which most colleagues' answers have no such word.
+Null hypothesis of an agent: in each discussion, given all discussions before it, the agent makes a claim with a
+probability of at most `defence.tolerance`, p. A claim is an answer with a word of no source: neither the question, its
+evidence nor an answer that the agent heard has it, and most colleagues' answers of the round have no such word.
 
-A discussion multiplies the agent's wealth by q / p with a claim and by (1 - q) / (1 - p) without, a bet whose expected
-value is at most 1 under the hypothesis (Shafer 2021, "Testing by betting"). Of the wealth 1 at the beginning, the share
-1 / (b (b + 1)) enters with block b of discussions, so that an agent's honest past hides a later attack for a time that
-grows with the logarithm of its length alone (Shin, Ramdas and Rinaldo 2023, "E-detectors"). What is left and what was
-bet are an e-process (Ramdas, Grunwald, Vovk and Shafer 2023, "Game-theoretic statistics"), which by Ville's inequality
-(1939) ever reaches n / a with probability a / n at most. So over n agents, and however many questions, any honest agent
-is isolated with probability `defence.error_rate`, a, at most.
+A discussion multiplies the agent's wealth by q / p with a claim and by (1 - q) / (1 - p) without. The expected value of
+this bet is at most 1 under the hypothesis (Shafer 2021, "Testing by betting"). Of the wealth 1 at the beginning, the
+share 1 / (b (b + 1)) enters with block b of discussions. So an agent's honest past hides a later attack only for a time
+that grows with the logarithm of its length (Shin, Ramdas and Rinaldo 2023, "E-detectors"). The bets and the wealth that
+has not entered are an e-process (Ramdas, Grunwald, Vovk and Shafer 2023, "Game-theoretic statistics"). By Ville's
+inequality (1939), it ever reaches n / a with probability a / n at most. Over n agents, and however many questions, any
+honest agent is isolated with probability `defence.error_rate`, a, at most.
 
 Alarms are raised between blocks of `defence.block` discussions, which are held at once. So they do not depend on
 concurrency, and a resumed run finds its wealth in the recorded scores, which are logarithms of it.

@@ -86,8 +86,8 @@ def features(traces: Sequence[Trace], asked: Questions) -> Floats:
         for turn in trace.turns:
             answer, before = answers[turn.round, turn.agent], answers.get((turn.round - 1, turn.agent))
             repeats = None if before is None else answer == before
-            said = len(turn.content.split()) if turn.status is Status.OK else None
-            seen(turn.agent, repeats=repeats, confidence=turn.confidence, words=said, silent=answer is None)
+            words = len(turn.content.split()) if turn.status is Status.OK else None
+            seen(turn.agent, repeats=repeats, confidence=turn.confidence, words=words, silent=answer is None)
         # (round in which it was sent, round in which it was heard, sender, receiver)
         heard = [(t, t, j, i) for t, j, i in trace.spatial] + [(t - 1, t, j, i) for t, j, i in trace.temporal]
         for sent_in, heard_in, j, i in heard:

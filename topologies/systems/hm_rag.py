@@ -113,7 +113,7 @@ class HmRag(System):
 
     async def discuss(self, session: Session) -> Message | str | None:
         own = await session.own()
-        told = in_words(own)
+        in_captions = in_words(own)
         sub_questions: Sequence[str] = ()
         if self._decompose:
             # Its text alone: choices and pictures ask for nothing.
@@ -124,7 +124,7 @@ class HmRag(System):
                 # It remembers the count that it just gave.
                 parts = await session.ask(DECOMPOSER.name, question=shown, task=DECOMPOSE, remembers=True)
                 sub_questions = list(dict.fromkeys(parts.values(FieldKind.SUB_QUESTION)))[:SUB_QUESTIONS]
-        answers, read, order = await self._answers(session, sub_questions, told)
+        answers, read, order = await self._answers(session, sub_questions, in_captions)
         # One answer leaves nothing to compare, neither by vote nor by agreement.
         if len(self._bases) == 1:
             return answers[0]
@@ -140,7 +140,7 @@ class HmRag(System):
         else:
             agreed = consistency == "answers" and len(usable) > 1 and len(same) == 1
         if agreed:
-            return await session.ask(LIGHT.name, evidence=told, heard=usable)
+            return await session.ask(LIGHT.name, evidence=in_captions, heard=usable)
         everything, ordered = together(own, *read.values()), in_order(session.question, order)
         return await session.ask(EXPERT.name, question=ordered, evidence=everything, heard=usable)
 

@@ -69,20 +69,20 @@ class Debate(System):
 
     async def discuss(self, session: Session) -> Message | None:
         await show_own(session, self.context)
-        said: dict[str, list[Message]] = {AFFIRMATIVE.name: [], NEGATIVE.name: []}
+        turns_of: dict[str, list[Message]] = {AFFIRMATIVE.name: [], NEGATIVE.name: []}
         for number in range(ROUNDS):
             for side, other, opening in ((AFFIRMATIVE, NEGATIVE, OPEN), (NEGATIVE, AFFIRMATIVE, OPPOSE)):
                 # All that it heard so far: its memory holds only its own turns.
-                heard = said[other.name]
+                heard = turns_of[other.name]
                 task = REPLY if number else opening
                 turn = await session.ask(side.name, task=task, heard=heard, remembers=True)
-                said[side.name].append(turn)
-            debate = [message for pair in zip(*said.values(), strict=True) for message in pair]
+                turns_of[side.name].append(turn)
+            debate = [message for pair in zip(*turns_of.values(), strict=True) for message in pair]
             verdict = await session.ask(MODERATOR.name, task=PREFER, heard=debate, remembers=True)
             preferred = verdict.values(SIDE.name)
-            if preferred and preferred[-1] in said and answer_of(verdict) is not None:
+            if preferred and preferred[-1] in turns_of and answer_of(verdict) is not None:
                 return verdict
-        first = [messages[0] for messages in said.values()]
+        first = [messages[0] for messages in turns_of.values()]
         if not any(message.status is Status.OK for message in first):
             # There is no answer to judge.
             return None

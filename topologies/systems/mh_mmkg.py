@@ -146,11 +146,11 @@ class MhMmkg(System):
             paths = await search.follow(await library.annotated(question))
         # Not `together`: each path is shown in full, even where it repeats an earlier one.
         knowledge = [line for path in paths for line in search.written(path)]
-        told = setting.captions == "offline"
-        evidence = (*texts, *(() if told else pictures), *knowledge)
+        offline = setting.captions == "offline"
+        evidence = (*texts, *(() if offline else pictures), *knowledge)
         instruction = SUMMARIZE if knowledge else ""
         return await session.ask(
-            SUMMARIZER.name, evidence=evidence, heard=heard if told else (), instruction=instruction
+            SUMMARIZER.name, evidence=evidence, heard=heard if offline else (), instruction=instruction
         )
 
 
@@ -273,10 +273,10 @@ class _Search:
 
     def _describe(self, entity: str, pictures: Sequence[Source], message: Message) -> None:
         """Stores an agent's description of pictures, if any, as the text of the first."""
-        for said in message.values(DESCRIPTION.name)[:1]:
+        for description in message.values(DESCRIPTION.name)[:1]:
             # There is a first picture: a description is asked for only where there are pictures.
-            self.entity_texts[entity] += (replace(pictures[0], kind=Kind.TEXT, image=None, text=said),)
-            self.descriptions[entity] = said
+            self.entity_texts[entity] += (replace(pictures[0], kind=Kind.TEXT, image=None, text=description),)
+            self.descriptions[entity] = description
 
     def _findings(self, path: GraphPath) -> list[str]:
         return [f"{line.title}: {line.text}" for line in self.written(path)] or [path.end]

@@ -265,8 +265,8 @@ class Mmapg(System):
                 # A "yes" that lists no triples keeps them all.
                 lines = input_lines(FieldKind.TRIPLE, message.values(TRIPLE.name) or triples)
             else:
-                said = (*message.values(EXTRACT.name), *message.values(DESCRIPTION.name))
-                report = " ".join(said) or source.text
+                extracts = (*message.values(EXTRACT.name), *message.values(DESCRIPTION.name))
+                report = " ".join(extracts) or source.text
                 found = report if source.title in report else f"{source.title}: {report}"
                 lines = input_lines(FieldKind.FOUND, [found])
             relevant.append((message, lines))

@@ -17,8 +17,8 @@ RoRA-VLM: robust retrieval in two stages (abstract of Qi et al. 2024).
 4. It answers from the remaining snippets.
 
 Decided here: filtering is prompted; all snippets together have `top_k.texts` passages; where the filter neither names a
-picture nor rejects all, all stay. A question without a picture has its words searched among the pictures, a picture is
-then compared with the question, and where none is left, passages for the question alone are read.
+picture nor rejects all, all stay. A question without a picture has its words searched among the pictures. A picture is
+then compared with the question. Where none is left, passages for the question alone are read.
 
 EchoSight: visual retrieval, then multi-modal reranking of sections (Yan and Xie 2024).
 1. The 20 pictures most like the question's own give the candidate pages.
