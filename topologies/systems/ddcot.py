@@ -1,8 +1,8 @@
 """DDCoT: duty-distinct chain of thought (Zheng et al. 2023; BDoG, section 3 and Fig. 2b).
 
 1. Divide, in one turn that sees no picture and knows whether there is one: the sub-questions of the question. Each has
-   its answer where words and general knowledge settle it; else it is uncertain. So language does not make up what only a
-   picture shows.
+   its answer where words and general knowledge settle it; else it is uncertain. So language does not make up what only
+   a picture shows.
 2. Recognise: each uncertain one is asked about the pictures, by itself.
 3. Integrate, in one turn that sees no picture either: all sub-questions with their answers, which may be wrong, lead to
    the reasons and the answer.
