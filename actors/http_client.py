@@ -84,6 +84,13 @@ def _named(variables: Sequence[str]) -> str:
 def asked_pause_s(headers: Mapping[str, str], now: float) -> float | None:
     """Returns the seconds until Retry-After, in seconds, milliseconds or a date (by the reply's clock). None without
     it."""
+
+    def seconds_of(date: str) -> float | None:
+        try:
+            return email.utils.parsedate_to_datetime(date).timestamp()
+        except (ValueError, TypeError, LookupError, OverflowError):
+            return None
+
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name)
         if value is None:
@@ -91,18 +98,11 @@ def asked_pause_s(headers: Mapping[str, str], now: float) -> float | None:
         try:
             seconds = float(value) * unit
         except ValueError:
-            then = _seconds(value)
+            then = seconds_of(value)
             if then is None:
                 continue
-            sent = _seconds(headers.get("date", ""))
+            sent = seconds_of(headers.get("date", ""))
             seconds = then - (now if sent is None else sent)
         if not math.isnan(seconds):
             return max(0.0, seconds)
     return None
-
-
-def _seconds(date: str) -> float | None:
-    try:
-        return email.utils.parsedate_to_datetime(date).timestamp()
-    except (ValueError, TypeError, LookupError, OverflowError):
-        return None

@@ -211,11 +211,9 @@ def _message(message: BaseChatMessage, round: int) -> Message:
     if packed is not None:
         return packed
     text, source = message.to_model_text(), message.source
-    reply = parse_reply(text)
-    if reply is None:
-        # A message without an answer in our form is heard as text.
-        return Message(f"{round}/{source}", source, round, content=text)
-    return Message(f"{round}/{source}", source, round, reply.content, reply.answer, reply.confidence)
+    # A message without an answer in our form is heard as text.
+    read = parse_reply(text) or Message("", source, round, content=text)
+    return replace(read, id=f"{round}/{source}", agent=source, round=round)
 
 
 def _question(message: BaseChatMessage) -> Question:

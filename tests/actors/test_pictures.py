@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 
 from actors import pictures
 from actors.autogen.conversation import SourceImage
-from actors.backends.vllm_chat import open_pictures
+from actors.backends.vllm_model import open_pictures
 from actors.messages import Kind, Request, Source
 from actors.pictures import data_url, identity, read_picture
 

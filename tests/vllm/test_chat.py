@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 
 from actors.backends.model_settings import ModelSettings
-from actors.backends.vllm_chat import open_pictures, turns
-from actors.backends.vllm_model import VllmModel
+from actors.backends.vllm_model import VllmModel, open_pictures, turns
 from actors.messages import Question
 from tests.vllm.questions import request, with_pictures
 

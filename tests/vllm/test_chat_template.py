@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.backends.vllm_chat import Template, find_template
+from actors.backends.vllm_model import Template, find_template
 from tests.vllm.conftest import CONTEXT_TOKENS
 
 pytestmark = pytest.mark.vllm

@@ -6,7 +6,7 @@ from typing import Any
 from PIL import Image
 
 from actors.backends.chat import chat, pictures_in_words
-from actors.backends.vllm_chat import turns
+from actors.backends.vllm_model import turns
 from actors.messages import Kind, Request, Source
 
 TOWER = Source("3", "d3", Kind.IMAGE, "Eiffel\nTower", "an iron tower", "tower.png")
