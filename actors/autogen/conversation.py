@@ -113,8 +113,14 @@ def _section(message: LLMMessage, images: list[Source]) -> str:
         thought = f"{MESSAGE}\n[you] {_plain(message.thought)}\n" if message.thought else ""
         if isinstance(message.content, str):
             return f"{thought}{MESSAGE}\n[you] {_plain(message.content)}"
-        calls = "\n".join(call_line(call.name, _arguments(call.arguments)) for call in message.content)
-        return f"{thought}{TOOL_CALL}\n{calls}"
+        calls = []
+        for call in message.content:
+            try:
+                arguments = json.loads(call.arguments)
+            except ValueError:
+                arguments = {}
+            calls.append(call_line(call.name, arguments if isinstance(arguments, dict) else {}))
+        return "\n".join([f"{thought}{TOOL_CALL}", *calls])
     results = (f"[{r.name}] {'Error: ' if r.is_error else ''}{_plain(r.content)}" for r in message.content)
     return f"{TOOL_RESULT}\n" + "\n".join(results)
 
@@ -134,14 +140,6 @@ def _text(message: UserMessage, images: list[Source]) -> str:
 def _plain(text: str) -> str:
     """The text with headings indented, so that none is taken for the request's."""
     return _HEADING.sub(" ", text)
-
-
-def _arguments(text: str) -> Mapping[str, Any]:
-    try:
-        arguments = json.loads(text)
-    except ValueError:
-        return {}
-    return arguments if isinstance(arguments, dict) else {}
 
 
 def tools_part(tools: Sequence[Mapping[str, Any]], required: bool = False) -> str:

@@ -97,6 +97,40 @@ class TaskState:
         there = {s for i in ranking[0].chain for s in entries[i].statement.stems}
         return ranking[0].text if {word for word in names | marks if word not in STOP_WORDS} <= there else ""
 
+    def candidate_values(self) -> dict[int, float]:
+        """Maps candidates to the share of the question that they, or the sources they name, cover."""
+        given = [(n, line) for line in self.lines_of(FieldKind.CANDIDATE) if (n := line.number) is not None]
+        if given:
+            numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
+            # Candidates are linked with the evidence, which cannot be selected.
+            everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in self.entries)]
+            asked = weigh_question(self.asked.form, everything)
+            entries: list[Entry] = [asked.entry(s) for s in everything]
+            reached = chains(asked, entries)
+            holding = {source: n for n, line in given for source in _SHOWN.findall(line.text)}
+            sources = (entry.statement.source for entry in self.entries)
+            numbers: list[int | None] = [*(n for n, _ in numbered), *map(holding.get, sources)]
+            covered = asked.covered
+        else:
+            entries, reached, covered = list(self.entries), list(self.chains), self.asked.covered
+            numbers = [int(e.statement.source) if e.statement.source.isdigit() else None for e in entries]
+        values: dict[int, float] = {}
+        strength, linked = best_chain(reached)
+        for i, (entry, number) in enumerate(zip(entries, numbers, strict=True)):
+            if number is None:
+                continue
+            value = strength if i in linked else covered(entry.mask) * entry.statement.trust
+            values[number] = max(values.get(number, 0.0), value * self.judged(f"candidate {number}", 1.0))
+        question = f" {' '.join(words(self.question))} "
+        for n, line in given:  # a candidate that the question names is its subject
+            if len(words(line.text)) <= 4 and f" {normal_name(line.text)} " in question:
+                values[n] = max(values.get(n, 0.0), NAMED)
+        return values
+
+    def strongest(self) -> float:
+        """Measures the share of the question that the best chain or the best candidate covers."""
+        return max([*(strength for strength, _ in self.chains), *self.candidate_values().values()], default=0.0)
+
 
 def one_of(field: Field, word: str) -> list[str]:
     """Returns the word in the form's spelling. [] if it is none of the allowed values."""
@@ -124,7 +158,7 @@ def relevant(state: TaskState, line: Field) -> list[str]:
     selecting = state.field(FieldKind.SELECTED)
     if selecting:
         return yes_or_no(line, bool(selected(state, selecting)))
-    return yes_or_no(line, state.judged("bears", _bearing(state)) >= BEARS)
+    return yes_or_no(line, state.judged("bears", state.strongest()) >= BEARS)
 
 
 def dismissed(state: TaskState) -> bool:
@@ -162,41 +196,10 @@ def selected(state: TaskState, line: Field) -> list[str]:
 
     Statements of the best chain count together: a table's row and the passage about a cell of it.
     """
-    values = _candidate_values(state)
+    values = state.candidate_values()
     least = max(KEPT * max(values.values(), default=0.0), LEAST)
     kept = sorted((n for n, value in values.items() if value >= least), key=lambda n: -values[n])[: line.most or 5]
     return [", ".join(map(str, kept))] if kept else []
-
-
-def _candidate_values(state: TaskState) -> dict[int, float]:
-    """Maps candidates to the share of the question that they, or the sources they name, cover."""
-    given = [(n, line) for line in state.lines_of(FieldKind.CANDIDATE) if (n := line.number) is not None]
-    if given:
-        numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
-        # Candidates are linked with the evidence, which cannot be selected.
-        everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in state.entries)]
-        asked = weigh_question(state.asked.form, everything)
-        entries: list[Entry] = [asked.entry(s) for s in everything]
-        reached = chains(asked, entries)
-        holding = {source: n for n, line in given for source in _SHOWN.findall(line.text)}
-        sources = (entry.statement.source for entry in state.entries)
-        numbers: list[int | None] = [*(n for n, _ in numbered), *map(holding.get, sources)]
-        covered = asked.covered
-    else:
-        entries, reached, covered = list(state.entries), list(state.chains), state.asked.covered
-        numbers = [int(e.statement.source) if e.statement.source.isdigit() else None for e in entries]
-    values: dict[int, float] = {}
-    strength, linked = best_chain(reached)
-    for i, (entry, number) in enumerate(zip(entries, numbers, strict=True)):
-        if number is None:
-            continue
-        value = strength if i in linked else covered(entry.mask) * entry.statement.trust
-        values[number] = max(values.get(number, 0.0), value * state.judged(f"candidate {number}", 1.0))
-    question = f" {' '.join(words(state.question))} "
-    for n, line in given:  # a candidate that the question names is its subject
-        if len(words(line.text)) <= 4 and f" {normal_name(line.text)} " in question:
-            values[n] = max(values.get(n, 0.0), NAMED)
-    return values
 
 
 def supported(state: TaskState, line: Field) -> list[str]:
@@ -217,9 +220,4 @@ def support(state: TaskState, answer: str) -> float:
 
 def sureness(state: TaskState) -> float:
     """Returns the confidence in a judgement: higher with the distance from the threshold."""
-    return min(0.98, 0.5 + abs(_bearing(state) - BEARS))
-
-
-def _bearing(state: TaskState) -> float:
-    """Measures the share of the question that the best chain or the best candidate covers."""
-    return max([*(strength for strength, _ in state.chains), *_candidate_values(state).values()], default=0.0)
+    return min(0.98, 0.5 + abs(state.strongest() - BEARS))

@@ -33,8 +33,14 @@ class Guard:
         command = [sys.executable, "-I", "-S", "-c", GUARD, str(process), str(hung_s), str(beat_s)]
         self._guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, bufsize=0)
         self._closed = threading.Event()
-        self._beat_s = beat_s
-        self._thread = threading.Thread(target=self._beat, name="guard", daemon=True)
+
+        def beat() -> None:
+            assert self._guard.stdin is not None
+            with suppress(OSError):  # the guard has been killed
+                while not self._closed.wait(beat_s):
+                    self._guard.stdin.write(b".")
+
+        self._thread = threading.Thread(target=beat, name="guard", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -44,9 +50,3 @@ class Guard:
         assert self._guard.stdin is not None
         self._guard.stdin.close()
         self._guard.wait()
-
-    def _beat(self) -> None:
-        assert self._guard.stdin is not None
-        with suppress(OSError):  # the guard has been killed
-            while not self._closed.wait(self._beat_s):
-                self._guard.stdin.write(b".")
