@@ -81,6 +81,7 @@ class Labels:
     """
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
+        self.triples = next((field for field in fields if field.value is Value.TRIPLE), None)
         self._fields: dict[str, Field] = {}
         self.names: list[str] = []
         own = [(field, field.name) for field in fields]
@@ -148,15 +149,15 @@ def fields_as_asked(text: str, form: Form) -> list[RawField]:
 def find_fields(text: str, form: Form, among: Form, cut_off: bool = False) -> tuple[str, list[RawField]]:
     """Returns the text before the first field, and the fields. Others of the form `among` end them and are left out."""
     names = labels(among.fields)
-    before, raws = fields_in_json(text, among, names, cut_off)
+    before, raws = fields_in_json(text, names, cut_off)
     if raws and before.rpartition("\n")[2].strip():
         # An object within a line may be quoted (`Reasoning: the record {...} is`) where lines state all that is
         # required.
-        stated = {raw.field for raw in fields_in_lines(text, among, names)[1]}
+        stated = {raw.field for raw in fields_in_lines(text, names)[1]}
         if all(field.optional or field in stated for field in among.fields):
             raws = []
     if not raws:
-        before, raws = fields_in_lines(untagged(text, names), among, names)
+        before, raws = fields_in_lines(untagged(text, names), names)
     return before, [raw for raw in raws if raw.field in form.fields]
 
 
@@ -179,13 +180,12 @@ def untagged(text: str, names: Labels) -> str:
     return html.unescape("\n".join(line for line in "".join(lines).split("\n") if not _TAG.fullmatch(line.strip())))
 
 
-def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[RawField]]:
+def fields_in_lines(text: str, names: Labels) -> tuple[str, list[RawField]]:
     """Returns the text before the first label that begins a line, and the fields under labels.
 
     A line that is a triple all by itself is one, wherever a form asks for triples.
     """
-    # A triple alone on its line is one, wherever a form asks for triples.
-    triples = next((field for field in form.fields if field.value is Value.TRIPLE), None)
+    triples = names.triples
     before: list[str] = []
     found: list[tuple[Field, list[str], bool, bool]] = []  # field, lines, several, final
     for line in text.split("\n"):
@@ -259,7 +259,7 @@ def on_lines_of_their_own(text: str, form: Form) -> str:
     return "".join([*pieces, text[start:]])
 
 
-def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
+def fields_in_json(text: str, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
     """Finds fields in objects whose keys name them. Lines after the objects may revise them.
 
     Returns the text before the first object, and the fields; of an object that was cut off only the complete pairs.
@@ -295,7 +295,7 @@ def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple
         return text[:start], found
     behind = text[end:]
     if not cut_off and behind.strip():
-        between, later = fields_in_lines(untagged(behind, names), form, names)
+        between, later = fields_in_lines(untagged(behind, names), names)
         found = [*found[:-1], replace(found[-1], after=tuple(between.split("\n"))), *later]
     return text[:start], found
 
