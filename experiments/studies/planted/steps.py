@@ -12,7 +12,7 @@ from topologies.learning.learner import Learner
 from topologies.wiring import Floats
 
 
-class Step(NamedTuple):
+class TrainingStep(NamedTuple):
     """One training step: questions until now, mean tokens of a discussion, turns, different turns, and their cost; and
     its scores (`of_columns`)."""
 
@@ -24,7 +24,7 @@ class Step(NamedTuple):
     scores: Floats
 
 
-def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Learner] = ()) -> Iterator[Step]:
+def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Learner] = ()) -> Iterator[TrainingStep]:
     """Learns all stages, one question a step, until all stop early. `others` learn from the same discussions, and then
     confirm their graphs with separate ones."""
     used = 0
@@ -50,7 +50,7 @@ def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Le
             turns = k * team.agents * team.model.rounds if wirings.speaks is None else int(wirings.speaks.sum())
             different, read = different_turns(wirings)
             graded = of_columns(scores, utilities, wirings.speaks)
-            yield Step(used, (edges + turns) / k, turns + k, different, different + read, graded)
+            yield TrainingStep(used, (edges + turns) / k, turns + k, different, different + read, graded)
             if learner.finished or learner.stage > stage:
                 break
     for other in others:

@@ -27,7 +27,7 @@ from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import SCENARIOS, unheard
-from experiments.studies.planted.steps import Step, learn
+from experiments.studies.planted.steps import TrainingStep, learn
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
@@ -151,7 +151,7 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
         }
         learners = {name: own, **others}
         curves: dict[str, Curves] = {each: {} for each in learners}
-        steps: list[Step] = []
+        steps: list[TrainingStep] = []
         for step in learn(own, team, config.training.samples, list(others.values())):
             steps.append(step)
             # After learning has stopped early, later checkpoints measure the same graph.
@@ -196,7 +196,7 @@ class _Bench:
         turns, readings = price(wirings)
         return Outcome(self.world, name, score, score / self.best_utility, turns, readings, **measured)
 
-    def add_point(self, curves: Curves, used: int, learner: Learner, steps: Sequence[Step]) -> None:
+    def add_point(self, curves: Curves, used: int, learner: Learner, steps: Sequence[TrainingStep]) -> None:
         """Adds a learner's measures after so many questions."""
         evaluated = self.settings.evaluated
         reached = utility(self.team, *along(learner, self.team, evaluated), evaluated)
@@ -207,7 +207,7 @@ class _Bench:
             if value is not None:
                 curves.setdefault(measure, {})[used] = value
 
-    def learned(self, name: str, learner: Learner, steps: Sequence[Step], own: bool, curves: Curves) -> Outcome:
+    def learned(self, name: str, learner: Learner, steps: Sequence[TrainingStep], own: bool, curves: Curves) -> Outcome:
         """Measures a learner after its steps. own: whether their discussions followed its wirings."""
         evaluated, graph = self.settings.evaluated, learner.inference_wirings()
         turns, different = (sum(getattr(step, count) for step in steps) for count in ("turns", "different"))
