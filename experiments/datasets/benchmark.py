@@ -16,7 +16,7 @@ from actors.messages import Kind, Source, derive_seed
 from actors.pictures import opened
 from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score, choice_score, text_score
-from experiments.datasets.kind import DataRequest, DataSettings
+from experiments.datasets.kind import DataRequest, DatasetKind, DataSettings
 from experiments.datasets.reading import once, placed
 
 T = TypeVar("T")
@@ -34,6 +34,7 @@ class Benchmark(ABC):
     evaluated: the split that is evaluated.
     pictures: how pictures are checked when the corpus is read: decoded once, opened only, or not (`write_picture` has
         checked them).
+    directed, advice, rubric, scope, pictures_for: those of its `DatasetKind`.
     notes: what its user should know of this copy, such as missing pictures; filled while it is read.
     """
 
@@ -43,6 +44,11 @@ class Benchmark(ABC):
     parts: ClassVar[Parts] = {}
     evaluated = "dev"
     pictures: ClassVar[Literal["decoded", "opened", "checked"]] = "decoded"
+    directed: ClassVar[bool] = False
+    advice: ClassVar[str] = ""
+    rubric: ClassVar[Literal["graded", "same_answer"]] = "graded"
+    scope: ClassVar[Literal["question", "corpus"]] = "question"
+    pictures_for: ClassVar[Literal["all", "pictured"]] = "all"
 
     def __init__(self, request: DataRequest) -> None:
         self.request = request
@@ -50,6 +56,12 @@ class Benchmark(ABC):
         self.files = dict(self.parts)
         self.notes: list[str] = []
         self.folder = Folder(request.root, self.release, allow_links=request.settings.allow_links)
+
+    @classmethod
+    def kind(cls) -> DatasetKind:
+        """The value of `data=` that opens it."""
+        about = cls.directed, cls.advice, cls.rubric, cls.scope, cls.pictures_for
+        return DatasetKind(cls.name, cls.release, cls, *about)
 
     @classmethod
     def at(

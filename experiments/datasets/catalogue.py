@@ -2,18 +2,19 @@
 
 from actors.errors import UserError
 from actors.lookup import find
-from experiments.datasets.crisismmd import CRISISMMD
+from experiments.datasets.crisismmd import CrisisMmd
 from experiments.datasets.kind import DatasetKind
-from experiments.datasets.mh import MH
-from experiments.datasets.mmbench import MMBENCH
-from experiments.datasets.mmqa import MMQA
+from experiments.datasets.mh import Mh
+from experiments.datasets.mmbench import MmBench
+from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import SAMPLE
-from experiments.datasets.scienceqa import SCIENCEQA
-from experiments.datasets.tatqa import TATQA
-from experiments.datasets.vidoseek import VIDOSEEK
-from experiments.datasets.webqa import WEBQA
+from experiments.datasets.scienceqa import ScienceQa
+from experiments.datasets.tatqa import TatQa
+from experiments.datasets.vidoseek import ViDoSeek
+from experiments.datasets.webqa import WebQa
 
-DATASETS = (SAMPLE, MMQA, SCIENCEQA, TATQA, MH, VIDOSEEK, WEBQA, CRISISMMD, MMBENCH)
+LOADERS = (Mmqa, ScienceQa, TatQa, Mh, ViDoSeek, WebQa, CrisisMmd, MmBench)
+DATASETS = (SAMPLE, *(loader.kind() for loader in LOADERS))
 
 
 def dataset_kind(name: str) -> DatasetKind:

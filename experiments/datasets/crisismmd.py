@@ -16,7 +16,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Text
 from experiments.datasets.item import Item
-from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.kind import DataRequest
 from experiments.datasets.reading import once, placed, read_table
 
 # In order of preference: posts with agreed labels first.
@@ -128,6 +128,3 @@ class CrisisMmd(Benchmark):
                 image = self.picture(post.image)
             yield Source(text, text, Kind.TEXT, title, post.tweet_text)
             yield Source(picture, picture, Kind.IMAGE, title, "", image)
-
-
-CRISISMMD = DatasetKind("crisismmd", CrisisMmd.release, CrisisMmd)

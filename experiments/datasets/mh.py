@@ -31,7 +31,6 @@ from actors.messages import Kind, Question, Source, Triple
 from experiments.datasets.benchmark import Benchmark, Parts, choose
 from experiments.datasets.fields import Id, Label, NonBlank, Text
 from experiments.datasets.item import Item
-from experiments.datasets.kind import DatasetKind
 from experiments.datasets.reading import placed
 from experiments.datasets.sheets import read_sheet
 
@@ -48,6 +47,10 @@ BATTLE = "battle screen"  # the title of questions' pictures; by a monster's nam
 OF_NO_MONSTER = ("Element", "Pierce Pod")  # parts of names that mean the same in every monster's sheets
 NODES = ("Node.xlsx",)
 EDGES = ("Relation.xlsx", "Relations.xlsx")  # in the authors' description, and in their code
+ADVICE = (  # the rules of the game that the authors give their expansion agent
+    "Pick attacks always, unless they clearly have nothing to do with the question. Of several phases of one monster "
+    "pick only the one that the question is about."
+)
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
@@ -109,6 +112,9 @@ class Mh(Benchmark):
     release = "the data of github.com/wbw520/MH-MMKG"
     parts: ClassVar[Parts] = {QUESTIONS: (QUESTIONS,), "mmkg": ("mmkg",)}
     evaluated = "all"
+    directed = True
+    advice = ADVICE
+    rubric = "same_answer"
     pictures = "opened"  # not decoded: there are thousands, of 4K
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
@@ -247,10 +253,3 @@ def paths_of(route: str, monster: str, monsters: Container[str]) -> tuple[tuple[
             entities.append(entity_name(name, inside, monsters))
         paths.append(tuple(entities))
     return tuple(paths)
-
-
-ADVICE = (  # the rules of the game that the authors give their expansion agent
-    "Pick attacks always, unless they clearly have nothing to do with the question. Of several phases of one monster "
-    "pick only the one that the question is about."
-)
-MH = DatasetKind("mh", Mh.release, Mh, directed=True, advice=ADVICE, rubric="same_answer")

@@ -24,7 +24,6 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import SingleSplit, write_picture
 from experiments.datasets.fields import Label, NonBlank, Stripped, Text, matching
 from experiments.datasets.item import Item
-from experiments.datasets.kind import DatasetKind
 from experiments.datasets.reading import each, placed, read_table
 
 ROTATION = 1_000_000  # from a row's index to that of its next rotation
@@ -143,6 +142,3 @@ def item_of(row: MmBenchRow) -> Item:
 def own_docs(group: str) -> tuple[str, str]:
     """Documents of a question's hint and of its picture."""
     return f"{group}:hint", f"{group}:image"
-
-
-MMBENCH = DatasetKind("mmbench", MmBench.release, MmBench)

@@ -14,7 +14,6 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text, inside, member
 from experiments.datasets.item import Item
-from experiments.datasets.kind import DatasetKind
 from experiments.datasets.reading import each, once, placed, read_lines, row_cells
 
 MANY = 5  # supporting documents; questions with more have one tag
@@ -145,6 +144,3 @@ def table_rows(record: MmqaTable) -> list[Source]:
         for number, cells in enumerate(rows)
         if cells
     ]
-
-
-MMQA = DatasetKind("mmqa", Mmqa.release, Mmqa)

@@ -29,7 +29,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Stripped, Text, matching
 from experiments.datasets.item import Item
-from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.kind import DataRequest
 from experiments.datasets.reading import placed, read_json, read_members
 
 SUBJECTS = {"natural science": "NAT", "social science": "SOC", "language science": "LAN"}
@@ -79,6 +79,7 @@ class ScienceQa(Benchmark):
     name = "scienceqa"
     metric = "accuracy"
     release = "the data/ folder of github.com/lupantech/ScienceQA"
+    pictures_for = "pictured"
     parts: ClassVar[Parts] = {name: (f"{name}.json",) for name in ("problems", "pid_splits", "captions")}
 
     def __init__(self, request: DataRequest) -> None:
@@ -195,6 +196,3 @@ class ScienceQa(Benchmark):
 def lecture_id(text: str) -> str:
     """The document id of a lecture, equal for lectures that differ in white space only."""
     return "lecture:" + hashlib.blake2b(" ".join(text.split()).encode(), digest_size=8).hexdigest()
-
-
-SCIENCEQA = DatasetKind("scienceqa", ScienceQa.release, ScienceQa, pictures_for="pictured")

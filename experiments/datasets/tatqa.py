@@ -18,7 +18,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, answer_text, inside
 from experiments.datasets.item import Item, Score, text_score
-from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.kind import DataRequest
 from experiments.datasets.reading import each, once, placed, read_elements, row_cells
 from experiments.metrics.tatqa_metric import official_score
 from topologies.amounts import scaled
@@ -236,6 +236,3 @@ def same_number(answer: str, gold: str) -> bool:
     decimals = len(gold.partition(".")[2])
     # 1e-9: a difference of just half a unit counts, whatever binary fractions make of it.
     return abs((-digits if negative else digits) - float(gold)) <= 0.5 * 10.0**-decimals + 1e-9
-
-
-TATQA = DatasetKind("tatqa", TatQa.release, TatQa)

@@ -29,7 +29,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Parts, SingleSplit
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, inside
 from experiments.datasets.item import Item
-from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.kind import DataRequest
 from experiments.datasets.reading import placed, read_bytes, read_elements, read_json
 from retrieval import ocr
 
@@ -65,6 +65,7 @@ class ViDoSeek(SingleSplit):
     release = (
         "huggingface.co/datasets/autumncc/ViDoSeek, laid out as data/ExampleDataset of github.com/Alibaba-NLP/ViDoRAG"
     )
+    scope = "corpus"
     parts: ClassVar[Parts] = {"questions": ("rag_dataset.json", "vidoseek.json"), "pages": ("img",)}
 
     def __init__(self, request: DataRequest) -> None:
@@ -153,6 +154,3 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, dict)):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _strings(part)
-
-
-VIDOSEEK = DatasetKind("vidoseek", ViDoSeek.release, ViDoSeek, scope="corpus")

@@ -19,7 +19,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark, Parts, write_picture
 from experiments.datasets.fields import MB, ROW, Id, Label, Many, NonBlank, Text, validated
 from experiments.datasets.item import Item, Score
-from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.kind import DataRequest
 from experiments.datasets.reading import each, placed, read_bytes, read_members, reading
 from experiments.metrics.keyword_overlap import CATEGORIES, lemmatiser, overlap
 
@@ -192,6 +192,3 @@ def unquoted(text: str) -> str:
     text = text.strip()
     quoted = len(text) > 1 and text.startswith('"') and text.endswith('"')
     return text[1:-1].replace('""', '"').strip() if quoted else text
-
-
-WEBQA = DatasetKind("webqa", WebQa.release, WebQa)
