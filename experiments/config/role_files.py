@@ -29,17 +29,16 @@ class RoleOfFile:
     form: list[RoleField] = field(default_factory=list)
 
 
-# The nearest built-in kind of field, which decides how a reply is parsed and what the embedded reader writes.
-_KINDS = {
-    "text": FieldKind.SUMMARY,
-    "picture": FieldKind.DESCRIPTION,
-    "entity": FieldKind.ENTITY,
-    "triple": FieldKind.TRIPLE,
-    "choice": FieldKind.ENOUGH,
-    "answer": FieldKind.ANSWER,
-    "confidence": FieldKind.CONFIDENCE,
+# The nearest built-in kind of field, which decides what the embedded reader writes, and how its value is parsed.
+KINDS = {
+    "text": (FieldKind.SUMMARY, Value.TEXT),
+    "picture": (FieldKind.DESCRIPTION, Value.TEXT),
+    "entity": (FieldKind.ENTITY, Value.TEXT),
+    "triple": (FieldKind.TRIPLE, Value.TRIPLE),
+    "choice": (FieldKind.ENOUGH, Value.TEXT),
+    "answer": (FieldKind.ANSWER, Value.ANSWER),
+    "confidence": (FieldKind.CONFIDENCE, Value.SHARE),
 }
-_VALUES = {"triple": Value.TRIPLE, "answer": Value.ANSWER, "confidence": Value.SHARE}
 
 
 def read_roles(name: str) -> dict[str, Any]:
@@ -81,12 +80,6 @@ def read_roles(name: str) -> dict[str, Any]:
 
 def field_of(part: RoleField) -> Field:
     """A field of a role's own form as agents are asked for it."""
-    return Field(
-        _KINDS[part.value],
-        part.asks,
-        values=tuple(part.choices),
-        many=part.many,
-        optional=not part.required,
-        value=_VALUES.get(part.value, Value.TEXT),
-        label=part.name,
-    )
+    kind, value = KINDS[part.value]
+    choices, optional = tuple(part.choices), not part.required
+    return Field(kind, part.asks, values=choices, many=part.many, optional=optional, value=value, label=part.name)

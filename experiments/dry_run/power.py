@@ -32,23 +32,19 @@ def power_notes(
             f"{stated.graphs:g} between graphs; compare.variance_from=<run> measures them)."
         )
         return
-    found = {pair: _earlier(Path(compare.variance_from), pair) for pair in pairs}
-    least_by_pair = ", ".join(
-        f"{' and '.join(pair)} {smallest_difference(spread, sizes, seeds):.3f}"
-        for pair, spread in found.items()
-        if spread and spread.questions
-    )
-    yield f"{WORDS}: {least_by_pair or 'unknown, for the earlier run compares none of the methods'} ({planned})."
-
-
-def _earlier(path: Path, pair: tuple[str, str]) -> Spread | None:
-    """The spread of a pair's differences in a run, or over the trials of a sweep."""
-    trials = sorted((path / TRIALS).glob("*/scores.jsonl"))
-    found = []
-    for run in [RunFolder(trial.parent) for trial in trials] or [RunFolder.open(path)]:
-        first, second = (by_method(run).get(method, {}) for method in pair)
-        clusters = clusters_of([first, second])
-        if shared := [id for id in first if id in second]:
-            values = np.array([first[id].utility - second[id].utility for id in shared])
-            found.append((values, [clusters[id] for id in shared]))
-    return spread_of(found) if found else None
+    trials = sorted((Path(compare.variance_from) / TRIALS).glob("*/scores.jsonl"))
+    runs = [RunFolder(trial.parent) for trial in trials] or [RunFolder.open(Path(compare.variance_from))]
+    recorded, found = [by_method(run) for run in runs], []
+    for pair in pairs:
+        # Differences and clusters of their questions, by run.
+        differences = []
+        for first, second in ([of_run.get(method, {}) for method in pair] for of_run in recorded):
+            clusters = clusters_of([first, second])
+            if shared := [id for id in first if id in second]:
+                values = np.array([first[id].utility - second[id].utility for id in shared])
+                differences.append((values, [clusters[id] for id in shared]))
+        spread = spread_of(differences) if differences else None
+        if spread and spread.questions:
+            found.append(f"{' and '.join(pair)} {smallest_difference(spread, sizes, seeds):.3f}")
+    least_by_pair = ", ".join(found) or "unknown, for the earlier run compares none of the methods"
+    yield f"{WORDS}: {least_by_pair} ({planned})."

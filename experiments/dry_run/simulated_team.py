@@ -88,39 +88,36 @@ class SimulatedTeam:
         """Holds one discussion, adds it to the counts and its requests to the cache."""
 
         async def ask(turn: Turn) -> Message:
-            return self._take(turn, counts, cache)
+            role, memory = self._roles[turn.agent], self._memories[turn.agent]
+            turn = in_own_form(turn, role)
+            recalled = memory.recall(turn)
+            counts.turns += 1
+            content, prompt, completion = DUMMY_SENTENCE, 0, 0
+            if not role.dummy:
+                request = build_request(turn, role, recalled, self._settings)
+                content, prompt, completion = self._answer(request, role, counts, cache)
+            answers = not role.dummy and (role.answers if turn.task is None or turn.task.answers else False)
+            answer, confidence = (ANSWER, CONFIDENCE) if answers else (None, None)
+            fields = []
+            for wanted in turn.task.fields if turn.task else ():
+                # Every value is one that its task can read.
+                value = repr(CONFIDENCE) if wanted.value is Value.SHARE else ANSWER
+                fields.append((wanted.name, wanted.values[0] if wanted.values else value))
+            id = f"{turn.round}/{turn.agent}"
+            message = Message(
+                *(id, turn.agent, turn.round, content, answer, confidence),
+                prompt_tokens=prompt,
+                completion_tokens=completion,
+                fields=tuple(fields),
+            )
+            memory.remember(turn, message)
+            return message
 
         trace = await topology.answer(question, ask, seed, sample)
         counts.discussions += 1
         # As agents do when a discussion is closed.
         self._memories = {name: AgentMemory() for name in self._roles}
         return trace
-
-    def _take(self, turn: Turn, counts: PhaseCounts, cache: SimulatedCache) -> Message:
-        role, memory = self._roles[turn.agent], self._memories[turn.agent]
-        turn = in_own_form(turn, role)
-        recalled = memory.recall(turn)
-        counts.turns += 1
-        content, prompt, completion = DUMMY_SENTENCE, 0, 0
-        if not role.dummy:
-            request = build_request(turn, role, recalled, self._settings)
-            content, prompt, completion = self._answer(request, role, counts, cache)
-        answers = not role.dummy and (role.answers if turn.task is None or turn.task.answers else False)
-        answer, confidence = (ANSWER, CONFIDENCE) if answers else (None, None)
-        fields = []
-        for wanted in turn.task.fields if turn.task else ():
-            # Every value is one that its task can read.
-            value = repr(CONFIDENCE) if wanted.value is Value.SHARE else ANSWER
-            fields.append((wanted.name, wanted.values[0] if wanted.values else value))
-        id = f"{turn.round}/{turn.agent}"
-        message = Message(
-            *(id, turn.agent, turn.round, content, answer, confidence),
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            fields=tuple(fields),
-        )
-        memory.remember(turn, message)
-        return message
 
     def _answer(self, request: Request, role: Role, counts: PhaseCounts, cache: SimulatedCache) -> tuple[str, int, int]:
         """Counts a request. Returns the reply's text, and the tokens of prompt and reply."""

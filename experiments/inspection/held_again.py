@@ -71,7 +71,10 @@ class HeldDiscussions:
         attack = self._attack
         if learner:
             if (int(stage), line) not in self._trained.get(learner, ()):
-                self._trained[learner] = await self._training(learner)
+                made, source = self._learner(learner), self._plan.shared_from.get(learner)
+                if source:
+                    await self._taught(source, self._learner(source), made[1])
+                self._trained[learner] = await self._taught(learner, made)
             topology, item, number, sample = self._trained[learner][int(stage), line]
         else:
             items = {item.question.id: item for item in self._dataset.evaluate()}
@@ -121,17 +124,13 @@ class HeldDiscussions:
             self._evaluated[name, clean] = topology
         return self._evaluated[name, clean]
 
-    async def _training(self, name: str) -> dict[tuple[int, int], Recorded]:
-        """The topology, item, number and sample of each discussion that a learner has recorded, by stage and line."""
-        made = self._learner(name)
-        if source := self._plan.shared_from.get(name):
-            await self._taught(source, self._learner(source), made[1])
-        return await self._taught(name, made)
-
     async def _taught(
         self, name: str, made: tuple[LearnedTopology, Any], other: Any = None
     ) -> dict[tuple[int, int], Recorded]:
-        """As `_training`, of a learner that is taught by its record, and that has an `other` learn from it."""
+        """Teaches a learner by its record, and an `other` along with it.
+
+        Returns the topology, item, number and sample of each of its discussions, by stage and line.
+        """
         held: dict[tuple[int, int], Recorded] = {}
         config, (graph, learner), spec = self._plan.config, made, self._plan.learners[name]
         for stage in range(learner.stage, learner.stages + 1):

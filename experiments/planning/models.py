@@ -58,6 +58,11 @@ class RunModels:
 
 def find_models(config: Config, roles: Iterable[str]) -> RunModels:
     """Finds the models that these roles ask, and the judge's. Raises UserError for an unknown kind of model."""
+
+    def alike(one: Backend, other: Backend) -> bool:
+        """True for models that one pool can serve. The embedded reader's settings count for no other model."""
+        return one.settings == other.settings and (one.settings.kind != "reader" or one.reader == other.reader)
+
     usual = Usual(config.agents.temperature, config.agents.max_tokens, config.retrieval.pictures)
     main = replace(find_backend(MAIN, config.model, config.reader), usual=usual)
     backends, of_roles = [main], {}
@@ -67,10 +72,10 @@ def find_models(config: Config, roles: Iterable[str]) -> RunModels:
             continue
         settings, reader = own
         backend = replace(find_backend(f"roles.{role}.model", settings, reader), usual=usual)
-        if not _alike(main, backend) and "replicas" not in config.roles[role].model:
+        if not alike(main, backend) and "replicas" not in config.roles[role].model:
             # As many as the run's own would be more than a machine has cores or GPUs for.
             backend = replace(backend, settings=replace(settings, replicas=1))
-        same = next((known for known in backends if _alike(known, backend)), None)
+        same = next((known for known in backends if alike(known, backend)), None)
         if same is None:
             backends.append(backend)
         if same is not main:
@@ -83,8 +88,3 @@ def models_named(config: Config) -> str:
     """Names of the models that agents ask, as records have them: the run's own first, then those of roles."""
     own = [model_of_role(config, role) for role in config.roles]
     return MODELS.join(dict.fromkeys(map(model_name, (config.model, *(model for model, _ in filter(None, own))))))
-
-
-def _alike(one: Backend, other: Backend) -> bool:
-    """True for models that one pool can serve. The embedded reader's settings count for no other model."""
-    return one.settings == other.settings and (one.settings.kind != "reader" or one.reader == other.reader)

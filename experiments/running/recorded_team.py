@@ -17,6 +17,7 @@ from experiments.records.records import decode_trace
 from topologies.learning.learned_topology import TRAINING
 from topologies.topology import Noted
 
+INTACT = "replay an intact run"
 _ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this is never part of a question's id
 
 
@@ -93,7 +94,7 @@ class RecordedTeam:
             try:
                 trace = decode_trace(self._files[path].readline(jsonl.LINE_BYTES).decode())
             except ValueError as error:
-                raise UserError(f"{path}: {error}; replay an intact run") from error
+                raise UserError(f"{path}: {error}; {INTACT}") from error
             self._open[turn.discussion] = trace, {message.id: message for message in trace.turns}
         return self._open[turn.discussion]
 
@@ -111,15 +112,12 @@ def _places(folder: RunFolder, method: str) -> dict[str, tuple[Path, int]]:
     else:
         found = [folder.path / "traces" / ("calibrate.jsonl" if method == "calibrate" else f"evaluate-{method}.jsonl")]
     places = {}
+    key = "{method}/{question}/{sample}"
     for path in found:
         for number, (place, line) in enumerate(jsonl.placed(path), start=1):
             head, ends, _ = line.partition(_ABOUT_ENDS)
             # The head lacks only its closing brace to be an object.
-            discussion = jsonl.decoded(path, number, head + b"}" if ends else line, _discussion, "replay an intact run")
+            head = head + b"}" if ends else line
+            discussion = jsonl.decoded(path, number, head, lambda text: key.format(**json.loads(text)), INTACT)
             places[discussion] = path, place
     return places
-
-
-def _discussion(head: str) -> str:
-    record = json.loads(head)
-    return f"{record['method']}/{record['question']}/{record['sample']}"

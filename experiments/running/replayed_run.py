@@ -5,7 +5,6 @@ copied, or learned again from the recorded discussions, which works as long as t
 """
 
 import os
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from experiments.planning.plan import Plan
 from experiments.records import jsonl
 from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.recorder import RunFolder
+from experiments.records.run_files import write_atomically
 from experiments.running.inputs import open_dataset
 from experiments.running.recorded_team import RecordedTeam
 
@@ -104,9 +104,7 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
                 with (copy.path / name).open("wb") as written:
                     written.writelines(jsonl.pieces(graph.path / name, vouched.get(name, 0)))
             # The checkpoint comes last, and whole: it vouches for the rest, so an interrupted copy starts again.
-            beside = copy.topology.with_name(f".{copy.topology.name}.partial")
-            shutil.copyfile(graph.topology, beside)
-            beside.rename(copy.topology)
+            write_atomically(copy.topology, graph.topology.read_bytes())
         except OSError as error:
             raise UserError(f"cannot copy what {graph.path} learned to {copy.path}: {error}; make room") from error
 

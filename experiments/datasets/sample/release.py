@@ -54,7 +54,8 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
         raise UserError(f"train={train}, dev={dev}: expected numbers of questions, zero or more")
     folder = Path(folder)
     made = json.dumps({"version": VERSION, "seed": seed, "train": train, "dev": dev}) + "\n"
-    if _holds(folder, made):
+    whole = folder / MADE
+    if whole.is_file() and whole.read_text() == made:
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} holds something else than this sample data set: remove it or name another folder")
@@ -74,16 +75,12 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
             os.replace(part, folder)
         except OSError:
             # Of two processes that write the same data set at once, the second gives way.
-            if not _holds(folder, made):
+            if not (whole.is_file() and whole.read_text() == made):
                 raise
             shutil.rmtree(part)
     except BaseException:  # an interrupted run too leaves no part behind
         shutil.rmtree(part, ignore_errors=True)
         raise
-
-
-def _holds(folder: Path, made: str) -> bool:
-    return (folder / MADE).is_file() and (folder / MADE).read_text() == made
 
 
 def build(seed: int, train: int, dev: int) -> Release:
