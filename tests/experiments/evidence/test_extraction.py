@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,10 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.usage import UsageLog
 from experiments.running.discussions import Discussions
-from experiments.running.inputs import RunContext
 from experiments.running.launching import Launched
 from experiments.running.left_to_extract import check_extraction, identity
 from experiments.running.model_extraction import extract, extract_graph, write_captions
+from experiments.running.run_context import RunContext
 from retrieval.embed import LexicalEncoder
 from retrieval.graph import KnowledgeGraph
 from retrieval.graph_tables import BY_RULES
@@ -76,7 +77,8 @@ def context(folder: Path, recorder: Recorder, *words: str) -> RunContext:
     store = Store.open(folder / "indexes", Corpus().corpus, LexicalEncoder())
     evidence = Evidence(store, RetrievalSettings(scope="corpus"))
     tracker = Tracker(recorder.run.path, {}, WandbSettings(mode="disabled"))
-    return RunContext(plan_of(config), Corpus(), evidence, recorder, tracker, Progress())  # type: ignore[arg-type]
+    about: Any = plan_of(config), Corpus(), evidence, recorder, tracker, Progress()
+    return RunContext.of(*about, Launched(ScriptedTeam(ROLES), None))
 
 
 @pytest.fixture
@@ -87,16 +89,18 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
         yield recorder
 
 
-def log(recorder: Recorder, team: ScriptedTeam) -> UsageLog:
+def by(run: RunContext, team: ScriptedTeam) -> RunContext:
+    """The run with another team, whose turns are its usage."""
+
     def spent() -> dict[str, Usage]:
         return {EXTRACTOR.name: Usage(calls=len(team.turns))}
 
-    return UsageLog(recorder.run, spent)
+    return replace(run, launched=Launched(team, None), usage=UsageLog(run.recorder.run, spent))
 
 
 async def test_a_graph_is_built_of_what_the_model_says_of_each_source(tmp_path: Path, recorder: Recorder) -> None:
     team, run = ScriptedTeam(ROLES), context(tmp_path, recorder)
-    stated = await extract_graph(run, team, log(recorder, team))
+    stated = await extract_graph(by(run, team))
     # Two passages are one, and a picture of which nothing is said has nothing to take apart.
     assert len(team.turns) == 4
     assert {turn.question.evidence[0].title for turn in team.turns} == {source.title for source in SOURCES[:4]}
@@ -111,15 +115,15 @@ async def test_a_graph_is_built_of_what_the_model_says_of_each_source(tmp_path: 
 
 async def test_nothing_is_asked_for_twice_and_a_kill_loses_no_source(tmp_path: Path, recorder: Recorder) -> None:
     whole, run = ScriptedTeam(ROLES), context(tmp_path / "whole", recorder)
-    expected = await extract(GRAPH, run, SOURCES.__iter__, whole, log(recorder, whole))
+    expected = await extract(GRAPH, by(run, whole), SOURCES.__iter__)
     run, dying = context(tmp_path / "killed", recorder, "concurrency=1"), Dying(ROLES)
     with pytest.raises(RuntimeError):
-        await extract(GRAPH, run, SOURCES.__iter__, dying, log(recorder, dying))
+        await extract(GRAPH, by(run, dying), SOURCES.__iter__)
     again = ScriptedTeam(ROLES)
-    assert await extract(GRAPH, run, SOURCES.__iter__, again, log(recorder, again)) == expected
+    assert await extract(GRAPH, by(run, again), SOURCES.__iter__) == expected
     assert len(dying.turns) + len(again.turns) <= len(whole.turns) + 1
     silent = ScriptedTeam(ROLES)
-    await extract(GRAPH, run, SOURCES.__iter__, silent, log(recorder, silent))
+    await extract(GRAPH, by(run, silent), SOURCES.__iter__)
     assert silent.turns == []
 
 
@@ -130,7 +134,7 @@ async def test_the_file_is_the_same_at_any_concurrency(tmp_path: Path, recorder:
             context(tmp_path / name, recorder, f"concurrency={concurrency}"),
             ScriptedTeam(ROLES, delays=Random(3)),
         )
-        await extract(GRAPH, run, SOURCES.__iter__, team, log(recorder, team))
+        await extract(GRAPH, by(run, team), SOURCES.__iter__)
         (file,) = (tmp_path / name / "indexes").glob("triples-*.jsonl")
         files.append((file.name, file.read_bytes()))
     assert files[0] == files[1]
@@ -141,15 +145,15 @@ async def test_a_source_whose_turn_failed_is_asked_about_again_and_one_unreadabl
 ) -> None:
     run, unreachable = context(tmp_path, recorder), ScriptedTeam(ROLES, failing=[EXTRACTOR.name])
     with pytest.raises(TooManyFailures):
-        await extract(GRAPH, run, SOURCES.__iter__, unreachable, log(recorder, unreachable))
+        await extract(GRAPH, by(run, unreachable), SOURCES.__iter__)
     team = ScriptedTeam(ROLES)
-    kept = await extract(GRAPH, run, SOURCES.__iter__, team, log(recorder, team))
+    kept = await extract(GRAPH, by(run, team), SOURCES.__iter__)
     assert len(kept) == len(team.turns) == 4
     garbled = replace(next(iter(kept.values())), values=(), error="Triple: nothing there")
     (file,) = (tmp_path / "indexes").glob("triples-*.jsonl")
     file.write_text("".join(f"{one.encode()}\n" for one in [*list(kept.values())[1:], garbled]))
     silent = ScriptedTeam(ROLES)
-    assert (await extract(GRAPH, run, SOURCES.__iter__, silent, log(recorder, silent)))[garbled.key] == garbled
+    assert (await extract(GRAPH, by(run, silent), SOURCES.__iter__))[garbled.key] == garbled
     assert silent.turns == []
 
 
@@ -157,7 +161,7 @@ async def test_captions_are_written_of_pictures_alone_and_found_by_their_words(
     tmp_path: Path, recorder: Recorder
 ) -> None:
     run, team = context(tmp_path, recorder, "retrieval.captions=model"), ScriptedTeam(ROLES)
-    store = await write_captions(run, team, log(recorder, team))
+    store = await write_captions(by(run, team))
     assert {turn.agent for turn in team.turns} == {CAPTIONER.name}
     assert {turn.question.evidence[0].id for turn in team.turns} == {"i1", "i2"}
     # What the data set says of a picture is shown to whoever sees its file.
@@ -175,7 +179,7 @@ async def test_pictures_with_captions_of_the_model_are_searched_as_the_data_set_
     # The run's evidence has settled what the configuration leaves open: here, that the whole corpus is searched.
     run = context(tmp_path, recorder, "retrieval.captions=model", "retrieval.graph=rules")
     job, item = (
-        Discussions(run, Launched(ScriptedTeam(ROLES), None), {}),
+        Discussions(run, {}),
         Item(Question("q", "What rings?"), ("a bell",)),
     )
     await job.prepare()
@@ -186,7 +190,7 @@ async def test_pictures_with_captions_of_the_model_are_searched_as_the_data_set_
 
 async def test_agents_that_extract_see_no_question(tmp_path: Path, recorder: Recorder) -> None:
     run, team = context(tmp_path, recorder), ScriptedTeam(ROLES)
-    await extract_graph(run, team, log(recorder, team))
+    await extract_graph(by(run, team))
     assert {request.shared.splitlines()[1] for request in team.requests} == {GRAPH.asks}
     assert all(request.images == () for request in team.requests)
 

@@ -18,7 +18,7 @@ from experiments.jobs import plan_of
 from experiments.records.recorder import Recorder
 from experiments.running.left_to_extract import identity
 from experiments.running.model_extraction import extract
-from tests.experiments.evidence.test_extraction import ROLES, WORDS, context, log, recorder
+from tests.experiments.evidence.test_extraction import ROLES, WORDS, by, context, recorder
 
 __all__ = ["recorder"]  # a fixture
 
@@ -78,7 +78,7 @@ async def test_the_embedded_reader_gives_on_a_further_look_what_it_has_not_given
     looks: int, turns: int, found: int, tmp_path: Path, recorder: Recorder
 ) -> None:
     team, run = ScriptedTeam(ROLES), context(tmp_path, recorder, f"retrieval.gleaning={looks}")
-    (kept,) = (await extract(GRAPH, run, lambda: iter([LONG]), team, log(recorder, team))).values()
+    (kept,) = (await extract(GRAPH, by(run, team), lambda: iter([LONG]))).values()
     assert len(team.turns) == turns
     assert kept.error == ""
     assert len(kept.values) == len(set(kept.values)) == found
@@ -92,7 +92,7 @@ async def test_a_long_source_is_asked_about_in_parts_whose_triples_are_joined_ea
 
     monkeypatch.setattr(extraction, "PART_WORDS", 100)
     team, run = ScriptedTeam(ROLES), context(tmp_path, recorder)
-    kept = await extract(GRAPH, run, sources, team, log(recorder, team))
+    kept = await extract(GRAPH, by(run, team), sources)
     read = [turn.question.evidence[0] for turn in team.turns]
     assert len(read) > 2
     assert all(part.title == "Films" and part.text.endswith("Venn.") for part in read)
