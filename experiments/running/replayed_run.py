@@ -17,10 +17,9 @@ from experiments.datasets.benchmark import choose
 from experiments.datasets.item import Dataset, Subset
 from experiments.planning.models import models_named
 from experiments.planning.plan import Plan
-from experiments.records import jsonl
+from experiments.records import jsonl, run_files
 from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.recorder import RunFolder
-from experiments.records.run_files import write_atomically
 from experiments.running.inputs import open_dataset
 from experiments.running.recorded_team import RecordedTeam
 
@@ -104,7 +103,7 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
                 with (copy.path / name).open("wb") as written:
                     written.writelines(jsonl.pieces(graph.path / name, vouched.get(name, 0)))
             # The checkpoint comes last, and whole: it vouches for the rest, so an interrupted copy starts again.
-            write_atomically(copy.topology, graph.topology.read_bytes())
+            run_files.write_atomically(copy.topology, graph.topology.read_bytes())
         except OSError as error:
             raise UserError(f"cannot copy what {graph.path} learned to {copy.path}: {error}; make room") from error
 
