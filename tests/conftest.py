@@ -19,6 +19,13 @@ os.environ["WANDB_SILENT"] = "true"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["MPLBACKEND"] = "Agg"
+# No test speaks TLS: a client that trusts an empty folder is made at once, and one that reads the system's certificates
+# takes a tenth of a second.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(ROOT / "tests" / "support")
+# The many processes that tests start compile the project once, whatever the caller's settings.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Two tests at once on two cores: threads of their own would wait for each other, most of all on a busy machine.
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # A shell has what it starts in the background ignore Ctrl-C, and what tests start and interrupt would inherit that.

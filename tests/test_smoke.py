@@ -46,7 +46,7 @@ def test_a_run_killed_while_it_learns_resumes_to_the_same_bytes(default: tuple[P
     wait_for(process, tmp_path, LEARNING)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    finish(begin(f"resume={run_folder(tmp_path)}"))
+    finish(begin(f"resume={run_folder(tmp_path)}", "runtime=inline"))
     assert_same_records(default[0], run_folder(tmp_path))
 
 

@@ -195,7 +195,9 @@ async def test_an_interrupted_run_is_resumed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_learned_graph_is_evaluated_again_from_its_file(tmp_path: Path) -> None:
-    settings = {**SMALL, "output": str(tmp_path), "attack": {"kind": "collude", "number": 2}, "attack.clean": False}
+    team = {"topology.text": ["critic", "scientist"], "topology.visual": ["critic", "scientist"]}
+    attack = {"attack": {"kind": "collude", "number": 2}, "attack.clean": False}
+    settings = {**SMALL, **team, **attack, "output": str(tmp_path)}
     learning = {"pruning.steps": 2, "pruning.interim": 0, "training.questions_per_step": 4}
     learned = run_experiment("mmqa_prune", settings, methods=["effects"], **learning)
     method = f"graph:{learned.path / 'learned' / 'effects' / 'topology.graphml'}"

@@ -230,18 +230,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     "word",
-    [
-        "methods=[single,'marking:Thing']",
-        "data=marking:Thing",
-        "attack.kind=marking:Thing",
-        "model=marking:Thing",
-        "judge=marking:Thing",
-        "retrieval.encoder=marking:Thing",
-        "retrieval.picture_encoder=marking:Thing",
-        "roles.text_critic.agent=marking:Thing",
-        "roles.text_critic.model.kind=marking:Thing",
-        "sweep.axes.model.kind=['marking:Thing']",
-    ],
+    """methods=[single,'marking:Thing'] data=marking:Thing attack.kind=marking:Thing model=marking:Thing
+judge=marking:Thing retrieval.encoder=marking:Thing retrieval.picture_encoder=marking:Thing
+roles.text_critic.agent=marking:Thing roles.text_critic.model.kind=marking:Thing
+sweep.axes.model.kind=['marking:Thing']""".split(),
 )
 def test_a_run_folder_s_code_is_imported_only_where_the_command_line_names_it_again(
     word: str, package: Path, tmp_path: Path

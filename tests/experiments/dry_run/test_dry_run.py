@@ -36,16 +36,8 @@ from topologies.baselines import Single
 from topologies.catalogue import find_methods
 from topologies.learning.learned_topology import LearnedTopology, make_learner
 
-WORDS = [
-    "experiment=mmqa_prune",
-    "data.limit=6",
-    "pruning.steps=3",
-    "training.samples=2",
-    "topology.text=[critic,scientist]",
-    "topology.visual=[scientist]",
-    "retrieval.texts=3",
-    "retrieval.pictures=1",
-]
+WORDS = """experiment=mmqa_prune data.limit=6 pruning.steps=3 training.samples=2 topology.text=[critic,scientist]
+topology.visual=[scientist] retrieval.texts=3 retrieval.pictures=1""".split()
 
 
 @pytest.fixture(scope="module")

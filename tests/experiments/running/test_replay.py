@@ -198,22 +198,9 @@ def planned(*words: str) -> Plan:
 
 @pytest.mark.parametrize(
     "word",
-    [
-        "data.limit=2",
-        "methods=[full]",
-        "judge=reader",
-        "model=replay",
-        "model.replicas=7",
-        "roles.text_critic.model.name=other",
-        "roles.text_critic.reader.error_rate=0",
-        "concurrency=1",
-        "agents.retries=0",
-        "wandb.mode=disabled",
-        "figures=false",
-        "runtime=inline",
-        "output=elsewhere",
-        "completions.reuse=false",
-    ],
+    """data.limit=2 methods=[full] judge=reader model=replay model.replicas=7 roles.text_critic.model.name=other
+roles.text_critic.reader.error_rate=0 concurrency=1 agents.retries=0 wandb.mode=disabled figures=false runtime=inline
+output=elsewhere completions.reuse=false""".split(),
 )
 def test_what_changes_no_turn_may_differ(word: str) -> None:
     check_same(config(word), config())
@@ -221,21 +208,9 @@ def test_what_changes_no_turn_may_differ(word: str) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    [
-        "seed=1",
-        "topology.rounds=3",
-        "topology.text=[critic]",
-        "agents.temperature=0.1",
-        "agents.max_tokens=9",
-        "agents.budget_words=50",
-        "retrieval.texts=3",
-        "pruning.steps=2",
-        "learner.learning_rate=0.5",
-        "training.samples=3",
-        "ablation=no_inter",
-        "data=tatqa",
-        "roles.text_critic.agent=a.b:c",
-    ],
+    """seed=1 topology.rounds=3 topology.text=[critic] agents.temperature=0.1 agents.max_tokens=9
+agents.budget_words=50 retrieval.texts=3 pruning.steps=2 learner.learning_rate=0.5 training.samples=3
+ablation=no_inter data=tatqa roles.text_critic.agent=a.b:c""".split(),
 )
 def test_what_changes_turns_must_be_as_recorded(word: str) -> None:
     key = word.partition("=")[0]

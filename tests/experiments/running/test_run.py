@@ -101,7 +101,7 @@ def test_no_gold_answer_reaches_a_prompt_or_a_trace_as_such(finished: Path) -> N
 def test_the_same_seed_gives_the_same_numbers_and_traces_one_at_a_time(
     finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words(output, "concurrency=1", "model.replicas=1")) == 0
+    assert main(words(output, "concurrency=1", "runtime=inline")) == 0
     assert_same_records(finished, folder_of(capsys.readouterr().out))
 
 
@@ -138,6 +138,6 @@ def test_a_run_terminated_while_it_learns_and_killed_while_it_evaluates_ends_wit
     process.kill()
     process.communicate()
     assert not (folder / "metrics.json").exists()
-    assert main([f"resume={folder}"]) == 0
+    assert main([f"resume={folder}", "runtime=inline"]) == 0
     assert folder_of(capsys.readouterr().out) == folder
     assert_same_records(finished, folder)

@@ -20,17 +20,8 @@ from tests.support.sessions import assert_same_records, begin, finish, folder_of
 
 pytestmark = pytest.mark.ray
 
-TINY = [
-    "experiment=mmqa_prune",
-    "data.limit=4",
-    "pruning.steps=2",
-    "training.samples=2",
-    "methods=[full,m3prune,effects]",
-    "topology.text=[critic,scientist]",
-    "topology.visual=[critic]",
-    "wandb.mode=disabled",
-    "figures=false",
-]
+TINY = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2 methods=[full,m3prune,effects]
+topology.text=[critic,scientist] topology.visual=[critic] wandb.mode=disabled figures=false""".split()
 ROUNDS = "sweep.axes.topology.rounds=[1,2]"
 
 
@@ -101,9 +92,9 @@ def test_the_table_has_a_row_for_each_setting_and_method(swept: Path) -> None:
 def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind_is_stopped(
     output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Each temperature has agents of its own. One trial after another, so that seed 1 is compared with seed 0, which
-    # does better, and never with a trial of the other group.
-    asha = ["sweep.stop=asha", "sweep.grace=1", "sweep.reduction=2", "sweep.parallel=1"]
+    # One trial after another, so that seed 1 is compared with seed 0, which does better, and never with a trial of the
+    # other temperature.
+    asha = ["sweep.stop=asha", "sweep.grace=1", "sweep.reduction=2", "sweep.parallel=1", "runtime=inline"]
     words = [*TINY, "sweep.axes.agents.temperature=[0.7,0.1]", *asha, "sweep.seeds=2", f"output={output / 'more'}"]
     folder = open_folder(load(words)).path
     broken = folder / "trials" / "0002-temperature=0.1,seed=0"
@@ -126,7 +117,7 @@ def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind
 def test_a_trial_whose_process_is_stopped_is_taken_up_again(output: Path) -> None:
     own = output / "stopped"
     words = [*TINY, "methods=[full,ring,star]", "data.limit=12", "completions.reuse=false", "ray.hung_s=5"]
-    words += ["sweep.seeds=2", "sweep.parallel=1"]
+    words += ["sweep.seeds=2", "sweep.parallel=1", "runtime=inline"]
     process = begin(*words, f"output={own}")
     wait_for(process, own, "*/trials/*/scores.jsonl")
     [trial] = [
