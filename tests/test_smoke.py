@@ -57,7 +57,7 @@ def test_an_interrupted_run_prints_how_to_resume_and_leaves_no_process(tmp_path:
 
 
 def test_a_sweep_of_two_trials_gives_what_each_run_gives_alone(default: tuple[Path, str], tmp_path: Path) -> None:
-    overrides = ["sweep.axes.topology.rounds=[1,2]", "wandb.mode=disabled", f"output={tmp_path}"]
+    overrides = ["sweep.axes.topology.rounds=[1,2]", "runtime=inline", "wandb.mode=disabled", f"output={tmp_path}"]
     printed = finish(begin(*SMALL, *overrides))
     folder = folder_of(printed)
     assert (folder / "trials.jsonl").read_text().count("\n") == 2

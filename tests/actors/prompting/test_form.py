@@ -177,7 +177,7 @@ def instances(kind: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize("choices", [(), ("rain", "snow", "hail")])
 @pytest.mark.parametrize("name", FORMS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_what_a_schema_allows_is_read_and_null_is_left_out(
     name: str, choices: tuple[str, ...], data: st.DataObject

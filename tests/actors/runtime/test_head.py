@@ -45,7 +45,8 @@ with Cluster(RaySettings()):
         if connection.status == psutil.CONN_LISTEN
     }
     assert listening == {"127.0.0.1"}, listening
-    [session] = [path for path in (head.private_folder() / "ray").glob("session_2*") if path.is_dir()]
+    session = (head.private_folder() / "ray" / "session_latest").resolve()  # a busy machine may have begun another
+    assert session.is_dir()
     address = ray.get_runtime_context().gcs_address
     JOIN = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)"
     own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}

@@ -141,18 +141,6 @@ def test_a_run_of_the_command_line_has_gains_in_its_table_and_can_be_opened_and_
     assert replayed.items() <= whole.items()
 
 
-@pytest.mark.ray
-def test_over_ray_it_is_the_same(tmp_path: Path) -> None:
-    words = ["experiment=mmqa_prune", *TWINS[:1], "methods=[single,full]", "data.limit=4", "figures=false"]
-    words += ["topology.text=[critic,scientist]", "topology.visual=[critic]", "wandb.mode=disabled"]
-    found = []
-    for runtime in ("ray", "inline"):
-        assert main([*words, f"runtime={runtime}", f"output={tmp_path / runtime}", f"cache={tmp_path / runtime}"]) == 0
-        [path] = (tmp_path / runtime).glob("*-mmqa_prune")
-        found.append((path / "metrics.json").read_bytes())
-    assert found[0] == found[1]
-
-
 def scores(draws: np.random.Generator, rho: float, agents: int, questions: int) -> Iterable[list[float]]:
     """Scores of agents of which each repeats the question's own draw with probability sqrt(rho)."""
     shared = draws.random(questions) < 0.4

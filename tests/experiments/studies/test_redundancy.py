@@ -288,12 +288,11 @@ def test_the_figure_shows_every_kind_of_edge_and_is_drawn_in_both_formats(
     assert [title for title in titles if title] == ["spatial", "temporal", "decision"]
 
 
-@pytest.mark.ray
 def test_the_experiment_runs_from_the_command_line_and_computes_no_turn_twice(
     output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = ("data.limit=5", "redundancy.questions=3", "pruning.steps=2", "training.samples=3")
-    assert main([*WORDS, *small, f"output={output}"]) == 0
+    assert main([*WORDS, *small, "runtime=inline", f"output={output}"]) == 0
     printed = capsys.readouterr().out
     assert all(title in printed for title in ("Definition 1", "by chance", "2 held-out questions"))
     folder = RunFolder(Path(printed.strip().splitlines()[-1].removeprefix("run: ")))
