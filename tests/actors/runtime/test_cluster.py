@@ -15,8 +15,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-import ray
-from ray.cluster_utils import Cluster as Nodes
 
 from actors.agents.roles import DECISION, TEXTUAL
 from actors.errors import AgentLost, ClusterError, ModelError, ModelGone, ModelLost
@@ -178,21 +176,6 @@ def workers(kind: str) -> list[int]:
             if re.match(rf"ray::{kind}\b", " ".join(process.cmdline())):
                 processes.append(process.pid)
     return processes
-
-
-def test_a_running_cluster_of_several_nodes_is_used_and_left_running_without_our_actors() -> None:
-    nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    try:
-        nodes.add_node(num_cpus=1)
-        with Cluster(RaySettings(address=nodes.address)) as cluster:
-            assert len([node for node in ray.nodes() if node["Alive"]]) == 2
-            traces = asyncio.run(discuss(cluster, 6))
-            assert len(ray.util.list_named_actors(all_namespaces=True)) == 2 + len(ROLES) + 1
-        assert [trace.status for trace in traces] == ["ok"] * 6
-        with Cluster(RaySettings(address=nodes.address)):
-            assert ray.util.list_named_actors(all_namespaces=True) == []
-    finally:
-        nodes.shutdown()
 
 
 @pytest.mark.parametrize(("kind", "replicas"), [("AgentProcess", 2), ("ReplicaProcess", 2), ("ReplicaProcess", 1)])

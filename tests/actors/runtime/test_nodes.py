@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import ray
 
 from actors.agents.roles import DECISION, TEXTUAL, VISUAL
 from actors.messages import Completion, Question, Request
@@ -50,15 +51,21 @@ async def discussed(cluster: Cluster) -> list[str | None]:
     return [trace.answer for trace in traces]
 
 
-def test_agents_and_replicas_are_on_all_nodes_and_share_neither_folder_nor_object_store(tmp_path: Path) -> None:
-    with three_nodes(tmp_path) as nodes, Cluster(RaySettings(address=nodes.address)) as cluster:
-        wait_until_all_take_work()
-        stored = object_store()
-        asyncio.run(discussed(cluster))
-        living = actors(tmp_path)
-        placed = spread(living)
-        assert len(placed["ReplicaProcess"]) == len(placed["AgentProcess"]) == NODES
-        assert working_directories(living) == {str(tmp_path / f"node-{number}") for number in range(NODES)}
-        assert not [path for node in tmp_path.iterdir() for path in node.iterdir()]
-        # Replies alone are 4 x 11 turns of some 6 kB, each heard by many: what is said goes by other ways.
-        assert object_store() - stored < 100_000
+def test_a_running_cluster_is_used_on_all_nodes_without_folder_or_object_store_and_is_left_without_our_actors(
+    tmp_path: Path,
+) -> None:
+    with three_nodes(tmp_path) as nodes:
+        with Cluster(RaySettings(address=nodes.address)) as cluster:
+            wait_until_all_take_work()
+            stored = object_store()
+            asyncio.run(discussed(cluster))
+            living = actors(tmp_path)
+            placed = spread(living)
+            assert len(placed["ReplicaProcess"]) == len(placed["AgentProcess"]) == NODES
+            assert working_directories(living) == {str(tmp_path / f"node-{number}") for number in range(NODES)}
+            assert not [path for node in tmp_path.iterdir() for path in node.iterdir()]
+            # Replies alone are 4 x 11 turns of some 6 kB, each heard by many: what is said goes by other ways.
+            assert object_store() - stored < 100_000
+            assert len(ray.util.list_named_actors(all_namespaces=True)) == NODES + len(ROLES) + 1
+        with Cluster(RaySettings(address=nodes.address)):
+            assert ray.util.list_named_actors(all_namespaces=True) == []
