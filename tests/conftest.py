@@ -56,6 +56,18 @@ def shared_data() -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the runs of a module."""
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the index and the completions of a module."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files of docs/extending.md as a package in a folder that Python looks in."""

@@ -31,12 +31,6 @@ def without_own(words: list[str]) -> list[str]:
     return [word for word in words if not OWN.match(word)]
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One index, and one computation of what several recipes ask."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.mark.smoke
 def test_readme_s_first_command_has_every_method_attacked_and_clean_in_one_table(
     tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]

@@ -95,11 +95,6 @@ def started(folder: Path, *words: str) -> Iterator[Started]:
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def words(tiny_model: Path, output: Path) -> list[str]:
     return [
         *("experiment=mmqa_prune", "model=vllm", f"model.name={tiny_model}", "model.dtype=float32"),

@@ -40,11 +40,6 @@ WORDS = """experiment=mmqa_prune data.limit=6 pruning.steps=3 training.samples=2
 topology.visual=[scientist] retrieval.texts=3 retrieval.pictures=1""".split()
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 def world(cache: Path, *words: str) -> tuple[Config, Dataset, Evidence]:
     config = load([*WORDS, *words])
     dataset = open_dataset(plan_of(config), cache)

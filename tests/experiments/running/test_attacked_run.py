@@ -86,11 +86,6 @@ def contents(folder: RunFolder) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in files}
 
 
-@pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
 ATTACKS = (
     ("attack=response", "attack.agents=[visual_critic]", "attack.clean=true"),
     ("attack=input", "attack.agents=[1]"),

@@ -23,11 +23,6 @@ WORDS = [
 EVALUATIONS = ("full", "credit", "e_process", "full-clean", "credit-clean", "e_process-clean")
 
 
-@pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
 def carry_out(words: list[str], output: Path) -> RunFolder:
     before = set(output.glob("2*"))
     assert main([*words, f"output={output}"]) == 0

@@ -29,11 +29,6 @@ WORDS = [
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def run(output: Path) -> RunFolder:
     return carry_out([*WORDS, "concurrency=5"], output)
 

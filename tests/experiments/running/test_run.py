@@ -29,11 +29,6 @@ def words(output: Path, *more: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def finished(output: Path) -> Path:
     """A run at concurrency 32, in a process of its own as a user starts it."""
     own = words(output, "concurrency=32", "wandb.mode=offline", "figures=true")

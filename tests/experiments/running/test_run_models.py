@@ -103,11 +103,6 @@ REFUSED: set[bytes] = set()
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def first(output: Path) -> tuple[Path, str]:
     return ran(output, "judge=reader")
 

@@ -46,11 +46,6 @@ def records(folder: RunFolder, *methods: str) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def shared(output: Path) -> RunFolder:
     return carry_out(BOTH, output)
 

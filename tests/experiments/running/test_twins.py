@@ -29,11 +29,6 @@ SYSTEMS = [
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def twins(output: Path) -> RunFolder:
     return carry_out([*TWINS, "attack=response", "attack.agents=[0]", "attack.clean=true", "concurrency=5"], output)
 

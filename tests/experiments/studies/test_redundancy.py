@@ -203,11 +203,6 @@ def make(output: Path, *words: str) -> tuple[RunFolder, Config]:
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def planted(output: Path) -> tuple[RunFolder, dict[str, Any]]:
     folder, config = make(output)
     return folder, measured(folder, config)

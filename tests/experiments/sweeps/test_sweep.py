@@ -26,11 +26,6 @@ ROUNDS = "sweep.axes.topology.rounds=[1,2]"
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def swept(output: Path) -> Path:
     """Rounds x seeds, interrupted in the first trial, resumed, killed after it, and resumed again."""
     process = begin(*TINY, ROUNDS, "sweep.seeds=2", f"output={output}")

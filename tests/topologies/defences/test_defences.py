@@ -97,11 +97,6 @@ class World:
             return await evaluation.calibrate(context)
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @functools.cache
 def world(cache: Path, *words: str, learner: str = LearnedMethod.M3PRUNE) -> World:
     methods = ",".join(m.name for m in METHODS if not m.needs_library and m.learner in ("", learner))
