@@ -1,6 +1,7 @@
 """A dry run counts turns exactly, and tokens as the prompts that the run would send have them."""
 
 import asyncio
+import functools
 import io
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,7 @@ def world(cache: Path, *words: str) -> tuple[Config, Dataset, Evidence]:
     return config, dataset, Evidence(store, config.retrieval)
 
 
+@functools.cache
 def planned(cache: Path, *words: str) -> RunCounts:
     return count_run(plan_of(load([*WORDS, f"cache={cache}", *words])))
 
@@ -184,7 +186,7 @@ def test_the_single_agents_prompts_are_counted_to_the_token(cache: Path) -> None
 
 
 def test_the_same_configuration_gives_the_same_plan(cache: Path) -> None:
-    assert planned(cache) == planned(cache)
+    assert planned(cache) == planned.__wrapped__(cache)
 
 
 def test_a_judge_is_asked_once_at_most_for_each_answer(cache: Path) -> None:

@@ -387,7 +387,7 @@ def test_an_unforeseen_failure_is_one_line_with_the_traceback_in_the_run_s_log(t
 
 
 def test_a_terminated_study_names_the_command_that_resumes_it(tmp_path: Path) -> None:
-    words = [*WORDS, "planted.learners=[m3prune]", "planted.seeds=400", "wandb.mode=disabled"]
-    process = begin(*words, f"output={tmp_path}")
+    words = [*WORDS, "planted.learners=[m3prune]", "planted.seeds=400", "planted.truth=400"]
+    process = begin(*words, "wandb.mode=disabled", f"output={tmp_path}")
     folder = wait_for(process, tmp_path, f"*-planted/{testbed.RECORDS}").parent
     assert f"resume={folder}" in terminate(process)
