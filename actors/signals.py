@@ -96,7 +96,6 @@ def _write(line: str) -> None:
 @contextmanager
 def held_back() -> Iterator[None]:
     """Delays the first of Ctrl-C, SIGTERM and SIGHUP until the end of the block. Ray's SystemExit counts as SIGTERM."""
-    handlers = _handlers()
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -105,7 +104,7 @@ def held_back() -> Iterator[None]:
         received.append(number)
 
     try:
-        with handlers_kept():
+        with handlers_kept() as handlers:
             for number in handlers:
                 signal.signal(number, note)
             yield
@@ -118,22 +117,20 @@ def held_back() -> Iterator[None]:
 
 
 @contextmanager
-def handlers_kept() -> Iterator[None]:
-    """Installs the handlers of these signals again at the end. Ray sets its own in C, and the default when it ends."""
-    handlers = _handlers()
+def handlers_kept() -> Iterator[dict[int, Handler]]:
+    """Yields Python's handlers of these signals, and installs them again at the end.
+
+    Ray sets its own in C, and the default when it ends. There are none in another thread than the main one.
+    """
+    handlers: dict[int, Handler] = {}
+    if threading.current_thread() is threading.main_thread():
+        known = {int(number): signal.getsignal(number) for number in ENDING}
+        handlers = {number: handler for number, handler in known.items() if callable(handler)}
     try:
-        yield
+        yield handlers
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-
-
-def _handlers() -> dict[int, Handler]:
-    """Python's handlers of the signals that end a run. None in another thread than the main one."""
-    if threading.current_thread() is not threading.main_thread():
-        return {}
-    handlers = {int(number): signal.getsignal(number) for number in ENDING}
-    return {number: handler for number, handler in handlers.items() if callable(handler)}
 
 
 class Unbroken:

@@ -187,22 +187,17 @@ async def count_pictures(fitted: Callable[[Request], Awaitable[Outcome]], ready:
         path = Path(folder) / "red.png"
         Image.new("RGB", (PICTURE_SIDE, PICTURE_SIDE), "red").save(path)
         pictures = tuple(Source(f"{n + 1}", f"{n + 1}", Kind.IMAGE, "Picture", "", str(path)) for n in range(most))
-        requests = [replace(ready, id=f"start/pictures/{n}", images=pictures[:n]) for n in range(most + 1)]
-        refused = await fitted(requests[most])
-        if isinstance(refused, Completion):
-            return most, ""
-        taken, too_many = 0, most
-        number = 1
+        taken, too_many, number, refused = 0, most + 1, most, None
         while too_many - taken > 1:
-            outcome = await fitted(requests[number])
+            outcome = await fitted(replace(ready, id=f"start/pictures/{number}", images=pictures[:number]))
             if isinstance(outcome, Completion):
                 taken = number
             else:
                 too_many, refused = number, outcome
-            number = (taken + too_many) // 2
-    if not refused.depends_on_request:
+            number = 1 if number == most else (taken + too_many) // 2
+    if refused and not refused.depends_on_request:
         raise ModelError(refused.reason)
-    return taken, refused.reason
+    return taken, refused.reason if refused else ""
 
 
 async def follows_schemas(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str]:

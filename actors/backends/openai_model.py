@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -158,10 +159,7 @@ class OpenAIModel:
 
     async def _find_pictures(self, most: int, least: int = 0) -> None:
         """Lowers the pictures of a request to those that the endpoint takes, unless these are fewer than `least`."""
-
-        async def fitted(request: Request) -> Outcome:
-            return await self._fitted(request, (SYSTEM_WITH_PICTURES,))
-
+        fitted = partial(self._fitted, only=(SYSTEM_WITH_PICTURES,))
         taken, reason = await count_pictures(fitted, self._ready, most)
         if reason and taken >= least:
             self._layout = replace(self._layout, most_pictures=taken)

@@ -94,7 +94,7 @@ def own_host() -> str:
 def one_line(error: Exception) -> str:
     """Returns an error's text without Ray's traceback, and without its type where the text is enough."""
     enough = isinstance(error, (ValueError, OSError, ImportError)) and not isinstance(error, RayError)
-    return _text(error) if enough else reason(error)
+    return reason(error).removeprefix(f"{type(error).__name__}: " if enough else "")
 
 
 def reason(error: BaseException) -> str:
@@ -107,17 +107,13 @@ def reason(error: BaseException) -> str:
     if isinstance(error, RayTaskError):
         # Its own text is the traceback in the other process.
         error = error.cause
-    text = _text(error)
-    return text if isinstance(error, AgoraError) else f"{type(error).__name__}: {text}".rstrip(": ")
-
-
-def _text(error: BaseException) -> str:
+    text = " ".join(str(error).split())
     if isinstance(error, RayActorError):
         # Ray's text has many lines: one with the class, and the last with the reason and with advice.
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
         classes = [line.removeprefix("class_name: ") for line in lines if line.startswith("class_name: ")]
-        return ": ".join([*classes, lines[-1].partition(" Some common causes")[0]])
-    return " ".join(str(error).split())
+        text = ": ".join([*classes, lines[-1].partition(" Some common causes")[0]])
+    return text if isinstance(error, AgoraError) else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def loss(error: Exception) -> str:
