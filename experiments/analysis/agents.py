@@ -9,11 +9,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
 
 from actors.messages import Status, Trace
 from experiments.analysis.result_table import ResultTable, tenths
+from experiments.analysis.scores import answers, scorer
 from experiments.analysis.summary import rounded
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.records import jsonl
@@ -80,13 +80,7 @@ def agent_rows(
     counts: dict[str, Counter[str]] = {}
     scores: dict[tuple[str, int], list[float]] = {}  # by agent and its turn of a discussion, from 1
     places: dict[str, int] = {}  # of each agent's first turn
-    deciding = set()
-
-    # Agents repeat each other's answers, and scoring lists takes longer than looking up.
-    @cache
-    def utility(question: str, answer: str | None) -> float:
-        return score(items[question], answer).utility
-
+    deciding, utility = set(), scorer(items, score)
     for trace in (trace for trace in traces if trace.turns and trace.question in items):
         question, said = items[trace.question].question, {turn.id: turn for turn in trace.turns}
         before: dict[str, float] = {}
@@ -99,13 +93,12 @@ def agent_rows(
             agent = turn.agent
             places[agent] = min(places.get(agent, place), place)
             taken[agent] += 1
-            tokens, failed = turn.tokens, turn.status is not Status.OK
-            counts[agent].update(turns=1, discussions=taken[agent] == 1, tokens=tokens, failed_turns=failed)
+            failed = turn.status is not Status.OK
+            counts[agent].update(turns=1, discussions=taken[agent] == 1, tokens=turn.tokens, failed_turns=failed)
             others = [said[id] for id in turn.heard if id in said and said[id].agent != agent]
             for message in others:
                 counts[message.agent]["heard"] += 1
-            # A step of a system has fields and no answer; an agent that knows no answer has its reasons alone.
-            if failed or (turn.answer is None and (turn.fields or not turn.content)):
+            if not answers(turn):
                 continue
             now = utility(trace.question, turn.answer)
             scores.setdefault((agent, taken[agent]), []).append(now)
@@ -147,22 +140,20 @@ def agent_tables(rows: Iterable[AgentRow]) -> list[ResultTable]:
         team = list(of_method)
         if len(team) > 1:
             ends = team if len(team) <= MOST_ROWS else team[: MOST_ROWS // 2] + team[-MOST_ROWS // 2 :]
+            cells = []
+            for row in ends:
+                right = ["-" if share is None else f"{share:.2f}" for share in row.right]
+                if len(right) > MOST_ROUNDS:
+                    right = [*right[: MOST_ROUNDS - 1], "...", right[-1]]
+                counts = (row.better, row.worse, row.heard / max(1, row.turns), row.convinced, row.misled)
+                contribution = f"{row.contribution:+.2f}" if row.heard else ""
+                tokens = f"{row.tokens / max(1, row.discussions):,.0f}"
+                own = (contribution, ", ".join(right), *map(tenths, counts), tokens, f"{row.failed_turns:,}")
+                own = own if row.turns else ("no turn", *[""] * (len(HEADERS) - 2))
+                cells.append((f"{row.agent} (attacked)" if row.attacked else row.agent, *own))
             notes = [*_sentences(team), *([] if tables else [NOTE])]
-            tables.append(ResultTable(HEADERS, list(map(_cells, ends)), notes, f"Agents of {method}"))
+            tables.append(ResultTable(HEADERS, cells, notes, f"Agents of {method}"))
     return tables
-
-
-def _cells(row: AgentRow) -> tuple[str, ...]:
-    name = f"{row.agent} (attacked)" if row.attacked else row.agent
-    if not row.turns:
-        return (name, "no turn", *[""] * (len(HEADERS) - 2))
-    right = ["-" if share is None else f"{share:.2f}" for share in row.right]
-    if len(right) > MOST_ROUNDS:
-        right = [*right[: MOST_ROUNDS - 1], "...", right[-1]]
-    counts = (row.better, row.worse, row.heard / row.turns, row.convinced, row.misled)
-    contribution = f"{row.contribution:+.2f}" if row.heard else ""
-    tokens = f"{row.tokens / row.discussions:,.0f}"
-    return (name, contribution, ", ".join(right), *map(tenths, counts), tokens, f"{row.failed_turns:,}")
 
 
 def _sentences(rows: Sequence[AgentRow]) -> Iterator[str]:

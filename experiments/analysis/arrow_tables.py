@@ -100,9 +100,21 @@ def run_tables(run: RunFolder) -> dict[str, RecordTable]:
     """The tables of a run folder by name; nothing is read before a table is asked for."""
     ends = {"kind": str, "sender": str, "receiver": str}
     discussed: dict[str, tuple[RowsOf, Mapping[str, Any]]] = {
-        "discussions": (_discussion, {**_TRACE, **dict.fromkeys(("turns", *_SUMS), int)}),
+        "discussions": (
+            lambda trace: [
+                (*_of_trace(trace), len(trace.turns), *(sum(getattr(t, name) for t in trace.turns) for name in _SUMS))
+            ],
+            {**_TRACE, **dict.fromkeys(("turns", *_SUMS), int)},
+        ),
         "turns": (lambda trace: map(_of_turn, trace.turns), _TURN),
-        "edges": (_edges, {"round": int, **ends}),
+        "edges": (
+            lambda trace: (
+                (number, kind, trace.agents[sender], trace.agents[receiver])
+                for kind in ("spatial", "temporal")
+                for number, sender, receiver in getattr(trace, kind)
+            ),
+            {"round": int, **ends},
+        ),
         "searches": (lambda trace: map(_of_search, trace.lookups), _SEARCH),
     }
     key = {"phase": str, "method": str, "line": int, "question": str, "sample": int}
@@ -112,7 +124,13 @@ def run_tables(run: RunFolder) -> dict[str, RecordTable]:
             {"key": str, "value": str},
         ),
         "metrics": (_metrics, {"method": str, "low": float, "high": float, **_METRICS}),
-        "tests": (_tests, {"first": str, "second": str, "low": float, "high": float, **_TESTS}),
+        "tests": (
+            lambda run: (
+                (*pair.split(" vs "), *test["ci95"], *(test[name] for name in _TESTS))
+                for pair, test in results(run.metrics).get("paired", {}).items()
+            ),
+            {"first": str, "second": str, "low": float, "high": float, **_TESTS},
+        ),
         "scores": (lambda run: map(_of_score, run.scores()), _SCORE),
         **{
             f"{prefix}{name}": (partial(_of_traces, of, bool(prefix)), {**key, **own})
@@ -124,7 +142,15 @@ def run_tables(run: RunFolder) -> dict[str, RecordTable]:
             {"method": str, **_STEP},
         ),
         "weights": (_weights, {"method": str, "stage": int, "step": int, **ends, "probability": float}),
-        "usage": (_usage, {"phase": str, "phase_seconds": float, "agent": str, **_USAGE}),
+        "usage": (
+            lambda run: (
+                (phase, used.seconds, agent, *_of_usage(usage))
+                for phase, used in by_phase(run).items()
+                # A phase without any call has its time all the same.
+                for agent, usage in used.agents.items() or [(None, Usage())]
+            ),
+            {"phase": str, "phase_seconds": float, "agent": str, **_USAGE},
+        ),
     }
     return {
         name: RecordTable(pa.schema([(column, _arrow(kind)) for column, kind in columns.items()]), partial(rows, run))
@@ -185,27 +211,12 @@ def _of_traces(of: RowsOf, training: bool, run: RunFolder) -> Rows:
             yield from ((phase, method, line, trace.question, trace.sample, *row) for row in of(trace))
 
 
-def _discussion(trace: Trace) -> Rows:
-    yield (*_of_trace(trace), len(trace.turns), *(sum(getattr(turn, name) for turn in trace.turns) for name in _SUMS))
-
-
-def _edges(trace: Trace) -> Rows:
-    for kind in ("spatial", "temporal"):
-        for number, sender, receiver in getattr(trace, kind):
-            yield number, kind, trace.agents[sender], trace.agents[receiver]
-
-
 def _metrics(run: RunFolder) -> Rows:
     found = results(run.metrics)
     for method, row in found.get("methods", {}).items():
         judged = found.get("judged", {}).get("methods", {}).get(method, {})
         values = {"acc_star": judged.get("acc_star"), **row}
         yield (method, *(row["ci95"] or (None, None)), *map(values.get, _METRICS))
-
-
-def _tests(run: RunFolder) -> Rows:
-    for pair, test in results(run.metrics).get("paired", {}).items():
-        yield (*pair.split(" vs "), *test["ci95"], *(test[name] for name in _TESTS))
 
 
 def _weights(run: RunFolder) -> Rows:
@@ -215,10 +226,3 @@ def _weights(run: RunFolder) -> Rows:
                 for sender, row in zip(step.agents, matrix, strict=True):
                     edges = ((receiver, p) for receiver, p in zip(step.agents, row, strict=True) if p is not None)
                     yield from ((graph.name, step.stage, step.step, kind, sender, *edge) for edge in edges)
-
-
-def _usage(run: RunFolder) -> Rows:
-    for phase, used in by_phase(run).items():
-        # A phase without any call has its time all the same.
-        for agent, usage in used.agents.items() or [(None, Usage())]:
-            yield (phase, used.seconds, agent, *_of_usage(usage))

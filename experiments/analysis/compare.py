@@ -1,6 +1,7 @@
 """Differences between the trials of a sweep: means with intervals, and paired tests corrected for their number."""
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,13 +13,14 @@ import numpy as np
 from actors.errors import UserError
 from actors.messages import derive_seed
 from experiments.analysis.result_table import shown
-from experiments.analysis.scores import as_matrix, by_method, clusters_of, seconds_per_question
+from experiments.analysis.scores import as_matrix, by_method, clusters_of
 from experiments.analysis.statistics import column_means, crossed_interval, crossed_test
 from experiments.analysis.summary import Metrics, adjusted_tests
 from experiments.config.setting_groups import CompareSettings
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import TRIALS, TrialResult
+from experiments.records.usage import EVALUATING, by_phase
 from topologies.wiring import Floats
 
 KIND, POSITION, METHODS = "attack.kind", "attack.agents", "methods"
@@ -60,9 +62,19 @@ class Arm:
         # The draws are seeded by the name alone, so an interval is the same in every figure and after a resumption.
         return self.interval(derive_seed(0, "interval", self.name))
 
+    @property
+    def by_seed(self) -> Floats:
+        """The utilities [seeds, questions], where trials of one seed (an attacker's positions) share what was learned.
+
+        The trials of a single seed are the only repetitions and stay apart.
+        """
+        seeds = dict.fromkeys(self.seeds)
+        alone = len(seeds) in (1, len(self.seeds))
+        return self.utilities if alone else np.array([self.of_seed(seed) for seed in seeds])
+
     def interval(self, draws: int) -> tuple[float, float]:
         """The interval of the mean, with draws of this seed."""
-        return crossed_interval(by_seed(self.utilities, self.seeds), draws, clusters=self.clusters)
+        return crossed_interval(self.by_seed, draws, clusters=self.clusters)
 
     def of_seed(self, seed: int) -> Floats:
         """The mean utility [questions] over the trials of one seed, NaN where they lack the question."""
@@ -121,12 +133,14 @@ def arms_of_runs(
     """Makes an arm for each method of some runs: (folder, answers by method and question, values, seed) each."""
     arms, utilities = [], []
     for run, recorded, values, seed in runs:
-        seconds = seconds_per_question(run, recorded)
+        phases = by_phase(run)
         for method, answers in recorded.items():
             utilities.append({id: scored.utility for id, scored in answers.items()})
             # From the records rather than metrics.json, which rounds and has no value per question.
             tokens = sum(scored.tokens for scored in answers.values())
-            arms.append((method, values, (seed,), (tokens / len(answers),), (seconds[method],)))
+            phase = phases.get(f"{EVALUATING}{method}")
+            seconds = phase.seconds / len(answers) if phase else math.nan
+            arms.append((method, values, (seed,), (tokens / len(answers),), (seconds,)))
     clusters = tuple(clusters_of(answers for _, recorded, _, _ in runs for answers in recorded.values()).values())
     # One matrix for all, so that columns are the same questions in every arm.
     return [Arm(*arm, row[None], clusters) for arm, row in zip(arms, as_matrix(utilities), strict=True)]
@@ -215,17 +229,6 @@ def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -
             rivals = [other for other in own if KIND not in arm.values or is_clean(other, arm)]
             pairs += [(arm, rival) for rival in rivals[:1] if rival is not arm]
     return pairs
-
-
-def by_seed(utilities: Floats, seeds: Sequence[int]) -> Floats:
-    """Averages the trials [trials, questions] of each seed: an attacker's positions share what was learned with it.
-
-    Where there is one seed alone, its trials are the only repetitions and stay apart.
-    """
-    different = dict.fromkeys(seeds)
-    if len(different) in (1, len(seeds)):
-        return utilities
-    return np.array([column_means(utilities[[own == seed for own in seeds]]) for seed in different])
 
 
 def _frozen(value: Any) -> str:

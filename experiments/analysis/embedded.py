@@ -8,7 +8,7 @@ import base64
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -114,7 +114,14 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
             scores[scored.method].append(scored)
             # A turn took a call, or failed without one.
             turns[scored.question] += max(1, scored.calls + scored.failed_turns)
-    chosen = _draw(turns, limit_turns)
+    chosen, room = set[str](), limit_turns
+    # In the order of a hash, so the sample is not the first questions of the data set, and is the same every time.
+    for question in sorted(turns, key=lambda question: (derive_seed("report", question), question)):
+        room -= turns[question]
+        # Stops at the first that does not fit: looking for a shorter one would favour short discussions.
+        if room < 0 and chosen:
+            break
+        chosen.add(question)
     explained = {(each.method, each.question): each for each in attribution.explained(run)}
     grades = {(j.method, j.question): j.judgement for j in judgements.judged(run) if j.question in chosen}
     for method, recorded in scores.items():
@@ -138,19 +145,6 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
         for path in graph.training_traces():
             _add_training(embedded, graph, path.stem, limit_turns - embedded.turns)
     return embedded
-
-
-def _draw(turns: Mapping[str, int], limit: int) -> set[str]:
-    """Draws questions with `limit` turns at most, one question at least; the choice depends on ids alone."""
-    chosen: set[str] = set()
-    # In the order of a hash, so the sample is not the first questions of the data set, and is the same every time.
-    for question in sorted(turns, key=lambda question: (derive_seed("report", question), question)):
-        limit -= turns[question]
-        # Stops at the first that does not fit: looking for a shorter one would favour short discussions.
-        if limit < 0 and chosen:
-            break
-        chosen.add(question)
-    return chosen
 
 
 def _add_training(embedded: Embedded, graph: RunFolder, phase: str, room: int) -> None:

@@ -4,36 +4,31 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from experiments.analysis.statistics import least_clusters
-from experiments.analysis.summary import (
-    ATTACKERS,
-    CLEAN,
-    CONFIRMED,
-    DOUBTS,
-    MONITOR,
-    NOT_WORSE,
-    PLAN,
-    SEQUENTIAL,
-    TRAINING_TOKENS,
-    UNKNOWN,
-    Metrics,
-    failure_notes,
-    verdict,
-    verdict_text,
-)
+from experiments.analysis.summary import NOT_WORSE, UNKNOWN, Metrics, failure_notes, verdict, verdict_text
 from experiments.attacks.attack_metrics import surrogate_text
 
 
 def in_short(metrics: Metrics) -> Iterator[str]:
     """Yields what was found, as a terminal and the first notes of a report have it."""
+    rows = metrics["methods"]
     yield from attackers_found(metrics)
-    yield from learned_notes(metrics)
-    rows = metrics["methods"].items()
-    yield from (f"{name}: {surrogate_text(row['surrogate'])}." for name, row in rows if "surrogate" in row)
+    for method, row in rows.items():
+        for agent, (since, shown) in row.get("monitor", {}).items():
+            what = f"{agent} is worse than in training since question {since}"
+            yield f"Warning: {method}: {what}, as the first {shown} evaluated questions show."
+        doubts = row.get("doubts", ())
+        yield from (f"Warning: {method}: {doubt}." for doubt in doubts)
+        if "confirmed" in row and row["confirmed"] not in doubts:
+            yield f"{method}: {row['confirmed']}."
+    yield from (f"{name}: {surrogate_text(row['surrogate'])}." for name, row in rows.items() if "surrogate" in row)
     yield from looked_at(metrics)
-    yield from differences(metrics["paired"], metrics["methods"])
+    yield from differences(metrics["paired"], rows)
     if "judged" in metrics:
-        yield from (f"Acc*: {line}" for line in differences(metrics["judged"]["paired"], metrics["methods"]))
-    yield from of_one_graph(metrics)
+        yield from (f"Acc*: {line}" for line in differences(metrics["judged"]["paired"], rows))
+    compared = {method for pair in metrics["paired"] for method in pair.split(" vs ")}
+    if learned := [method for method, row in rows.items() if "training_tokens" in row and method in compared]:
+        graphs = f"the graph{'s' if len(learned) > 1 else ''} of {', '.join(learned)}"
+        yield f"This holds for {graphs} that this run learned; sweep.seeds=5 tests the methods."
     yield from failure_notes(metrics)
 
 
@@ -42,7 +37,7 @@ def attackers_found(metrics: Metrics) -> Iterator[str]:
     cut = {
         method: (row["attackers_edges_cut"], row["honest_edges_cut"])
         for method, row in metrics["methods"].items()
-        if "attackers_edges_cut" in row and "honest_edges_cut" in row
+        if {"attackers_edges_cut", "honest_edges_cut"} <= row.keys()
     }
     if not cut:
         return
@@ -50,10 +45,10 @@ def attackers_found(metrics: Metrics) -> Iterator[str]:
     (best, (sent, between)), *others = sorted(cut.items(), key=lambda one: one[1][1] - one[1][0])
     rest = "".join(f"; {method} cut {sent:.0%} and {between:.0%}" for method, (sent, between) in others)
     yield (
-        f"{best} cut {sent:.0%} of the edges from the attackers ({', '.join(metrics[ATTACKERS])}) and {between:.0%} of "
-        f"those between honest agents{rest}. A method that finds nothing cuts equal shares."
+        f"{best} cut {sent:.0%} of the edges from the attackers ({', '.join(metrics['attackers'])}) and {between:.0%} "
+        f"of those between honest agents{rest}. A method that finds nothing cuts equal shares."
     )
-    if CLEAN in metrics:
+    if "clean" in metrics:
         yield "Clean: the same graphs and questions, with every agent honest."
 
 
@@ -86,10 +81,10 @@ def differences(paired: Mapping[str, Mapping[str, Any]], rows: Mapping[str, Mapp
 
 def looked_at(metrics: Metrics) -> Iterator[str]:
     """Yields lines on the plan that was stated before (`compare.plan`) and on where an evaluation stopped, and why."""
-    if plan := metrics.get(PLAN):
+    if plan := metrics.get("plan"):
         differs = "; ".join(plan["differs"])
         yield f"Plan {plan['sha256'][:12]}: " + (f"differs in {differs}." if differs else "as planned.")
-    found = metrics.get(SEQUENTIAL, {})
+    found = metrics.get("sequential", {})
     if not found.get("test"):
         return
     (first, second), test, asked, planned = (found[name] for name in ("pair", "test", "questions", "planned"))
@@ -101,23 +96,3 @@ def looked_at(metrics: Metrics) -> Iterator[str]:
     )
     if asked < planned:
         yield "Other intervals and tests are for a number of questions that was fixed before, and claim too much here."
-
-
-def learned_notes(metrics: Metrics) -> Iterator[str]:
-    """Yields what the confirmation of each learned graph chose, the reasons to doubt it, and what the monitor found."""
-    for method, row in metrics["methods"].items():
-        for agent, (since, shown) in row.get(MONITOR, {}).items():
-            what = f"{agent} is worse than in training since question {since}"
-            yield f"Warning: {method}: {what}, as the first {shown} evaluated questions show."
-        yield from (f"Warning: {method}: {doubt}." for doubt in row.get(DOUBTS, ()))
-        if CONFIRMED in row and row[CONFIRMED] not in row.get(DOUBTS, ()):
-            yield f"{method}: {row[CONFIRMED]}."
-
-
-def of_one_graph(metrics: Metrics) -> Iterator[str]:
-    """Yields a line on the learned methods that are compared: the tests hold for the graphs that this run learned."""
-    compared = {method for pair in metrics["paired"] for method in pair.split(" vs ")}
-    learned = [method for method, row in metrics["methods"].items() if TRAINING_TOKENS in row and method in compared]
-    if learned:
-        graphs = f"the graph{'s' if len(learned) > 1 else ''} of {', '.join(learned)}"
-        yield f"This holds for {graphs} that this run learned; sweep.seeds=5 tests the methods."

@@ -1,17 +1,15 @@
 """Gains of methods over their controls, and the number of independent agents of each."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from actors.messages import Status, Trace
 from experiments.analysis.findings import differences
 from experiments.analysis.result_table import Cell, ResultTable, number
-from experiments.analysis.scores import by_method, clusters_of, sound
-from experiments.analysis.summary import GAINS, Metrics, RunFacts, paired_tests, rounded
+from experiments.analysis.scores import answers, by_method, clusters_of, scorer, sound
+from experiments.analysis.summary import Metrics, RunFacts, paired_tests, rounded
 from experiments.datasets.item import Dataset
 from experiments.records.recorder import RunFolder
 
@@ -36,8 +34,7 @@ def summarise(run: RunFolder, about: RunFacts, controls: Mapping[str, Mapping[An
     kept = sound(by_method(run, failed=True), about.failures)
     rows: dict[str, Metrics] = {}
     pairs: list[tuple[str, str]] = []
-    items = {item.question.id: item for item in dataset.evaluate()}
-    score = cache(lambda question, answer: dataset.score(items[question], answer).utility)
+    score = scorer({item.question.id: item for item in dataset.evaluate()}, dataset.score)
     for method, of in controls.items():
         shared = kept[method].keys() & kept[of["twin"]].keys()
         spent, own = (sum(kept[name][id].tokens for id in shared) for name in (of["twin"], method))
@@ -46,17 +43,23 @@ def summarise(run: RunFolder, about: RunFacts, controls: Mapping[str, Mapping[An
         traces = list(run.traces(f"evaluate-{method}"))
         if any(id.partition("/")[2] != turn.agent for trace in traces for turn in trace.turns for id in turn.heard):
             pairs.append((method, of["placebo"]))
-        firsts, lasts = ([_right(trace, order, score) for trace in traces] for order in (-1, 1))
-        independent = {"first": independent_agents(firsts), "last": independent_agents(lasts)}
+        independent = {}
+        for name, order in (("first", -1), ("last", 1)):
+            # In this order a later answer of an agent takes the place of an earlier one.
+            right = []
+            for trace in traces:
+                given = {turn.agent: turn.answer for turn in trace.turns[::order] if answers(turn)}
+                right.append([score(trace.question, given[agent]) for agent in given if agent in trace.agents])
+            independent[name] = independent_agents(right)
         rows[method] = {**of, "tokens_ratio": spent / own if own else None, **independent}
     scores = {method: {id: one.utility for id, one in of.items()} for method, of in kept.items()}
-    tests = paired_tests(scores, pairs, about.seed, GAINS, about.margin, clusters_of(kept.values()))
+    tests = paired_tests(scores, pairs, about.seed, "gains", about.margin, clusters_of(kept.values()))
     return {"methods": rounded(rows), "paired": tests}
 
 
 def control_names(metrics: Metrics) -> Iterator[str]:
     """Yields the names of all twins and placebos in metrics.json."""
-    for of in metrics.get(GAINS, {"methods": {}})["methods"].values():
+    for of in metrics.get("gains", {"methods": {}})["methods"].values():
         yield from (of["twin"], of["placebo"])
 
 
@@ -80,20 +83,9 @@ def independent_agents(scores: Sequence[Sequence[float]]) -> dict[str, float | N
     return {"agents": n, "correlation": rho, "independent": n / (1 + (n - 1) * max(0.0, rho))}
 
 
-def _right(trace: Trace, order: int, score: Callable[[str, str | None], float]) -> list[float]:
-    """The scores of the last answers of a discussion's agents, or with order -1 of their first ones."""
-    # A failed turn has no answer, and a step of a system has fields instead.
-    answers = {
-        turn.agent: turn.answer
-        for turn in trace.turns[::order]
-        if turn.agent in trace.agents and turn.status is Status.OK and (turn.answer is not None or not turn.fields)
-    }
-    return [score(trace.question, answer) for answer in answers.values()]
-
-
 def gains_table(metrics: Metrics) -> ResultTable:
     """A row for each method that has controls."""
-    found, utility = metrics[GAINS], {name: row["utility"] for name, row in metrics["methods"].items()}
+    found, utility = metrics["gains"], {name: row["utility"] for name, row in metrics["methods"].items()}
     rows: dict[str, Metrics] = {}
     for method, of in found["methods"].items():
         gains = {kind: found["paired"].get(f"{method} vs {of[kind]}") for kind in ("twin", "placebo")}

@@ -7,7 +7,8 @@ from math import nan
 import pandas as pd
 
 from actors.messages import Status, Trace
-from experiments.analysis.summary import MONITOR, Metrics
+from experiments.analysis.scores import answers, scorer
+from experiments.analysis.summary import Metrics
 from experiments.datasets.item import Dataset, Item
 from experiments.metrics.monitor import fallen
 from experiments.records.recorder import RunFolder
@@ -27,39 +28,40 @@ def summarise(
     """
     items = {item.question.id: item for item in train}
     asked = {item.question.id: item for item in dataset.evaluate()} if learners else {}
+
+    @cache
+    def trained(graph: str) -> pd.DataFrame:
+        """The scores in a graph's training, from which several methods may have learned."""
+        folder = run.learned(graph)
+        traces = (trace for path in folder.training_traces() for trace in folder.traces(path.stem))
+        return scores_of(traces, items, dataset)
+
     found: dict[str, Metrics] = {}
     for method, spec in learners.items():
-        graphs = [run.learned(name) for name in dict.fromkeys((shared_from.get(method, method), method))]
-        before = (trace for graph in graphs for path in graph.training_traces() for trace in graph.traces(path.stem))
-        trained = scores_of(before, items, dataset)
+        of_graphs = map(trained, dict.fromkeys((shared_from.get(method, method), method)))
+        before = [scores for scores in of_graphs if len(scores)]
         evaluated = scores_of(run.traces(f"evaluate-{method}"), asked, dataset)
-        if len(trained) and len(evaluated):
-            worse = fallen(trained, evaluated, spec.modalities, spec.settings.error_rate)
+        if before and len(evaluated):
+            worse = fallen(pd.concat(before), evaluated, spec.modalities, spec.settings.error_rate)
             names = (*next(run.traces(f"evaluate-{method}")).agents, "the final answer")
-            found[method] = {MONITOR: {names[column]: list(shown) for column, shown in worse.items()}}
+            found[method] = {"monitor": {names[column]: list(shown) for column, shown in worse.items()}}
     return found
 
 
 def scores_of(traces: Iterable[Trace], items: Mapping[str, Item], dataset: Dataset) -> pd.DataFrame:
-    """Mean scores of each agent's own answers in a discussion and the score of its final one, by number of question.
+    """Scores discussions, by question: the mean of each agent's own answers and, last, the final one.
 
     Failed turns are left out; so are discussions with a turn whose model or agent failed, and of unknown questions.
     """
-
-    @cache
-    def utility(question: str, answer: str | None) -> float:
-        return dataset.score(items[question], answer).utility
-
-    rows, numbers, places = [], [], dict[str, int]()
+    utility, rows, questions = scorer(items, dataset.score), [], []
     for trace in traces:
         if trace.question in items and all(turn.status is not Status.FAILED for turn in trace.turns):
             own: dict[str, list[float]] = {name: [] for name in trace.agents}
             for turn in trace.turns:
-                # An agent that knows no answer has its reasons alone.
-                if turn.agent in own and turn.status is Status.OK and (turn.answer is not None or turn.content):
+                if turn.agent in own and answers(turn):
                     own[turn.agent].append(utility(trace.question, turn.answer))
-            rows.append([*(sum(scores) / len(scores) if scores else nan for scores in own.values())])
-            rows[-1].append(utility(trace.question, trace.answer))
+            means = (sum(scores) / len(scores) if scores else nan for scores in own.values())
+            rows.append([*means, utility(trace.question, trace.answer)])
             # Variants of a question count as one.
-            numbers.append(places.setdefault(items[trace.question].group or trace.question, len(places)))
-    return pd.DataFrame(rows, numbers)
+            questions.append(items[trace.question].group or trace.question)
+    return pd.DataFrame(rows, questions)

@@ -13,7 +13,7 @@ from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.page import LABELS, SCRIPTS, Section, page, pictures
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_table import paired_table, run_table
-from experiments.analysis.summary import GAINS, Metrics, broken, model_notes
+from experiments.analysis.summary import Metrics, broken, metric_of, model_notes
 from experiments.config.setting_groups import CompareSettings
 from experiments.records import start, usage
 from experiments.records.recorder import RunFolder
@@ -43,7 +43,7 @@ def write_run_report(
     named = [method for method in metrics["methods"] if method not in broken(metrics)]
     found, clusters = concluded(run, failures=1)
     utilities = {method: of for method, of in found.items() if method in named}
-    embedded.pairs = agreement(utilities, seed, metrics.get("metric", "utility"), metrics["paired"], margin, clusters)
+    embedded.pairs = agreement(utilities, seed, metric_of(metrics), metrics["paired"], margin, clusters)
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
     graphs = learned_graphs(run)
@@ -73,28 +73,23 @@ def run_sections(
     known = {label: metrics[name] for name, label in LABELS.items()}
     known |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"]), **facts}
     yield Section("Summary", model_notes(metrics["model"]), known)
-    yield Section("Results", tables=tuple(_run_tables(run, metrics, traces)))
+    metric = metric_of(metrics)
+    judged = metrics.get("judged", {"paired": {}})["paired"]
+    ended = turn_counts.by_phase(run, metrics["methods"]) if traces else {}
+    used = [usage.cells(phase, metrics["questions"]) for phase in usage.by_phase(run).values()]
+    title = f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}"
+    tables = [
+        replace(run_table(metrics), title=title),
+        *([game.game_table(metrics["game"], metric)] if "game" in metrics else []),
+        *([gains_table(metrics)] if "gains" in metrics else []),
+        defended.defence_table(metrics),
+        paired_table(metrics["paired"], metric),
+        paired_table(judged, "Acc*"),
+        turn_counts.turns_table(ended),
+        turn_counts.reasons_table(ended),
+        ResultTable(usage.HEADERS, used, [*usage.notes(usage.total(run)), usage.TIMES], "Usage"),
+    ]
+    yield Section("Results", tables=[table for table in tables if table.rows])
     if traces:
         yield Section("Agents", tables=agents.agent_tables(agents.read(run)))
     yield Section("Figures", pictures=tuple(pictures(drawn)))
-
-
-def _run_tables(run: RunFolder, metrics: Metrics, traces: bool) -> Iterator[ResultTable]:
-    metric = metrics.get("metric", "utility")
-    yield replace(run_table(metrics), title=f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}")
-    if "game" in metrics:
-        yield game.game_table(metrics["game"], metric)
-    if GAINS in metrics:
-        yield gains_table(metrics)
-    if (defences := defended.defence_table(metrics)).rows:
-        yield defences
-    judged = metrics.get("judged", {"paired": {}})["paired"]
-    yield from (paired_table(*tests) for tests in ((metrics["paired"], metric), (judged, "Acc*")) if tests[0])
-    ended = turn_counts.by_phase(run, metrics["methods"]) if traces else {}
-    if ended:
-        yield turn_counts.turns_table(ended)
-    if (reasons := turn_counts.reasons_table(ended)).rows:
-        yield reasons
-    if phases := usage.by_phase(run):
-        rows = [usage.cells(phase, metrics["questions"]) for phase in phases.values()]
-        yield ResultTable(usage.HEADERS, rows, [*usage.notes(usage.total(run)), usage.TIMES], "Usage")

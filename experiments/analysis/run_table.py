@@ -10,15 +10,10 @@ from experiments.analysis.gains import control_names
 from experiments.analysis.result_table import Cell, ResultTable, number, tenths, with_interval
 from experiments.analysis.summary import (
     CERTIFIED,
-    CLEAN,
-    CUT,
-    MONITOR,
     SIGNIFICANT,
-    SILENT,
-    STRICT,
-    TRAINING_TOKENS,
     TROUBLES,
     Metrics,
+    metric_of,
     model_notes,
     verdict_text,
 )
@@ -32,17 +27,12 @@ def _precision_recall(of: str) -> Cell:
     return lambda row: "/".join(f"{row[name]:.2f}" for name in (f"{of}_precision", f"{of}_recall") if name in row)
 
 
-def _repairs(row: Mapping[str, Any]) -> str:
-    tokens = f" ({row['repair_share']:.1%})" if "repair_share" in row else ""
-    return f"{row['repairs'] / max(1, row['turns']):.1%}{tokens}"
-
-
 # Header and cells of each measure, in the order of columns.
 MEASURES: dict[str, tuple[str, Cell]] = {
     "attack_success": ("attack\nsuccess", number("attack_success")),
     "attack_retrieved": ("attack\nretrieved", number("attack_retrieved")),
     **{name: (f"certified\nf={f}", number(name)) for name, f in CERTIFIED.items()},
-    STRICT: ("strict\nEM", number(STRICT)),
+    "strict_em": ("strict\nEM", number("strict_em")),
     "f1": ("F1", number("f1")),
     "acc_star": ("Acc*", number("acc_star")),
     "path_recall": ("path\nP/R", _precision_recall("path")),
@@ -51,16 +41,24 @@ MEASURES: dict[str, tuple[str, Cell]] = {
     "completion_tokens": ("reply\ntokens", number("completion_tokens", ",.0f")),
     "calls": ("calls", lambda row: "" if row.get("calls") is None else tenths(row["calls"])),
     "edges": ("edges", lambda row: "" if row.get("edges") is None else tenths(row["edges"])),
-    TRAINING_TOKENS: ("train\nMtok", number(TRAINING_TOKENS, ".2f", scale=1e6)),
+    "training_tokens": ("train\nMtok", number("training_tokens", ".2f", scale=1e6)),
     **{name: (name.replace("_", "\n"), number(name, ",")) for name in TROUBLES},
-    SILENT: ("silent\nturns", lambda row: f"{row.get(SILENT, 0) / max(1, row['turns']):.1%}"),
-    "repairs": ("repairs\n(tokens)", _repairs),
+    "silent_turns": ("silent\nturns", lambda row: f"{row.get('silent_turns', 0) / max(1, row['turns']):.1%}"),
+    "repairs": (
+        "repairs\n(tokens)",
+        lambda row: (
+            f"{row['repairs'] / max(1, row['turns']):.1%}"
+            + (f" ({row['repair_share']:.1%})" if "repair_share" in row else "")
+        ),
+    ),
 }
 NOTES = {
-    TRAINING_TOKENS: "Train: millions of tokens of all discussions that a graph was learned from.",
-    SILENT: "Silent: turns whose reply was read and stated nothing, as a share of all turns.",
+    "training_tokens": "Train: millions of tokens of all discussions that a graph was learned from.",
+    "silent_turns": "Silent: turns whose reply was read and stated nothing, as a share of all turns.",
     "repairs": "Repairs: turns asked again for what could not be read, as a share of all (in brackets: of all tokens).",
-    STRICT: "{metric} counts an answer that contains the gold one; strict EM an equal one (MultimodalQA's script).",
+    "strict_em": (
+        "{metric} counts an answer that contains the gold one; strict EM an equal one (MultimodalQA's script)."
+    ),
     "certified_1": "Certified: {metric} of the answers that no f agents can change, whatever they answer.",
     "path_recall": "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges.",
 }
@@ -68,7 +66,7 @@ NOTES = {
 
 def run_table(metrics: Metrics) -> ResultTable:
     """Makes a row per method, without columns that no method has; tokens and calls are per question."""
-    metric, clean = metrics.get("metric", "utility"), metrics.get(CLEAN, {})
+    metric, clean = metric_of(metrics), metrics.get("clean", {})
     # Judged figures are in another part of metrics.json.
     judged_rows = metrics.get("judged", {}).get("methods", {})
     rows = {
@@ -90,14 +88,22 @@ def run_table(metrics: Metrics) -> ResultTable:
             rows[name]["clean"] = metrics["methods"][twin]["utility"]
         attacked = f"attacked {metric}\n(95% interval)"
         columns = {f"clean\n{metric}": number("clean"), attacked: utility, "change": change}
-    columns |= {header: cell for name, (header, cell) in MEASURES.items() if _any(rows, name)}
-    table = ResultTable.of("method", rows, columns, tuple(_notes(metrics, metric)))
-    return replace(table, spare=SPARE, brief=(*in_short(metrics), *model_notes(metrics["model"])))
-
-
-def _any(rows: Mapping[str, Mapping[str, Any]], name: str) -> bool:
     # Every row counts its repairs, also where there are none.
-    return any(row.get(name) if name == "repairs" else name in row for row in rows.values())
+    known = {name for row in rows.values() for name in row if name != "repairs" or row[name]}
+    columns |= {header: cell for name, (header, cell) in MEASURES.items() if name in known}
+    brief = list(in_short(metrics))
+    notes = [*brief]
+    if steady := [name for name, row in metrics["methods"].items() if row.get("monitor") == {}]:
+        graphs = ", ".join(steady)
+        notes.append(f"Monitor: no agent was found to answer worse than in training, along the graphs of {graphs}.")
+    notes.append(f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question.")
+    notes += shared_notes([metrics])
+    if cut := sum(row.get("cut_turns", 0) for row in metrics["methods"].values()):
+        notes.append(f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context.")
+    notes += [note.format(metric=metric) for name, note in NOTES.items() if name in known]
+    notes += judged.notes(metrics["judged"]) if judged_rows else []
+    table = ResultTable.of("method", rows, columns, notes)
+    return replace(table, spare=SPARE, brief=(*brief, *model_notes(metrics["model"])))
 
 
 def paired_table(paired: Mapping[str, Metrics], metric: str) -> ResultTable:
@@ -126,17 +132,3 @@ def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     rows = [(method, row) for metrics in runs for method, row in metrics["methods"].items() if LEARNED_FROM in row]
     for method, source in dict.fromkeys((method, row[LEARNED_FROM]) for method, row in rows):
         yield f"{method} was learned from the discussions of {source}, whose tokens are counted there, once."
-
-
-def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
-    yield from in_short(metrics)
-    if steady := [name for name, row in metrics["methods"].items() if row.get(MONITOR) == {}]:
-        yield f"Monitor: no agent was found to answer worse than in training, along the graphs of {', '.join(steady)}."
-    yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
-    yield from shared_notes([metrics])
-    cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
-    if cut:
-        yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
-    yield from (note.format(metric=metric) for name, note in NOTES.items() if _any(metrics["methods"], name))
-    if "judged" in metrics:
-        yield from judged.notes(metrics["judged"])

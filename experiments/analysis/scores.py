@@ -1,14 +1,16 @@
 """Recorded scores by method and question, as matrices of trials, and by parts of a benchmark."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from actors.messages import Message, Status
+from experiments.datasets.item import Item, Score
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored, by_question
-from experiments.records.usage import EVALUATING, USAGE, PhaseUsage, by_phase
 from topologies.wiring import Floats
 
 MOST_VALUES = 20  # values per tag; a tag with more, such as an id or a page title, would fill a report with tiny groups
@@ -39,14 +41,17 @@ def sound(answers: Mapping[str, Mapping[str, Scored]], failures: float) -> dict[
     }
 
 
-def seconds_per_question(run: RunFolder, answered: Mapping[str, Mapping[str, Scored]]) -> dict[str, float]:
-    """Returns wall-clock seconds by method, from a run and its answers (`by_method`); NaN where not recorded."""
-    phases = by_phase(run) if (run.path / USAGE).exists() else {}
-    unknown = PhaseUsage("", math.nan)
-    return {
-        method: phases.get(f"{EVALUATING}{method}", unknown).seconds / len(answers)
-        for method, answers in answered.items()
-    }
+def answers(turn: Message) -> bool:
+    """True for a turn with an answer, or with reasons for having none. A step of a system has fields instead."""
+    return turn.status is Status.OK and (turn.answer is not None or bool(turn.content and not turn.fields))
+
+
+def scorer(items: Mapping[str, Item], score: Callable[[Item, str | None], Score]) -> Callable[[str, str | None], float]:
+    """Makes a function of a question's id and an answer that returns its utility.
+
+    It scores equal answers once: agents repeat each other's, and scoring lists takes long. score: the data set's.
+    """
+    return cache(lambda question, answer: score(items[question], answer).utility)
 
 
 def clusters_of(answers: Iterable[Mapping[str, Scored]]) -> dict[str, str]:

@@ -23,11 +23,16 @@ FEWEST = 10  # values that differ from the commonest one, for a bootstrap
 RARE = 0.15
 
 
+def numbered(clusters: Clusters, n: int) -> npt.NDArray[np.int64]:
+    """Numbers the clusters of n values (n,) from 0, in their order. Without `clusters` each value is its own."""
+    return np.unique(np.asarray(clusters if len(clusters) else range(n)), return_inverse=True)[1]
+
+
 def cluster_totals(values: Floats, clusters: Clusters = ()) -> tuple[Floats, Floats]:
-    """Sums of `values` (n,) and numbers of values by cluster (k,); without `clusters` (n,), each is its own."""
+    """Sums `values` (n,) by cluster (k,), and counts them. Without `clusters` (n,) each value is its own."""
     if not len(clusters):
         return values, np.ones(len(values))
-    _, places = np.unique(np.asarray(clusters), return_inverse=True)
+    places = numbered(clusters, len(values))
     return np.bincount(places, weights=values).astype(np.float64), np.bincount(places).astype(np.float64)
 
 
@@ -53,7 +58,9 @@ def bootstrap_interval(
     # `unique` also sorts, so that the draws do not depend on the order of the values: by sum, then by size.
     distinct, counts = np.unique(sums + 1j * sizes, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(len(sums), counts / len(sums), size=draws)
-    return _percentiles(drawn @ distinct.real / (drawn @ distinct.imag), _tail(len(sums), len(scores)))
+    tail = _tail(len(sums), len(scores))
+    low, high = np.quantile(drawn @ distinct.real / (drawn @ distinct.imag), [tail, 1 - tail])
+    return float(low), float(high)
 
 
 def score_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = ()) -> tuple[float, float]:
@@ -174,7 +181,7 @@ def resampled(
     A question is drawn as often as its cluster.
     """
     of_trials = generator.multinomial(trials, np.full(trials, 1 / trials), size=draws)
-    _, places = np.unique(np.asarray(clusters if len(clusters) else range(questions)), return_inverse=True)
+    places = numbered(clusters, questions)
     drawn = generator.multinomial(k := places.max() + 1, np.full(k, 1 / k), size=draws)
     return of_trials, drawn[:, places], int(k)
 
@@ -205,7 +212,8 @@ def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = 2000) ->
             total += sums / np.maximum(counts, 1)
     if not usable.any():
         raise ValueError("a mean of columns needs draws in which each of them has a question")
-    low, high = _percentiles(total[usable] / len(groups), tail)
+    # The percentile method: an interval never leaves the range of the scores.
+    low, high = map(float, np.quantile(total[usable] / len(groups), [tail, 1 - tail]))
     if len(groups) == 1 and groups[0].bounded:
         means, clusters = _asked(groups[0].values, groups[0].clusters)
         if ((means >= 0) & (means <= 1)).all() and _few(means):
@@ -226,12 +234,6 @@ def _asked(values: Floats, clusters: Clusters) -> tuple[Floats, Clusters]:
     means = column_means(values)
     asked = np.isfinite(means)
     return means[asked], np.asarray(clusters if len(clusters) else range(len(means)))[asked]
-
-
-def _percentiles(draws: Floats, tail: float = TAIL) -> tuple[float, float]:
-    # The percentile method: an interval never leaves the range of the scores.
-    low, high = np.quantile(draws, [tail, 1 - tail])
-    return float(low), float(high)
 
 
 class PairedTest(TypedDict):
@@ -340,7 +342,7 @@ def crossed_error(values: Floats, clusters: Clusters = ()) -> tuple[float, float
     asked = np.isfinite(values)
     # Zero for what was not asked: it is in no sum.
     residuals = np.where(asked, values - values[asked].mean(), 0.0)
-    _, places = np.unique(np.asarray(clusters if len(clusters) else range(values.shape[1])), return_inverse=True)
+    places = numbered(clusters, values.shape[1])
     cells = np.array([np.bincount(places, weights=row) for row in residuals])
     trials, count = cells.shape
 

@@ -6,8 +6,9 @@ concurrency and after any crash.
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from actors.messages import derive_seed
@@ -17,7 +18,6 @@ from experiments.analysis.turn_counts import by_phase, count_turns
 from experiments.attacks.attack_metrics import attack_cost, attackers_found, mean_by_round
 from experiments.config.setting_groups import CompareSettings
 from experiments.metrics.answer_metrics import PATH_METRICS
-from experiments.records.checkpoint import LEARNING
 from experiments.records.failures import FailureSettings
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
@@ -29,16 +29,8 @@ MODELS = " + "  # between the names of several models that answer in one run
 EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
 # Means per question; `TROUBLES` are totals.
 COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
-CUT = "cut_turns"
-STRICT = "strict_em"
 CERTIFIED = {f"certified_{f}": f for f in (1, 2)}  # certified accuracy, by the number of agents that may say anything
-TRAINING_TOKENS, CONFIRMED, DOUBTS = "training_tokens", "confirmed", "doubts"
-TROUBLES = ("failed_turns", CUT)
-SILENT = "silent_turns"
-CLEAN, ATTACKERS = "clean", "attackers"  # keys of `RunFacts.clean` and `RunFacts.attackers`
-MONITOR = "monitor"  # of a learned method: who answers worse in the evaluation than in training
-# Keys of gains over controls, the test that may end an evaluation, and a plan stated before, where there are any.
-GAINS, SEQUENTIAL, PLAN = "gains", "sequential", "plan"
+TROUBLES = ("failed_turns", "cut_turns")
 DIGITS = 6  # enough for any table, few enough to hide floating-point error
 # Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
 SIGNIFICANT = 0.05
@@ -94,8 +86,18 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
     cut = any(scored.cut_turns for of_method in answers.values() for scored in of_method.values())
     kept = sound(answers, facts.failures)
     utilities = {method: {id: scored.utility for id, scored in of.items()} for method, of in kept.items()}
-    failures = _failures(run, answers, kept)
-    parts = by_tag(utilities, {id: scored.tags for id, scored in first.items()})
+    failures: dict[str, Metrics] = {}
+    for phase, counts in by_phase(run, answers, failed=True).items():
+        failures[phase] = {"turns": counts.turns, "failed": counts.failed, "reason": counts.failure}
+        if phase in answers:
+            lost = sum(bool(scored.failed_calls) for scored in answers[phase].values())
+            failures[phase] |= {"questions": lost, "concluded": bool(kept[phase])}
+    optional = {
+        "clean": dict(facts.clean),
+        "attackers": list(facts.attackers),
+        "parts": rounded(by_tag(utilities, {id: scored.tags for id, scored in first.items()})),
+        "failures": failures,
+    }
     return {
         "experiment": facts.experiment,
         "model": facts.model,
@@ -104,13 +106,13 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
         "questions": len(first),
         "methods": {
             method: rounded(
-                _row(method, list(kept[method].values()), facts.seed)
+                _means(method, list(kept[method].values()), facts.seed)
                 | {
                     name: sum(getattr(scored, name) for scored in of_method.values())
                     for name in TROUBLES
-                    if cut or name != CUT
+                    if cut or name != "cut_turns"
                 }
-                | _turns(run, method)
+                | count_turns(run.traces(f"evaluate-{method}")).totals
                 | _training(run.learned(method))
                 # Only a learned graph ranks edges, and only under attack is there a rank to check.
                 | attackers_found(run.learned(method).path)
@@ -119,24 +121,8 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
             for method, of_method in answers.items()
         },
         "paired": paired_tests(utilities, facts.pairs, facts.seed, "paired", facts.margin, clusters_of([first])),
-        **({CLEAN: dict(facts.clean)} if facts.clean else {}),
-        **({ATTACKERS: list(facts.attackers)} if facts.attackers else {}),
-        **({"parts": rounded(parts)} if parts else {}),
-        **({"failures": failures} if failures else {}),
+        **{name: value for name, value in optional.items() if value},
     }
-
-
-def _failures(
-    run: RunFolder, answers: Mapping[str, Mapping[str, Scored]], sound: Mapping[str, Mapping[str, Scored]]
-) -> dict[str, Metrics]:
-    """Counts failed turns by phase, with the commonest reason, and the questions that a method lost by them."""
-    found = {}
-    for phase, counts in by_phase(run, answers, failed=True).items():
-        found[phase] = {"turns": counts.turns, "failed": counts.failed, "reason": counts.failure}
-        if phase in answers:
-            lost = sum(bool(scored.failed_calls) for scored in answers[phase].values())
-            found[phase] |= {"questions": lost, "concluded": bool(sound[phase])}
-    return found
 
 
 def broken(metrics: Mapping[str, Any]) -> list[str]:
@@ -254,37 +240,45 @@ def model_notes(model: str) -> list[str]:
     return [EMBEDDED_NOTE] if EMBEDDED in model.split(MODELS) else []
 
 
+def metric_of(metrics: Mapping[str, Any]) -> str:
+    """The name of the utility in a metrics.json; those of the first versions do not have it."""
+    return str(metrics.get("metric", "utility"))
+
+
 def write(run: RunFolder, metrics: Metrics) -> None:
     """Writes metrics.json into the run folder, whole or not at all."""
     write_atomically(run.metrics, (json.dumps(metrics, indent=2) + "\n").encode())
 
 
-def _row(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
-    n = len(answers)
-    if not n:
+def mean_and_interval(
+    answers: Iterable[Scored], seed: int, value: Callable[[Scored], float | None] = attrgetter("utility")
+) -> tuple[float, tuple[float, float]]:
+    """The mean of a value of answers (None counts 0) and its 95% interval, by the clusters of their questions."""
+    values, clusters = zip(*((value(one) or 0.0, one.cluster or one.question) for one in answers), strict=True)
+    return math.fsum(values) / len(values), score_interval(values, seed, clusters)
+
+
+def _means(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
+    if not (n := len(answers)):
         return dict.fromkeys(("utility", "ci95", "f1", *COSTS))
-
-    def mean_and_interval(name: str, of: Sequence[Scored], draws: str) -> Metrics:
-        values = [getattr(scored, name) for scored in of]
-        clusters = [scored.cluster or scored.question for scored in of]
-        interval = score_interval(values, derive_seed(seed, draws, method), clusters)
-        return {name: math.fsum(values) / len(values), f"{name}_ci95": interval}
-
-    row = mean_and_interval("utility", answers, "bootstrap")
-    row["ci95"] = row.pop("utility_ci95")
+    row: Metrics = {}
+    row["utility"], row["ci95"] = mean_and_interval(answers, derive_seed(seed, "bootstrap", method))
     # A mean over some of the questions could not be compared with one over all of them; older records lack it.
     # An answer that f agents could change counts 0, right or not.
     if all(scored.certified is not None for scored in answers):
         for name, f in CERTIFIED.items():
             row[name] = math.fsum(scored.utility for scored in answers if (scored.certified or 0) >= f) / n
     if all(scored.strict_em is not None for scored in answers):
-        row |= mean_and_interval(STRICT, answers, "bootstrap strict_em")
+        draws = derive_seed(seed, "bootstrap strict_em", method)
+        row["strict_em"], row["strict_em_ci95"] = mean_and_interval(answers, draws, attrgetter("strict_em"))
     row["f1"] = math.fsum(scored.f1 for scored in answers) / n
     row |= {name: sum(getattr(scored, name) for scored in answers) / n for name in COSTS}
     # An attack with a target, over the questions that have one: None, not 0, where a question had none.
     attacked = [scored for scored in answers if scored.attack_success is not None]
     if attacked:
-        row |= mean_and_interval("attack_success", attacked, "attack success")
+        draws = derive_seed(seed, "attack success", method)
+        success = mean_and_interval(attacked, draws, attrgetter("attack_success"))
+        row["attack_success"], row["attack_success_ci95"] = success
         row["infection"] = mean_by_round([scored.infection for scored in attacked])
         if any(scored.carried for scored in attacked):
             row["carried"] = mean_by_round([scored.carried for scored in attacked])
@@ -300,8 +294,6 @@ def _training(learned: RunFolder) -> Metrics:
 
     Empty where nothing was learned, or older records lack it. Discussions of another method are counted there.
     """
-    if not (learned.path / LEARNING).is_file():
-        return {}
     steps = [step for step in learned.learning() if "tokens" in step.terms]
     if not steps:
         return {}
@@ -309,22 +301,8 @@ def _training(learned: RunFolder) -> Metrics:
     source = next((step.source for step in steps if step.source), "")
     tokens = int(sum(step.terms["tokens"] for step in steps))
     confirmed = next((step.confirmed for step in steps if step.confirmed), "")
-    found = {LEARNED_FROM: source, CONFIRMED: confirmed, DOUBTS: list(steps[-1].doubts)}
-    return {TRAINING_TOKENS: tokens, **{name: value for name, value in found.items() if value}}
-
-
-def _turns(run: RunFolder, method: str) -> Metrics:
-    """Totals over the method's turns; repair tokens only where known, silent turns only where there are any."""
-    counts = count_turns(run.traces(f"evaluate-{method}"))
-    tokens = {"repair_tokens": counts.repair_tokens, "repair_share": counts.repair_share}
-    return {
-        "turns": counts.turns,
-        "read_at_once": counts.at_once,
-        "read_after_repair": counts.repaired,
-        "repairs": counts.repairs,
-        **({SILENT: counts.silent} if counts.silent else {}),
-        **(tokens if counts.repair_tokens is not None else {}),
-    }
+    found = {LEARNED_FROM: source, "confirmed": confirmed, "doubts": list(steps[-1].doubts)}
+    return {"training_tokens": tokens, **{name: value for name, value in found.items() if value}}
 
 
 def rounded(value: Any) -> Any:

@@ -13,12 +13,12 @@ from typing import Any
 from actors.messages import derive_seed
 from experiments.analysis.compare import KIND, UNATTACKED, Arm, merge, methods_in, read_trials
 from experiments.analysis.result_table import Cell, ResultTable, number, plain, short_keys, tenths, with_interval
-from experiments.analysis.summary import STRICT, TRAINING_TOKENS, model_notes, rounded
+from experiments.analysis.summary import model_notes, rounded
 from experiments.analysis.worst_case import worst_cases
 from experiments.records.run_files import write_atomically
 from experiments.records.trials import TrialResult, read_results
 
-AVERAGED = (STRICT, "f1", "prompt_tokens", "completion_tokens", "calls", "edges", TRAINING_TOKENS)
+AVERAGED = ("strict_em", "f1", "prompt_tokens", "completion_tokens", "calls", "edges", "training_tokens")
 # Measured under attack only, so a mean is over the trials that have the value; of the others, over all or none.
 ATTACKED = ("attack_success", "attack_retrieved", "auc_attacker", "honest_edges_cut")
 
@@ -54,7 +54,27 @@ def sweep_rows(
         values = {key: value for key, value in result.values.items() if key not in over}
         # Values can be lists, which cannot be keys; sorted, because the order of keys has no meaning.
         groups.setdefault(json.dumps(values, sort_keys=True), []).append(result)
-    return [row for key, group in groups.items() for row in _rows_of(arms, key, group, seed)]
+    rows = []
+    for key, group in groups.items():
+        finished = [trial for trial in group if not trial.stopped]
+        stopped = len(group) - len(finished)
+        # The original values again: `key` lacks the keys in `over` and serves as the intervals' seed as well.
+        values = {name: group[0].values[name] for name in json.loads(key)}
+        # Trials that were stopped early have no evaluation, so only their training utility can be shown.
+        if not finished:
+            utility = rounded(math.fsum(trial.utility or 0.0 for trial in group) / len(group))
+            rows.append(SweepRow(values, "", 0, stopped, None, {"training_utility": utility}))
+        # In order of first appearance: trials of one row may have evaluated different methods.
+        for method in dict.fromkeys(method for trial in finished for method in trial.metrics["methods"]):
+            of_method = [trial.metrics["methods"][method] for trial in finished if method in trial.metrics["methods"]]
+            low, high = rounded(arms[key, method].interval(derive_seed(seed, "sweep", key, method)))
+            means = {}
+            for name in ("utility", *AVERAGED, *ATTACKED):
+                known = [row[name] for row in of_method if row.get(name) is not None]
+                if len(known) == len(of_method) or (known and name in ATTACKED):
+                    means[name] = rounded(math.fsum(known) / len(known))
+            rows.append(SweepRow(values, method, len(of_method), stopped, (low, high), means))
+    return rows
 
 
 def recorded_rows(folder: Path, seed: int) -> list[SweepRow]:
@@ -63,40 +83,13 @@ def recorded_rows(folder: Path, seed: int) -> list[SweepRow]:
     return sweep_rows(read_trials(folder, results), results, seed)
 
 
-def _rows_of(
-    arms: Mapping[tuple[str, str], Arm], key: str, trials: Sequence[TrialResult], seed: int
-) -> Iterator[SweepRow]:
-    def mean(values: Sequence[float]) -> float:
-        return float(rounded(math.fsum(values) / len(values)))
-
-    finished = [trial for trial in trials if not trial.stopped]
-    stopped = len(trials) - len(finished)
-    # The original values again: `key` lacks the keys in `over` and serves as the intervals' seed as well.
-    values = {name: trials[0].values[name] for name in json.loads(key)}
-    # Trials that were stopped early have no evaluation, so only their training utility can be shown.
-    if not finished:
-        utility = mean([trial.utility or 0.0 for trial in trials])
-        yield SweepRow(values, "", 0, stopped, None, {"training_utility": utility})
-        return
-    # In order of first appearance: trials of one row may have evaluated different methods.
-    for method in dict.fromkeys(method for trial in finished for method in trial.metrics["methods"]):
-        of_method = [trial.metrics["methods"][method] for trial in finished if method in trial.metrics["methods"]]
-        low, high = rounded(arms[key, method].interval(derive_seed(seed, "sweep", key, method)))
-        means = {"utility": mean([row["utility"] for row in of_method])}
-        for name in (*AVERAGED, *ATTACKED):
-            known = [row[name] for row in of_method if row.get(name) is not None]
-            if len(known) == len(of_method) or (known and name in ATTACKED):
-                means[name] = mean(known)
-        yield SweepRow(values, method, len(of_method), stopped, (low, high), means)
-
-
 def write(folder: Path, rows: Sequence[SweepRow], failed: Mapping[str, str], experiment: str) -> None:
     """Writes sweep.json and sweep.csv."""
     content = {"experiment": experiment, "rows": [asdict(row) for row in rows], "failed": dict(failed)}
     write_atomically(folder / "sweep.json", (json.dumps(content, indent=2) + "\n").encode())
     text = io.StringIO()
-    means = dict.fromkeys(name for row in rows for name in row.means)
-    header = [*_keys(rows), "method", "seeds", "stopped", "ci95_low", "ci95_high", *means]
+    keys, means = (dict.fromkeys(chain(*(getattr(row, name) for row in rows))) for name in ("values", "means"))
+    header = [*keys, "method", "seeds", "stopped", "ci95_low", "ci95_high", *means]
     # The default of the module is CRLF. Points of a sweep may set different keys.
     lines = csv.DictWriter(text, header, restval="", lineterminator="\n")
     lines.writeheader()
@@ -108,22 +101,18 @@ def write(folder: Path, rows: Sequence[SweepRow], failed: Mapping[str, str], exp
     write_atomically(folder / "sweep.csv", text.getvalue().encode())
 
 
-def _keys(rows: Sequence[SweepRow]) -> list[str]:
-    return list(dict.fromkeys(key for row in rows for key in row.values))
-
-
 def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequence[str] = ()) -> ResultTable:
     """Makes the table of the rows, with a column for every key that was varied.
 
     `further` notes follow its own; the note on the model is printed, and a page has it in its summary.
     """
-    keys = _keys(rows)
+    keys = list(dict.fromkeys(key for row in rows for key in row.values))
     short = short_keys(keys)
     known = {name for row in rows for name in row.means}
     measures: dict[str, Cell] = {
-        **({"strict EM": number(STRICT, missing="-")} if STRICT in known else {}),
+        **({"strict EM": number("strict_em", missing="-")} if "strict_em" in known else {}),
         "tokens": lambda means: f"{means['prompt_tokens'] + means['completion_tokens']:,.0f}",
-        **({"training tokens": number(TRAINING_TOKENS, ",.0f")} if TRAINING_TOKENS in known else {}),
+        **({"training tokens": number("training_tokens", ",.0f")} if "training_tokens" in known else {}),
         "edges": lambda means: tenths(means["edges"]),
         **{name.replace("_", " "): number(name, missing="-") for name in ATTACKED if name in known},
     }

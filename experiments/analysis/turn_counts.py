@@ -44,6 +44,19 @@ class TurnCounts:
         """Repair tokens as a share of all tokens."""
         return None if self.repair_tokens is None else self.repair_tokens / max(1, self.tokens)
 
+    @property
+    def totals(self) -> dict[str, int | float | None]:
+        """The totals in metrics.json: repair tokens where they are known, silent turns where there are any."""
+        tokens = {"repair_tokens": self.repair_tokens, "repair_share": self.repair_share}
+        return {
+            "turns": self.turns,
+            "read_at_once": self.at_once,
+            "read_after_repair": self.repaired,
+            "repairs": self.repairs,
+            **({"silent_turns": self.silent} if self.silent else {}),
+            **(tokens if self.repair_tokens is not None else {}),
+        }
+
 
 def count_turns(traces: Iterable[Trace]) -> TurnCounts:
     """Counts the turns of some discussions; a dummy agent's are none, since no model is asked."""

@@ -36,7 +36,18 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
             raise UserError(
                 f"attack={settings.kind} is on sources that all agents of their kind read: drop attack.agents"
             )
-        named = [_agent_name(agent, agents) for agent in settings.agents]
+        named = []
+        for agent in settings.agents:
+            if isinstance(agent, int) and not isinstance(agent, bool):  # True is an int as well
+                if not 0 <= agent < len(agents):
+                    last = len(agents) - 1
+                    raise UserError(f"attack.agents: no agent at position {agent}; they go from 0 to {last}")
+                named.append(agents[agent])
+            elif agent in agents:
+                named.append(str(agent))
+            else:
+                hint = f"{near_miss(str(agent), agents)} Known: {', '.join(agents)}"
+                raise UserError(f"attack.agents: no agent {str(agent)!r} discusses.{hint}")
     else:
         if not 1 <= settings.number <= len(agents):
             raise UserError(f"attack.number={settings.number}: expected 1 to {len(agents)}, as many as agents discuss")
@@ -50,18 +61,6 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
     return tuple(name for name in agents if name in chosen)
 
 
-def _agent_name(agent: object, agents: Sequence[str]) -> str:
-    """Finds an agent's name by its position or name."""
-    if isinstance(agent, int) and not isinstance(agent, bool):  # True is an int as well
-        if not 0 <= agent < len(agents):
-            raise UserError(f"attack.agents: no agent at position {agent}; they go from 0 to {len(agents) - 1}")
-        return agents[agent]
-    if agent in agents:
-        return str(agent)
-    hint = near_miss(str(agent), agents)
-    raise UserError(f"attack.agents: no agent {str(agent)!r} discusses.{hint} Known: {', '.join(agents)}")
-
-
 class Attack:
     """Runs discussions under the attack of the settings; `attackers` are the compromised agents' names.
 
@@ -73,9 +72,6 @@ class Attack:
         """Raises UserError when the settings name an attack or an agent that does not exist, or make no sense."""
         self._agents, self._dataset, self._targets, self._seed = agents, dataset, Targets(dataset, seed), seed
         self._spared: frozenset[str] = frozenset()
-        self._set(settings)
-
-    def _set(self, settings: AttackSettings) -> None:
         self.settings = settings
         self.attackers = choose_attackers(settings, self._agents, self._seed)
         self._kind = attack_kind(settings.kind)(settings)
@@ -84,8 +80,8 @@ class Attack:
 
     def under(self, settings: AttackSettings) -> "Attack":
         """Returns another attack on the same agents and questions. Raises UserError as the constructor does."""
-        other = copy(self)
-        other._set(settings)
+        other = Attack(settings, self._agents, self._dataset, self._seed)
+        other._targets = self._targets
         return other
 
     def absent(self) -> "Attack":

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 
 from actors.messages import derive_seed
 from experiments.datasets.item import Dataset, Item
@@ -27,39 +27,30 @@ class Targets:
     def __init__(self, dataset: Dataset, seed: int) -> None:
         self._dataset = dataset
         self._seed = seed
-        self._chosen: dict[tuple[str, int], str | None] = {}
+        self._found: dict[str, tuple[list[str], Iterator[str]]] = {}
 
     def of(self, item: Item, number: int = 0) -> str | None:
         """Returns wrong answer `number` (from 0) of a question, or None where there are fewer."""
-        key = item.question.id, number
-        if key not in self._chosen:
-            self._chosen[key] = self._choose(item, number)
-        return self._chosen[key]
+        found, further = self._found.setdefault(item.question.id, ([], self.wrong(item)))
+        found += islice(further, max(0, number + 1 - len(found)))
+        return found[number] if number < len(found) else None
 
-    def _choose(self, item: Item, number: int) -> str | None:
-        # Normalisation leaves an empty string of some answers.
-        seen = {""}
-        for candidate in self._candidates(item):
-            key = normalise(candidate)
-            if key in seen:
-                continue
-            score = self._dataset.score(item, candidate)
-            # Not even partly right: success would otherwise be counted for half-right answers.
-            if score.utility == 0 and score.f1 == 0:
-                if len(seen) > number:  # `seen` began with one entry, so `number` others came before
-                    return candidate
-                seen.add(key)
-        return None
-
-    def _candidates(self, item: Item) -> Iterator[str]:
+    def wrong(self, item: Item) -> Iterator[str]:
+        """Yields the wrong answers of a question, the closest first."""
         seed = derive_seed(self._seed, "target", item.question.id)
-        if item.question.choices:
-            yield from sorted(item.question.choices, key=lambda choice: derive_seed(seed, choice))
-            return
-        for key in _keys(item):
-            pool = self._answers.get(key, [])
-            start = seed % len(pool) if pool else 0  # another place for every question, or all would share a target
-            yield from chain(pool[start:], pool[:start])
+        pools = [sorted(item.question.choices, key=lambda choice: derive_seed(seed, choice))]
+        if not item.question.choices:
+            found = filter(None, (self._answers.get(key) for key in _keys(item)))
+            # From another place for every question, or all would share a target.
+            pools = [pool[seed % len(pool) :] + pool[: seed % len(pool)] for pool in found]
+        seen = {""}  # normalisation leaves an empty string of some answers
+        for candidate in chain.from_iterable(pools):
+            if (key := normalise(candidate)) not in seen:
+                score = self._dataset.score(item, candidate)
+                # Not even partly right: success would otherwise be counted for half-right answers.
+                if score.utility == 0 and score.f1 == 0:
+                    seen.add(key)
+                    yield candidate
 
     @cached_property
     def _answers(self) -> dict[tuple[str, ...], list[str]]:

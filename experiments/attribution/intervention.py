@@ -67,19 +67,16 @@ class Replay:
             elif instead == "silence":
                 own[turn.round] = Message(id, turn.agent, turn.round, status=Status.FAILED, seed=turn.seed)
             else:
-                own[turn.round] = await self._message(turn, dict(own))
+                if (received := _received(turn, own)) not in self._known:
+                    # A discussion for each turn: agents remember by its name, and several are held at once.
+                    named = replace(turn, discussion=str(len(self._known)))
+                    self._known[received] = asyncio.ensure_future(self._ask(named, dict(own)))
+                own[turn.round] = await self._known[received]
             return own[turn.round]
 
         # Nothing is closed: every turn is forgotten at once.
         team = cast(Team, SimpleNamespace(ask=ask, close=id, recorded=False, usage={}))
         return await self.held.discuss(team, self.held.attack.sparing(turns if by == "counterpart" else ()))
-
-    async def _message(self, turn: Turn, own: Mapping[int, Message]) -> Message:
-        if (received := _received(turn, own)) not in self._known:
-            # A discussion for each turn: agents remember by its name, and several are held at once.
-            named = replace(turn, discussion=str(len(self._known)))
-            self._known[received] = asyncio.ensure_future(self._ask(named, own))
-        return await self._known[received]
 
     async def _ask(self, turn: Turn, own: Mapping[int, Message]) -> Message:
         agent = self._agents[turn.agent]

@@ -198,11 +198,9 @@ class RecordedWeb:
 
 def read_recording(path: Path) -> dict[str, Results]:
     """Reads results by query. Raises UserError where the file is no recording."""
-    return dict(jsonl.records(path, _decoded, "give the web.jsonl of a run"))
 
+    def decoded(line: str) -> tuple[str, Results]:
+        record, names = json.loads(line), ("title", "text", "link")
+        return record["query"], [{name: str(result[name]) for name in names} for result in record["results"]]
 
-def _decoded(line: str) -> tuple[str, Results]:
-    record = json.loads(line)
-    return record["query"], [
-        {name: str(result[name]) for name in ("title", "text", "link")} for result in record["results"]
-    ]
+    return dict(jsonl.records(path, decoded, "give the web.jsonl of a run"))

@@ -32,23 +32,20 @@ def normalise(text: str) -> str:
     "The two-time champion" becomes "2.0 time champion"; "1,161" becomes "1161.0". Unlike the official script, a decimal
     keeps its point next to other punctuation: "$6.9," is 6.9, not 69.
     """
+    tokens = []
     # Hyphens split before punctuation goes, or "two-time" would become one word.
-    tokens = (_normalise_token(token) for token in re.split(r"[\s-]+", text.lower()))
-    return " ".join(token for token in tokens if token)
-
-
-def _normalise_token(token: str) -> str:
-    # Tried before punctuation is removed, which would turn 6.9 into 69.
-    number = token.strip(_WRAPPING).rstrip(string.punctuation).replace(",", "")
-    token = token.translate(_NO_PUNCTUATION)
-    if _NUMBER.fullmatch(number):
-        return str(float(number))
-    if _NUMBER.fullmatch(token):
-        return str(float(token))
-    # As floats like digits, so that "two" equals "2".
-    if token in NUMBER_WORDS:
-        return str(float(NUMBER_WORDS[token]))
-    return "" if token in ARTICLES else token
+    for written in re.split(r"[\s-]+", text.lower()):
+        # Tried before punctuation is removed, which would turn 6.9 into 69.
+        number = written.strip(_WRAPPING).rstrip(string.punctuation).replace(",", "")
+        token = written.translate(_NO_PUNCTUATION)
+        if found := _NUMBER.fullmatch(number) or _NUMBER.fullmatch(token):
+            tokens.append(str(float(found[0])))
+        # As floats like digits, so that "two" equals "2".
+        elif token in NUMBER_WORDS:
+            tokens.append(str(float(NUMBER_WORDS[token])))
+        elif token and token not in ARTICLES:
+            tokens.append(token)
+    return " ".join(tokens)
 
 
 def readings(answer: str) -> tuple[tuple[str, ...], ...]:
@@ -134,24 +131,14 @@ def path_metrics(followed: Sequence[Names] | None, annotated: Sequence[Names]) -
     # None is a method without paths; an empty list is one that found none, and scores 0.
     if followed is None or not annotated:
         return {}
-    gold, named = _named(annotated), _named(followed)
-    scores = dict(zip(PATH_METRICS[:2], _precision_recall(named, gold), strict=True))
-    # A path of one entity has no edge, and recall would divide by zero.
-    if edges := _edges(gold):
-        scores |= zip(PATH_METRICS[2:], _precision_recall(_edges(named), edges), strict=True)
-    return scores
-
-
-def _precision_recall(followed: Iterable[Names], gold: Iterable[Names]) -> tuple[float, float]:
     # Sets: a path that was followed twice counts once.
-    followed, gold = set(followed), set(gold)
-    right = len(followed & gold)
-    return (right / len(followed) if followed else 0.0), right / len(gold)
-
-
-def _named(paths: Iterable[Sequence[str]]) -> set[Names]:
-    return {tuple(map(wording, path)) for path in paths}
-
-
-def _edges(paths: Iterable[Names]) -> set[Names]:
-    return {edge for path in paths for edge in pairwise(path)}
+    paths = [{tuple(map(wording, path)) for path in of} for of in (followed, annotated)]
+    edges = [{edge for path in of for edge in pairwise(path)} for of in paths]
+    scores = {}
+    for kind, (found, gold) in {"path": paths, "edge": edges}.items():
+        # A path of one entity has no edge, and recall would divide by zero.
+        if gold:
+            right = len(found & gold)
+            scores[f"{kind}_precision"] = right / len(found) if found else 0.0
+            scores[f"{kind}_recall"] = right / len(gold)
+    return scores

@@ -27,9 +27,10 @@ def fallen(
     """Finds columns that have become worse: of each, the evaluated question since which, and the one that showed it.
 
     trained, evaluated: scores from 0 to 1 of agents' own answers and, in the last column, of final ones, a row for each
-    discussion, indexed by the number of its question, from 0; NaN where there is none. modalities: of the agents.
-    Returned questions count from 1. Without a change, any column is ever found in `error_rate` of all evaluations at
-    most. A column must also have fallen by itself: where its peers improve, by a better graph, it has not changed.
+    discussion, indexed by its question; NaN where there is none. modalities: of the agents.
+    Returned questions count from 1, in the order of the rows. Without a change, any column is ever found in
+    `error_rate` of all evaluations at most. A column must also have fallen by itself: where its peers improve, by a
+    better graph, it has not changed.
     """
     kinds = np.array([*map(str, modalities), "none"])
     peers = (kinds[:, None] == kinds) & ~np.eye(len(kinds), dtype=bool)
@@ -40,9 +41,9 @@ def fallen(
     )
     x, y = (each - each.mean() for each in (theirs.where(trained.notna()), trained.where(theirs.notna())))
     slope = np.clip((x * y).sum().sum() / max((x * x).sum().sum(), 1e-9), 0, 1)
-    own, own_now = (of.groupby(level=0).mean() for of in (trained, evaluated))
-    before = (trained - slope * theirs).groupby(level=0).mean()
-    now = (evaluated - slope * theirs_now).groupby(level=0).mean()
+    of_discussions = (trained, evaluated, trained - slope * theirs, evaluated - slope * theirs_now)
+    by_question = (of.groupby(level=0, sort=False).mean().reset_index(drop=True) for of in of_discussions)
+    own, own_now, before, now = by_question
     found = {}
     for column in before:
         seen, later = before[column].dropna().to_numpy(), now[column].dropna()

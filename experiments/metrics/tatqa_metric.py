@@ -6,7 +6,7 @@ number without a leading zero, and U+2212 is a minus.
 
 from collections.abc import Sequence
 
-from topologies.amounts import Reading, are_numbers, is_clear, listed, normalised, number_of, scaled, written
+from topologies.amounts import are_numbers, is_clear, listed, normalised, number_of, scaled, written
 from topologies.answers import wording
 
 
@@ -21,21 +21,15 @@ def official_score(answer: str, gold: Sequence[str], scale: str, *, computed: bo
         # Only a clear list, or numbers, can be partly right: commas and "and" in a sentence are words of it.
         numbers = len(gold) > 1 and are_numbers(reading[0])
         partly = not computed and (reading == whole or is_clear(answer) or numbers)
-        for text in map(normalised, _texts(reading)):
+        (first, *others), of_answer = reading
+        texts = [written(reading[0], of_answer)]
+        if not others and not of_answer and "%" not in first and (value := number_of(first)) is not None:
+            texts.append(f"{value:.4f}")  # 0.2342 may stand for 23.42%, and `written` would round it
+        for text in map(normalised, texts):
             equal = float(text == right)
             f1 = _bag_f1(set(text.split()), set(right.split())) if partly else equal
             scores.append((equal, round(f1, 2)))
     return max(scores)
-
-
-def _texts(reading: Reading) -> list[str]:
-    answers, scale = reading
-    texts = [written(answers, scale)]
-    if len(answers) == 1 and not scale and "%" not in answers[0]:
-        value = number_of(answers[0])
-        # 0.2342 may stand for 23.42%, and `written` would round it.
-        texts += [] if value is None else [f"{value:.4f}"]
-    return texts
 
 
 def _bag_f1(answer: set[str], gold: set[str]) -> float:

@@ -69,12 +69,12 @@ def conclude(
         for name, row in rows.items():
             metrics["methods"][name] |= row
     if plan.controls and not compared:
-        metrics[summary.GAINS] = gains.summarise(folder, about, plan.controls, dataset)
+        metrics["gains"] = gains.summarise(folder, about, plan.controls, dataset)
     if config.compare.stop and not compared:
-        metrics[summary.SEQUENTIAL] = looks.summarise(folder, about, config.compare.stop, dataset)
+        metrics["sequential"] = looks.summarise(folder, about, config.compare.stop, dataset)
     if config.compare.plan and not trial:
         planned, digest = read_lock(Path(config.compare.plan))
-        metrics[summary.PLAN] = {"sha256": digest, "differs": departures(planned, plan_lock(config, dataset))}
+        metrics["plan"] = {"sha256": digest, "differs": departures(planned, plan_lock(config, dataset))}
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
     agents.write(folder, methods, dataset)

@@ -2,7 +2,6 @@
 
 from experiments.analysis.gains import gains_table
 from experiments.analysis.run_table import run_table
-from experiments.analysis.summary import GAINS
 from experiments.analysis.tables.formats import write_tables
 from experiments.analysis.tables.measured import Evaluated
 from experiments.datasets.item import Dataset
@@ -26,7 +25,7 @@ class Prune(DiscussionJob):
         metrics, used, lacking = conclude(plan, folder, dataset, answering, tracker)
         print()
         run_table(metrics).print(further=usage.notes(used))
-        if GAINS in metrics:
+        if "gains" in metrics:
             print()
             gains_table(metrics).print()
         write_tables(folder.path, config.experiment, [Evaluated(folder, {}, metrics)], config.seed)

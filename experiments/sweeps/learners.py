@@ -12,7 +12,7 @@ from scipy.stats import ttest_1samp
 from experiments.analysis.compare import KIND, UNATTACKED
 from experiments.analysis.figures import style
 from experiments.analysis.result_table import ResultTable, number
-from experiments.analysis.summary import TRAINING_TOKENS, UNKNOWN, Metrics, adjusted_tests, verdict_text
+from experiments.analysis.summary import UNKNOWN, Metrics, adjusted_tests, metric_of, verdict_text
 from experiments.config.config import Config
 from experiments.config.study_settings import PlantedConfig
 from experiments.config.values import typed
@@ -52,7 +52,7 @@ def conclude_learners(
     results = read_results(folder)
     if not outcomes or not results:
         return [], []
-    metric = results[0].metrics.get("metric", "utility")
+    metric = metric_of(results[0].metrics)
     with style.drawing(config.figures.style):
         drawn = style.save(draw_learners(outcomes, results, metric), folder / "figures", "learners")
     return [drawn], [learners_table(outcomes, results, metric, config.compare.margin)]
@@ -173,7 +173,7 @@ def _live(results: Sequence[TrialResult]) -> dict[str, dict[str, Any]]:
             "live AUC": mean(name, "auc_attacker", False),
             "live utility": mean(name, "utility", False),
             "live clean": mean(name, "utility", True),
-            "live tokens": (mean(name, TRAINING_TOKENS, False) or 0) / 1e6,
+            "live tokens": (mean(name, "training_tokens", False) or 0) / 1e6,
         }
         for name in names
     }

@@ -16,7 +16,7 @@ from experiments.analysis.compare import (
 )
 from experiments.analysis.figures import draw, style
 from experiments.analysis.run_table import shared_notes
-from experiments.analysis.summary import verdict, verdicts
+from experiments.analysis.summary import metric_of, verdict, verdicts
 from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
 from experiments.analysis.sweep_table import attack_tables, sweep_rows, sweep_table, write
 from experiments.analysis.tables.formats import write_tables
@@ -47,7 +47,7 @@ def conclude_sweep(
     finished = [result for result in results if not result.stopped]
     # First, since it says which trial's records are not there.
     read_once = read_trials(folder, finished)
-    metric = next((result.metrics["metric"] for result in finished), "utility")
+    metric = metric_of(next((result.metrics for result in finished), {}))
     rows = sweep_rows(read_once, results, config.seed)
     write(folder, rows, failed, config.experiment)
     alone = config.sweep.parallel == 1 and timed(first.config)

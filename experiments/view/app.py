@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import secrets
 import socket
 import webbrowser
@@ -35,6 +36,7 @@ from experiments.view.live import LiveRun
 from experiments.view.overview import Overview, Overviews
 from experiments.view.pages import list_page, run_page
 
+NUMBER = r"[0-9]{1,9}"
 HOST = "127.0.0.1"  # no other machine reaches it
 TOKEN_BYTES = 16
 HOSTS = ["127.0.0.1", "localhost"]  # a name that leads here by DNS rebinding is none of them
@@ -202,18 +204,18 @@ class Viewer:
                 self._open.popitem(last=False)
         match request.path_params["data"]:
             case "index":  # groups and entries of discussions, or the entries that are new
-                after, version = _number(request, "after", "0"), request.query_params.get("version", "")
-                return _json(live.index(after, version))
+                after = int(_given(request, "after", NUMBER, "0"))
+                return _json(live.index(after, request.query_params.get("version", "")))
             case "pairs":  # how methods agree, two by two
                 return _json(live.pairs())
             case "learned":  # graphs over the steps of their training
                 return _json(learned_graphs(live.run))
             case "trace":  # one discussion
-                text = live.trace(_given(request, "group"), _number(request, "line"))
+                text = live.trace(_given(request, "group"), int(_given(request, "line", NUMBER)))
                 return Response(text, media_type="application/json")
             case "turn":  # what the agent of a turn was shown and replied
-                group, line, turn = _given(request, "group"), _number(request, "line"), _given(request, "turn")
-                return _json(inspect(live.run, group, line, turn, self._named))
+                group, line, turn = _given(request, "group"), _given(request, "line", NUMBER), _given(request, "turn")
+                return _json(inspect(live.run, group, int(line), turn, self._named))
             case "texts":  # lines of a group's discussions whose messages hold each of some words
                 return _json(live.texts(_given(request, "group"), _given(request, "words").split("\n")[:MOST_WORDS]))
         raise HTTPException(404)
@@ -228,15 +230,8 @@ def _json(value: Any) -> Response:
     return Response(json.dumps(value, separators=(",", ":")), media_type="application/json")
 
 
-def _given(request: Request, name: str) -> str:
-    value = request.query_params.get(name)
-    if value is None:
-        raise HTTPException(400, f"{name} is missing")
-    return value
-
-
-def _number(request: Request, name: str, default: str | None = None) -> int:
+def _given(request: Request, name: str, pattern: str = r"(?s).*", default: str | None = None) -> str:
     value = request.query_params.get(name, default)
-    if value is None or not (value.isascii() and value.isdecimal() and len(value) < 10):
-        raise HTTPException(400, f"{name}: expected a number")
-    return int(value)
+    if value is None or not re.fullmatch(pattern, value):
+        raise HTTPException(400, f"{name}: expected {'a number' if pattern == NUMBER else 'a value'}")
+    return value

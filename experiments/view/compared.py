@@ -40,16 +40,14 @@ class Compared:
     def index(self) -> dict[str, Any]:
         """Returns `{groups, entries}` of both runs; an entry names its `run`, and its method there as `of`."""
         found: dict[str, Any] = {"groups": [], "entries": []}
-        for side, name, run in zip(SIDES, self.names, self.runs, strict=True):
+        for side, run_name, run in zip(SIDES, self.names, self.runs, strict=True):
             index = run.index()
-            found["groups"] += [
-                {**group, "name": f"{side}.{group['name']}", "label": f"{side}: {group['label']}"}
-                for group in index["groups"]
-            ]
-            found["entries"] += [
-                {**entry, "group": f"{side}.{entry['group']}", "run": name, "of": entry["group"]}
-                for entry in index["entries"]
-            ]
+            for group in index["groups"]:
+                name, label = f"{side}.{group['name']}", f"{side}: {group['label']}"
+                found["groups"].append({**group, "name": name, "label": label})
+            for entry in index["entries"]:
+                of = entry["group"]
+                found["entries"].append({**entry, "group": f"{side}.{of}", "run": run_name, "of": of})
         return found
 
     def pairs(self) -> list[dict[str, Any]]:

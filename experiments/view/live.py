@@ -48,15 +48,11 @@ class LiveRun:
             self._read_scores()
             after = after if version == self._scores.version and after <= len(self._entries) else 0
             groups = [
-                DiscussionGroup(method, method, f"traces/evaluate-{method}.jsonl", count, count)
+                asdict(DiscussionGroup(method, method, f"traces/evaluate-{method}.jsonl", count, count))
                 for method, count in self._counts.items()
             ]
-            return {
-                "groups": list(map(asdict, groups)),
-                "entries": self._entries[after:],
-                "after": after,
-                "version": self._scores.version,
-            }
+            entries, version = self._entries[after:], self._scores.version
+            return {"groups": groups, "entries": entries, "after": after, "version": version}
 
     def trace(self, group: str, line: int) -> str:
         """Returns the trace on a line, from 1, of a group's file, as JSON. Raises UserError where there is none."""
@@ -79,8 +75,12 @@ class LiveRun:
         with self._lock:
             self._read_scores()
         path = self._file(group)
-        for number, line in enumerate(jsonl.lines(path), start=1):
-            spoken = jsonl.decoded(path, number, line, _spoken, DAMAGED)
+
+        def spoken_in(line: str) -> str:
+            turns, names = json.loads(line)["turns"], ("agent", "content", "answer", "error")
+            return "\n".join(str(turn.get(name) or "") for turn in turns for name in names).lower()
+
+        for number, spoken in enumerate(jsonl.records(path, spoken_in, DAMAGED), start=1):
             for word, numbers in zip(words, found, strict=True):
                 if word in spoken:
                     numbers.append(number)
@@ -94,14 +94,10 @@ class LiveRun:
             scored = jsonl.decoded(self._scores.path, len(self._entries) + 1, line, Scored.decode, DAMAGED)
             # A method's scores and traces are recorded in one order.
             place = self._counts[scored.method] = self._counts.get(scored.method, 0) + 1
-            costs = {
-                "calls": scored.calls,
-                "tokens": scored.tokens,
-                "failed": scored.failed_turns,
-                "cut": scored.cut_turns,
-            }
+            costs = {"calls": scored.calls, "tokens": scored.tokens}
+            troubles = {"failed": scored.failed_turns, "cut": scored.cut_turns}
             attacked = {"attack": self._attack} if scored.attack_success is not None else {}
-            entry = {"group": scored.method, **scored_entry(scored), "line": place, **costs, **attacked}
+            entry = {"group": scored.method, **scored_entry(scored), "line": place, **costs, **troubles, **attacked}
             self._entries.append(entry)
         if version != self._scores.version:
             self._entries, self._counts = [], {}
@@ -110,12 +106,6 @@ class LiveRun:
         if group not in self._counts:
             raise UserError(f"{group}: the run has no discussions of this name")
         return self.run.path / f"traces/evaluate-{group}.jsonl"
-
-
-def _spoken(line: str) -> str:
-    turns = json.loads(line)["turns"]
-    parts = (str(turn.get(name) or "") for turn in turns for name in ("agent", "content", "answer", "error"))
-    return "\n".join(parts).lower()
 
 
 class Lines:

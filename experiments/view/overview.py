@@ -66,23 +66,22 @@ class Overviews:
     def all(self, run: str | None = None) -> list[Overview]:
         """Overviews of the runs of the folder, or of one run and its trials."""
         names = self.root.names() if run is None else [run, *self.root.trials(run)]
+        found = []
         with self._lock:
-            return [self._of(name) for name in names]
-
-    def _of(self, name: str) -> Overview:
-        """Reads a run's overview; a run that cannot be read gets one that names the problem."""
-        try:
-            run = self.root.run(name)
-            files = [*run.path.iterdir(), *(learned.path / LEARNING for learned in run.all_learned())]
-            times = sorted((path, path.stat().st_mtime_ns) for path in files)
-            known, overview = self._known.get(name, (None, Overview(name)))
-            # A run that is killed changes no file.
-            if known != times or overview.state == RUNNING:
-                overview = self._read(name, run)
-                self._known[name] = times, overview
-            return overview
-        except (UserError, OSError) as error:
-            return Overview(name, problem=str(error))
+            for name in names:
+                try:
+                    folder = self.root.run(name)
+                    files = [*folder.path.iterdir(), *(learned.path / LEARNING for learned in folder.all_learned())]
+                    times = sorted((path, path.stat().st_mtime_ns) for path in files)
+                    known, overview = self._known.get(name, (None, Overview(name)))
+                    # A run that is killed changes no file.
+                    if known != times or overview.state == RUNNING:
+                        overview = self._read(name, folder)
+                        self._known[name] = times, overview
+                except (UserError, OSError) as error:
+                    overview = Overview(name, problem=str(error))
+                found.append(overview)
+        return found
 
     def _read(self, name: str, run: RunFolder) -> Overview:
         config, used = read(run.config), usage.total(run)
@@ -124,14 +123,25 @@ class Overviews:
 
 def state_of(run: RunFolder, config: Config, starts: list[Start], process: int | None) -> str:
     """Finds a run's state from its lock, its result, the process of its last start and its log."""
-    if _is_locked(run.path / (RESULTS if is_sweep(config) else SCORES)):
-        return RUNNING
+    records = run.path / (RESULTS if is_sweep(config) else SCORES)
+    if records.exists():
+        with records.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:  # a process writes the folder
+                return RUNNING
     if (run.path / result_file(config)).is_file():
         return FINISHED
     # Before its first record and after its last, a run has no lock.
     if process:
         return RUNNING
-    return FAILED if starts and _has_failed(run.log, starts[-1]) else STOPPED
+    if not starts or not run.log.exists():
+        return STOPPED
+    with run.log.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
+        failures = FAILURE.findall(file.read(LOG_BYTES).decode(errors="replace"))
+    began = datetime.fromisoformat(starts[-1].time).astimezone()
+    return FAILED if failures and failures[-1] >= began.strftime("%Y-%m-%d %H:%M:%S") else STOPPED
 
 
 def process_of(start: Start) -> int | None:
@@ -142,25 +152,3 @@ def process_of(start: Start) -> int | None:
         return None
     # The id may be a later process's by now. A start is recorded in whole seconds.
     return start.pid if born and born <= datetime.fromisoformat(start.time).timestamp() + 1 else None
-
-
-def _is_locked(path: Path) -> bool:
-    """True while a process writes the file and its folder."""
-    if path.exists():
-        with path.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-    return False
-
-
-def _has_failed(log: Path, start: Start) -> bool:
-    """True where the log has a failure since the last start."""
-    if not log.exists():
-        return False
-    with log.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
-        failures = FAILURE.findall(file.read(LOG_BYTES).decode(errors="replace"))
-    began = datetime.fromisoformat(start.time).astimezone()
-    return bool(failures) and failures[-1] >= began.strftime("%Y-%m-%d %H:%M:%S")

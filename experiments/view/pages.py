@@ -13,6 +13,7 @@ from experiments.analysis.page import SCRIPTS, Section, page, pictures
 from experiments.analysis.reports import run_sections
 from experiments.analysis.result_table import ResultTable, number, tenths
 from experiments.analysis.scores import by_method
+from experiments.analysis.summary import metric_of
 from experiments.analysis.sweep_report import sweep_sections
 from experiments.analysis.sweep_table import recorded_rows, sweep_table
 from experiments.config.saved import read
@@ -66,8 +67,7 @@ def _results(run: RunFolder, seen: Overview, sweep: bool, whole: bool) -> Iterat
         config, results = read(run.config), read_results(run.path, stopped=True)
         yield Section("State", facts=facts)
         if results:
-            metrics = results[0].metrics
-            metric, model = metrics.get("metric", "utility"), metrics.get("model", "")
+            metric, model = metric_of(results[0].metrics), results[0].metrics.get("model", "")
             table = sweep_table(recorded_rows(run.path, config.seed), metric, model)
             yield from sweep_sections(run.path, results, metric, drawn, table, page_of_trial="")
     elif run.metrics.is_file():
@@ -77,8 +77,20 @@ def _results(run: RunFolder, seen: Overview, sweep: bool, whole: bool) -> Iterat
         # The result of a study as it is written, at its end.
         study = run.path / f"{seen.kind}.json"
         text = study.read_text(encoding="utf-8", errors="replace")[:MOST_CHARACTERS] if study.is_file() else ""
+        means = {}
+        for method, answers in by_method(run).items():
+            found = list(answers.values())
+            tokens = sum(one.tokens for one in found) / len(found)
+            utility = math.fsum(one.utility for one in found) / len(found)
+            means[method] = {"answers": len(found), "utility": utility, "tokens": tokens}
+        cells = {
+            "answers": number("answers", ",d"),
+            "utility": number("utility"),
+            "tokens per question": lambda row: tenths(row["tokens"]),
+        }
+        so_far = ResultTable.of("method", means, cells, title="Answers so far")
         yield Section("Summary", facts=facts)
-        yield Section("Results", tables=[*_so_far(run)], text=text)
+        yield Section("Results", tables=[so_far] if means else [], text=text)
         yield Section("Figures", pictures=tuple(pictures(drawn)))
 
 
@@ -102,22 +114,5 @@ def _cells(one: Overview) -> Iterator[str]:
 
 def _command(line: str) -> str:
     # It may come from a received folder: signs that a terminal obeys are shown instead.
-    return (
-        Markup('<button type="button" class="command" title="copy">{}</button>').format(visible(line)) if line else ""
-    )
-
-
-def _so_far(run: RunFolder) -> Iterator[ResultTable]:
-    means = {}
-    for method, answers in by_method(run).items():
-        found = list(answers.values())
-        tokens = sum(one.tokens for one in found) / len(found)
-        utility = math.fsum(one.utility for one in found) / len(found)
-        means[method] = {"answers": len(found), "utility": utility, "tokens": tokens}
-    cells = {
-        "answers": number("answers", ",d"),
-        "utility": number("utility"),
-        "tokens per question": lambda row: tenths(row["tokens"]),
-    }
-    if means:
-        yield ResultTable.of("method", means, cells, title="Answers so far")
+    button = Markup('<button type="button" class="command" title="copy">{}</button>')
+    return button.format(visible(line)) if line else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from actors.messages import Message, Question, Trace, Turn, derive_seed
-from experiments.analysis.summary import GAINS, Metrics, paired_tests
+from experiments.analysis.summary import Metrics, paired_tests
 from topologies.baselines import complete_wiring
 from topologies.controls.placebo import Placebo, donors
 from topologies.controls.twin import Twin, tokens_of
@@ -47,7 +47,7 @@ def drawn_scores(world: World, questions: int, seed: int) -> dict[str, dict[str,
 
 def gains(scores: Mapping[str, Mapping[str, float]], seed: int) -> tuple[Metrics, Metrics]:
     """The tests of the coordination gain and of the hearing gain, as a run's metrics.json has them."""
-    coordination, hearing = paired_tests(scores, [(TEAM, TWIN), (TEAM, PLACEBO)], seed, GAINS).values()
+    coordination, hearing = paired_tests(scores, [(TEAM, TWIN), (TEAM, PLACEBO)], seed, "gains").values()
     return coordination, hearing
 
 

@@ -18,7 +18,7 @@ from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, conden
 from experiments.analysis.gains import control_names
 from experiments.analysis.learned_steps import attacked_agents
 from experiments.analysis.scores import by_method
-from experiments.analysis.summary import CLEAN, Metrics
+from experiments.analysis.summary import Metrics, metric_of
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
 
@@ -29,7 +29,7 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
     timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
     """
     figures: dict[str, Figure] = {}
-    metric = metrics.get("metric", "utility")
+    metric = metric_of(metrics)
     for graph in run.all_learned():
         figures |= {f"{graph.name}-{name}": figure for name, figure in edge_heatmaps(graph).items()}
         if drawn := learned_graph(graph, attacked_agents(run, graph.name)):
@@ -41,7 +41,7 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
     hidden = list(control_names(metrics))
     concluded = [name for name, row in metrics["methods"].items() if row["utility"] is not None and name not in hidden]
     recorded = {method: answers for method, answers in by_method(run).items() if method in concluded}
-    clean = {method: recorded.pop(twin) for method, twin in metrics.get(CLEAN, {}).items() if twin in recorded}
+    clean = {method: recorded.pop(twin) for method, twin in metrics.get("clean", {}).items() if twin in recorded}
     if clean:
         kinds = [("attacked", recorded), (UNATTACKED[0], clean)]
         under = arms_of_runs([(run, answers, {KIND: kind}, 0) for kind, answers in kinds])

@@ -8,7 +8,6 @@ from typing import Any
 import networkx as nx
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -36,21 +35,10 @@ def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
     Snapshots are a stage's start, thirds and end. Senders are down and receivers across, by modality. A pruned edge
     looks different from one that the stage lacks.
     """
-    stages, earlier = _snapshots(run)
-    if not stages:
-        return {}
-    return {
-        f"edges-{kind.replace(', ', '-').replace(' ', '-')}": _grid(kind, stages, earlier[kind])
-        for kind in stages[0][0].probabilities
-    }
-
-
-def _snapshots(run: RunFolder) -> tuple[list[list[LearningStep]], dict[str, list[Bools]]]:
-    """Returns the steps to show by stage, and the edges [kind][stage] that existed at its start or before."""
     steps: dict[int, list[LearningStep]] = {}
     for step in run.learning():
         steps.setdefault(step.stage, []).append(step)
-    existed: dict[str, list[Bools]] = {}
+    existed: dict[str, list[Bools]] = {}  # by kind and stage: the edges at its start or before
     chosen = []
     for of_stage in steps.values():
         # A set, because a stage shorter than MOMENTS would show one step twice.
@@ -61,7 +49,10 @@ def _snapshots(run: RunFolder) -> tuple[list[list[LearningStep]], dict[str, list
             before = existed.setdefault(kind, [])
             # Edges of earlier stages stay in, so that one pruned there still counts as pruned here.
             before.append(np.isfinite(_matrix(of_stage[0], kind)) | (before[-1] if before else False))
-    return chosen, existed
+    return {
+        f"edges-{kind.replace(', ', '-').replace(' ', '-')}": heat_maps(kind, chosen, before)
+        for kind, before in existed.items()
+    }
 
 
 def _matrix(step: LearningStep, kind: str) -> Floats:
@@ -69,7 +60,8 @@ def _matrix(step: LearningStep, kind: str) -> Floats:
     return np.array(step.probabilities[kind], dtype=float)
 
 
-def _grid(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence[Bools]) -> Figure:
+def heat_maps(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence[Bools]) -> Figure:
+    """Draws a panel for each step, a row per stage; `existed` are the edges of each stage's start or before."""
     first = stages[0][0]
     names = []
     # Agents are the same in all stages; lines divide the modalities.
@@ -85,34 +77,29 @@ def _grid(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence
         for panel in row[len(steps) :]:
             panel.set_visible(False)
         for panel, step in zip(row, steps, strict=False):
-            image = _panel(panel, step, kind, before, names)
+            values = _matrix(step, kind)
+            n, pruned = len(values), before & np.isnan(values)
+            # Three layers: hatching for no edge at all, white over it for a pruned edge, colour for one that is left.
+            panel.pcolormesh(np.ma.masked_where(~pruned, pruned), cmap=ListedColormap(["white"]))
+            # Between the tiny cells of a large team, white lines would hide the colours.
+            look: Any = {"vmin": 0, "vmax": 1, "linewidth": 0.5 if n <= NAMED_AGENTS else 0}
+            image = style.heat(panel, values, names, names, cmap=style.probabilities(), **look)
+            y, x = np.nonzero(pruned)
+            cross: Any = {"marker": "x", "color": style.GREY}
+            panel.scatter(x + 0.5, y + 0.5, s=(40 / n) ** 2, linewidth=min(0.7, 9 / n), **cross)
+            panel.set_aspect("equal")
+            panel.tick_params("x", rotation=90)
+            for border, (one, other) in enumerate(pairwise(step.modalities), start=1):
+                if one != other:
+                    panel.axhline(border, color="black", linewidth=1)
+                    panel.axvline(border, color="black", linewidth=1)
+            panel.set_title(f"step {step.step}: {np.isfinite(values).sum()} edges", fontsize=style.SMALL)
             panel.set(xlabel="receiver", ylabel=f"stage {step.stage}: sender")
             panel.label_outer()
     figure.colorbar(image, ax=panels, shrink=0.7, aspect=28, pad=0.02, label=f"probability of the edge ({kind})")
-    cross = Line2D([], [], linestyle="", marker="x", color=style.GREY, markersize=4)
-    figure.legend([cross, Patch(**style.ABSENT)], ["pruned", "no such edge"], loc="outside upper right", ncols=2)
+    marks = [Line2D([], [], linestyle="", marker="x", color=style.GREY, markersize=4), Patch(**style.ABSENT)]
+    figure.legend(marks, ["pruned", "no such edge"], loc="outside upper right", ncols=2)
     return figure
-
-
-def _panel(panel: Axes, step: LearningStep, kind: str, existed: Bools, names: Sequence[str]) -> QuadMesh:
-    values = _matrix(step, kind)
-    n = len(values)
-    pruned = existed & np.isnan(values)
-    # Three layers: hatching for no edge at all, white over it for a pruned edge, colour for one that is left.
-    panel.pcolormesh(np.ma.masked_where(~pruned, pruned), cmap=ListedColormap(["white"]))
-    # Between the tiny cells of a large team, white lines would hide the colours.
-    line = 0.5 if n <= NAMED_AGENTS else 0
-    image = style.heat(panel, values, names, names, cmap=style.probabilities(), vmin=0, vmax=1, linewidth=line)
-    rows, columns = np.nonzero(pruned)
-    panel.scatter(columns + 0.5, rows + 0.5, marker="x", s=(40 / n) ** 2, color=style.GREY, linewidth=min(0.7, 9 / n))
-    panel.set_aspect("equal")
-    panel.tick_params("x", rotation=90)
-    for border, (one, other) in enumerate(pairwise(step.modalities), start=1):
-        if one != other:
-            panel.axhline(border, color="black", linewidth=1)
-            panel.axvline(border, color="black", linewidth=1)
-    panel.set_title(f"step {step.step}: {np.isfinite(values).sum()} edges", fontsize=style.SMALL)
-    return image
 
 
 def learning_curves(run: RunFolder) -> Figure | None:

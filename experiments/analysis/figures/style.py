@@ -180,7 +180,8 @@ def offset(i: int, count: int, width: float) -> float:
 def bars(axes: Axes, i: int, xs: npt.ArrayLike, heights: npt.ArrayLike, width: float, label: str = "") -> None:
     """Draws the i-th method's bars in its colour and hatching."""
     look: Any = {"color": "white", "edgecolor": colour(i), "hatch": nth(HATCHES, i)}
-    axes.bar(np.atleast_1d(xs), np.atleast_1d(heights), width, label=_once(axes, label), **look)
+    known = axes.get_legend_handles_labels()[1]
+    axes.bar(np.atleast_1d(xs), np.atleast_1d(heights), width, label="" if label in known else label, **look)
 
 
 def points(
@@ -197,12 +198,8 @@ def points(
     ends = np.array(intervals)
     axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour(i), linewidth=0.8, alpha=faint)
     look: Any = {"color": colour(i), "marker": nth(MARKERS, i), "markersize": 4.5, "markeredgewidth": 0}
-    axes.plot(np.atleast_1d(xs), np.atleast_1d(means), linestyle=line, linewidth=0.9, label=_once(axes, label), **look)
-
-
-def _once(axes: Axes, label: str) -> str:
-    """A label that the legend has already is not named again."""
-    return "" if label in axes.get_legend_handles_labels()[1] else label
+    look["label"] = "" if label in axes.get_legend_handles_labels()[1] else label
+    axes.plot(np.atleast_1d(xs), np.atleast_1d(means), linestyle=line, linewidth=0.9, **look)
 
 
 def trials(axes: Axes, xs: npt.ArrayLike, values: Sequence[float], ink: str = "black") -> None:

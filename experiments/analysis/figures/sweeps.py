@@ -21,7 +21,8 @@ MANY = 12  # more values than this on one axis are no cells of a heat map, and n
 def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
     """Draws a panel of points for each key; for a whole grid of few values, heat maps over two keys.
 
-    The two keys with most values are the axes of heat maps, which have a panel for each setting of the other keys.
+    The two keys with most values are the axes of heat maps, which have a panel for each method and setting of the other
+    keys. A cell has its mean and half its interval; hatched cells were not run.
     """
     # The share of the grid that was run: a random search leaves most cells of a heat map empty.
     filled = len({str(arm.values) for arm in arms}) / np.prod([len(values) for values in keys.values()])
@@ -31,17 +32,33 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
     axes = sorted(keys, key=lambda key: len(keys[key]))[-2:]
     down, across = (key for key in keys if key in axes)
     others = [key for key in keys if key not in axes]
-    panels = {}
-    for setting, method in product(product(*(keys[key] for key in others)), methods_in(arms)):
-        title = ", ".join([method, *(f"{key} {shown(value)}" for key, value in zip(others, setting, strict=True))])
-        panels[title] = {
-            (shown(arm.values[down]), shown(arm.values[across])): arm
-            for arm in arms
-            # Lists are compared as they are: values may be unhashable.
-            if arm.method == method and [arm.values[key] for key in others] == list(setting)
-        }
+    settings = list(product(product(*(keys[key] for key in others)), methods_in(arms)))
     rows, columns = ([shown(value) for value in keys[key]] for key in (down, across))
-    return heat_map(panels, rows, columns, (down, across), metric)
+    # In inches, fitted to the text of a cell at SMALL.
+    abreast = max(1, int((style.PAGE - 0.8) / (max(0.5 * len(columns), 1.4) + 0.6)))
+    figure, grid = style.panels(len(settings), abreast, 0.34 * len(rows) + 0.55, sharex=True, sharey=True)
+    # One scale for all panels, so that equal colours are equal values.
+    low, high = min(arm.mean for arm in arms), max(arm.mean for arm in arms)
+    colours, centred = style.probabilities(), {"ha": "center", "va": "center", "linespacing": 1.1}
+    for panel, (setting, method) in zip(grid, settings, strict=True):
+        values = np.full((len(rows), len(columns)), np.nan)
+        for arm in arms:
+            # Lists are compared as they are: values may be unhashable.
+            if arm.method != method or [arm.values[key] for key in others] != list(setting):
+                continue
+            y, x = rows.index(shown(arm.values[down])), columns.index(shown(arm.values[across]))
+            values[y, x] = arm.mean
+            # All means may be equal, and then there is no scale to place a value on.
+            ink = style.ink(colours, (arm.mean - low) / (high - low) if high > low else 0)
+            text, look = f"{arm.mean:.3f}\n±{(arm.ci95[1] - arm.ci95[0]) / 2:.3f}", {**centred, "color": ink}
+            panel.text(x + 0.5, y + 0.5, text, fontsize=style.SMALL, **look)  # type: ignore[arg-type]
+        image = style.heat(panel, values, rows, columns, cmap=colours, vmin=low, vmax=high)
+        named = (f"{key} {shown(value)}" for key, value in zip(others, setting, strict=True))
+        panel.set_title(", ".join([method, *named]), fontsize=style.SMALL)
+    figure.supylabel(down)
+    figure.supxlabel(across)
+    figure.colorbar(image, ax=grid, shrink=0.8, aspect=25, label=f"{metric} (±: half the 95% interval)")
+    return figure
 
 
 def over_keys(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
@@ -81,40 +98,6 @@ def over(axes: Axes, arms: Sequence[Arm], key: str, values: Sequence[Any], joine
         axes.set_xticks(places, names, rotation=0 if sum(map(len, names)) < 60 else 90)
     axes.set_xlabel(key)
     style.plain(axes, grid="y")
-
-
-def heat_map(
-    panels: Mapping[str, Mapping[tuple[str, str], Arm]],
-    down: Sequence[str],
-    across: Sequence[str],
-    names: tuple[str, str],
-    metric: str,
-) -> Figure:
-    """Draws a panel per title: each cell's mean and half its interval; hatched cells were not run.
-
-    names: labels of the axes down and across.
-    """
-    # In inches, fitted to the text of a cell at SMALL.
-    columns = max(1, int((style.PAGE - 0.8) / (max(0.5 * len(across), 1.4) + 0.6)))
-    figure, grid = style.panels(len(panels), columns, 0.34 * len(down) + 0.55, sharex=True, sharey=True)
-    means = [arm.mean for arms in panels.values() for arm in arms.values()]
-    # One scale for all panels, so that equal colours are equal values.
-    low, high = min(means), max(means)
-    for axes, (title, arms) in zip(grid, panels.items(), strict=True):
-        values = np.full((len(down), len(across)), np.nan)
-        for (row, column), arm in arms.items():
-            y, x = down.index(row), across.index(column)
-            values[y, x] = arm.mean
-            # All means may be equal, and then there is no scale to place a value on.
-            colour = style.ink(style.probabilities(), (arm.mean - low) / (high - low) if high > low else 0)
-            look: Any = {"ha": "center", "va": "center", "fontsize": style.SMALL, "color": colour, "linespacing": 1.1}
-            axes.text(x + 0.5, y + 0.5, f"{arm.mean:.3f}\n±{(arm.ci95[1] - arm.ci95[0]) / 2:.3f}", **look)
-        image = style.heat(axes, values, down, across, cmap=style.probabilities(), vmin=low, vmax=high)
-        axes.set_title(title, fontsize=style.SMALL)
-    figure.supylabel(names[0])
-    figure.supxlabel(names[1])
-    figure.colorbar(image, ax=grid, shrink=0.8, aspect=25, label=f"{metric} (±: half the 95% interval)")
-    return figure
 
 
 def utility_against_tokens(arms: Sequence[Arm], metric: str) -> Figure:

@@ -1,12 +1,12 @@
 """Figures of the systems' papers: BDoG's Fig. 4 (blueprint changes), MH-MMKG's Fig. 6a (paths), MMAPG's Fig. 4 (F1)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from actors.messages import FieldKind, Message, Trace
+from actors.messages import FieldKind, Trace
 from experiments.analysis.compare import Arm, merge, methods_in
 from experiments.analysis.figures import style
 from experiments.analysis.figures.sweeps import over, over_keys
@@ -55,29 +55,20 @@ def changes(traces: Iterable[Trace]) -> tuple[Changes, Changes]:
     """Returns the changes within each round, and those from the round before."""
     within: Changes = {}
     between: Changes = {}
-    for trace in traces:
-        before: Blueprint | None = None
-        for number, (affirmative, negative) in enumerate(_graphs(trace), 1):
-            within.setdefault(number, []).append(change(affirmative, negative))
-            if before is not None:
-                between.setdefault(number, []).append(change(before, negative))
-            before = negative
-    return within, between
-
-
-def _graphs(trace: Trace) -> Iterator[tuple[Blueprint, Blueprint]]:
-    """Yields the graphs of both sides by round. A side that stated none left the graph as it was."""
-
-    def stated(turn: Message | None) -> Blueprint:
-        return read_triples(turn.values(FieldKind.TRIPLE)) if turn else Blueprint()
-
     debaters = (PROPONENT.name, OPPONENT.name)
-    now = stated(next((turn for turn in trace.turns if turn.agent not in debaters), None))
-    sides = [turn for turn in trace.turns if turn.agent in debaters]
-    for support, challenge in zip(sides[::2], sides[1::2], strict=False):
-        affirmative = stated(support) or now
-        now = stated(challenge) or affirmative
-        yield affirmative, now
+    for trace in traces:
+        stated = {turn.id: read_triples(turn.values(FieldKind.TRIPLE)) for turn in trace.turns}
+        first = (stated[turn.id] for turn in trace.turns if turn.agent not in debaters)
+        now = next(first, Blueprint())
+        sides = [stated[turn.id] for turn in trace.turns if turn.agent in debaters]
+        for number, (support, challenge) in enumerate(zip(sides[::2], sides[1::2], strict=False), 1):
+            # A side that stated no graph left it as it was.
+            before, affirmative = now, support or now
+            now = challenge or affirmative
+            within.setdefault(number, []).append(change(affirmative, now))
+            if number > 1:
+                between.setdefault(number, []).append(change(before, now))
+    return within, between
 
 
 def path_arms(folder: Path, results: Sequence[TrialResult]) -> tuple[list[Arm], dict[tuple[str, int], list[int]]]:

@@ -89,7 +89,7 @@ def lay_out(
     """Lays out a table: measured blocks first, then reported ones, by model."""
     return Layout(
         name=table.name,
-        caption=" ".join([table.caption, *_sizes(table, measured), *_data(table, runs)]),
+        caption=" ".join(_captions(table, measured, runs)),
         # Neighbouring columns of one group share a heading; the same group further on gets another one.
         groups=tuple((group, len(list(of_it))) for group, of_it in groupby(column.group for column in table.columns)),
         columns=tuple(column.name for column in table.columns),
@@ -143,8 +143,9 @@ def _reported(table: PaperTable, figures: Sequence[ReportedFigure]) -> Iterator[
         yield ShownBlock(f"Reported by {paper} (Table {number}), not measured here: {model}", tuple(rows))
 
 
-def _sizes(table: PaperTable, measured: Sequence[MeasuredBlock]) -> Iterator[str]:
-    """Yields captions on the numbers of questions here and in the paper."""
+def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequence[Evaluated]) -> Iterator[str]:
+    """Yields the caption, the numbers of questions here and in the paper, and the data sets that differ."""
+    yield table.caption
     same, different = [], []
     for i, column in enumerate(table.columns):
         # The largest over rows and blocks: one that lacks some questions does not shrink the evaluation set.
@@ -157,9 +158,6 @@ def _sizes(table: PaperTable, measured: Sequence[MeasuredBlock]) -> Iterator[str
         yield f"Not the paper's evaluation sets; questions evaluated: {', '.join(different)}."
     if same:
         yield f"As many questions as in the paper: {', '.join(same)}."
-
-
-def _data(table: PaperTable, runs: Sequence[Evaluated]) -> Iterator[str]:
     present = {run.data for run in runs}
     for made, real in GENERATED.items():
         if made in present and real in table.data:
@@ -179,8 +177,7 @@ def _notes(
     yield f"Measured: mean and 95% bootstrap interval over {over}; the best of a column is bold."
     if figures:
         yield "Reported figures are the paper's own, of its models, prompts and machines, as printed (± as there)."
-    too_few = any(0 < cell.questions < FEWEST for block in measured for _, cells in block.rows for cell in cells)
-    if too_few:
+    if any(0 < cell.questions < FEWEST for block in measured for _, cells in block.rows for cell in cells):
         yield f"Cells with fewer than {FEWEST} questions are empty."
     ran = {row.key for block in measured for row, _ in block.rows}
     if absent := [row.label for row in table.rows if row.key not in ran]:

@@ -56,7 +56,15 @@ class Evaluated:
     def answers(self) -> dict[str, dict[str, tuple[Mapping[str, str], Mapping[str, float]]]]:
         """Tags and measures of each answer, by method and question (a group's questions count as one)."""
         # Cached, because every column of every table reads these.
-        grades, similar = self._grades(), similarities(self.folder)
+        correct = {(line.method, line.question): float(line.judgement.correct) for line in judged(self.folder)}
+        grades: dict[tuple[str, str], float] = {}
+        # Judgements do not name groups, scores do; without judgements the file need not be read.
+        for scored in self.folder.scores() if correct else ():
+            if (scored.method, scored.question) in correct:
+                key = scored.method, scored.group or scored.question
+                # The least of a group, as `by_question` does with utility.
+                grades[key] = min(grades.get(key, 1.0), correct[scored.method, scored.question])
+        similar = similarities(self.folder)
         return {
             method: {
                 id: (scored.tags, measures_of(scored, grades.get((method, id)), similar.get((method, id))))
@@ -70,18 +78,6 @@ class Evaluated:
     def clusters(self) -> dict[str, str]:
         """The cluster of every question."""
         return clusters_of(by_method(self.folder).values())
-
-    def _grades(self) -> dict[tuple[str, str], float]:
-        """Grades by method and question: 1 for a correct answer, or for a group of correct answers."""
-        correct = {(line.method, line.question): float(line.judgement.correct) for line in judged(self.folder)}
-        grades: dict[tuple[str, str], float] = {}
-        # Judgements do not name groups, scores do; without judgements the file need not be read.
-        for scored in self.folder.scores() if correct else ():
-            if (scored.method, scored.question) in correct:
-                key = scored.method, scored.group or scored.question
-                # The least of a group, as `by_question` does with utility.
-                grades[key] = min(grades.get(key, 1.0), correct[scored.method, scored.question])
-        return grades
 
     def had(self, values: Mapping[str, Any]) -> bool:
         """True if the run had a setting, among its varied values or else in its configuration."""
@@ -158,24 +154,19 @@ def measure(
         # The model's name, with all varied settings where several blocks share a model.
         settings = [f"{name}={plain(value)}" for name, value in json.loads(key)[1].items()]
         label = model if models.count(model) == 1 else ", ".join([model, *settings])
-        measured.append(_block(table, named, label, own, derive_seed(seed, "table", table.name, key)))
+        drawn = derive_seed(seed, "table", table.name, key)
+        others = dict.fromkeys(method for run in own for method in run.answers if method not in named)
+        # Rows without a run are left out; the notes list them.
+        rows, runs_of = [], {}
+        for row in (*table.rows, *(PaperRow(method, method) for method in others)):
+            if of_row := [run for run in own if row.method in run.answers and run.had(row.values)]:
+                groups = {column.name: _group(table, column, row, of_row) for column in table.columns}
+                cells = (_cell(column, groups, derive_seed(drawn, row.key, column.name)) for column in table.columns)
+                rows.append((row, tuple(cells)))
+                runs_of[row.key] = of_row
+        compared = dict(_compared(table, [row for row, _ in rows], runs_of, drawn))
+        measured.append(MeasuredBlock(label, tuple(rows), compared))
     return measured
-
-
-def _block(
-    table: PaperTable, named: Collection[str], label: str, runs: Sequence[Evaluated], seed: int
-) -> MeasuredBlock:
-    others = dict.fromkeys(method for run in runs for method in run.answers if method not in named)
-    # Rows without a run are left out; the notes list them.
-    rows, runs_of = [], {}
-    for row in (*table.rows, *(PaperRow(method, method) for method in others)):
-        own = [run for run in runs if row.method in run.answers and run.had(row.values)]
-        if own:
-            groups = {column.name: _group(table, column, row, own) for column in table.columns}
-            cells = tuple(_cell(column, groups, derive_seed(seed, row.key, column.name)) for column in table.columns)
-            rows.append((row, cells))
-            runs_of[row.key] = own
-    return MeasuredBlock(label, tuple(rows), dict(_compared(table, [row for row, _ in rows], runs_of, seed)))
 
 
 def _counts(table: PaperTable, column: PaperColumn, run: Evaluated) -> bool:

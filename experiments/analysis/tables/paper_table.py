@@ -107,31 +107,24 @@ def tables_of(experiment: str) -> tuple[PaperTable, ...]:
 
     Raises ValueError for a definition that names a column twice or averages one that is not there.
     """
-    path = FOLDER / f"{experiment}.yaml"
-    return tuple(_table(fields) for fields in yaml.safe_load(path.read_text())) if path.is_file() else ()
-
-
-def _table(fields: Mapping[str, Any]) -> PaperTable:
-    rows, columns = tuple(PaperRow(**row) for row in fields["rows"]), []
-    for column in fields["columns"]:
-        own = dict(column)
-        # A mean of columns has no data set.
-        if "mean_of" in own:
-            own = {"data": "", **own, "mean_of": tuple(own["mean_of"])}
-        # A column's own fields come last and override the table's defaults.
-        columns.append(PaperColumn(**{**fields.get("defaults", {}), **own}))
-    rest = {key: value for key, value in fields.items() if key not in ("rows", "columns", "defaults")}
-    for key in ("notes", "missing"):
-        rest[key] = tuple(rest.get(key, ()))
-    names, keys = [column.name for column in columns], [row.key for row in rows]
-    # Checked when read: a misspelt column of a mean would only show as an empty cell.
-    unknown = {name for column in columns for name in column.mean_of} - set(names)
-    if len(set(names)) < len(names) or len(set(keys)) < len(keys) or unknown:
-        raise ValueError(
-            f"table {fields['name']}: a column or row twice, or a mean of columns that it lacks: {unknown}"
-        )
-    # YAML reads `number: 3` as an int, and `number: 1, 6` as text.
-    return PaperTable(**{**rest, "number": str(fields["number"]), "rows": rows, "columns": tuple(columns)})
+    path, tables = FOLDER / f"{experiment}.yaml", []
+    for fields in yaml.safe_load(path.read_text()) if path.is_file() else ():
+        defaults, rows = fields.pop("defaults", {}), tuple(PaperRow(**row) for row in fields["rows"])
+        # A mean of columns has no data set. A column's own fields come last and override the table's defaults.
+        means = [{"data": ""} if "mean_of" in column else {} for column in fields["columns"]]
+        own = [{**defaults, **mean, **column} for mean, column in zip(means, fields["columns"], strict=True)]
+        columns = tuple(PaperColumn(**{**column, "mean_of": tuple(column.get("mean_of", ()))}) for column in own)
+        names, keys = [column.name for column in columns], [row.key for row in rows]
+        # Checked when read: a misspelt column of a mean would only show as an empty cell.
+        unknown = {name for column in columns for name in column.mean_of} - set(names)
+        if len(set(names)) < len(names) or len(set(keys)) < len(keys) or unknown:
+            raise ValueError(
+                f"table {fields['name']}: a column or row twice, or a mean of columns that it lacks: {unknown}"
+            )
+        # YAML reads `number: 3` as an int, and `number: 1, 6` as text.
+        texts = {key: tuple(fields.get(key, ())) for key in ("notes", "missing")} | {"number": str(fields["number"])}
+        tables.append(PaperTable(**{**fields, **texts, "rows": rows, "columns": columns}))
+    return tuple(tables)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import pytest
 
 from experiments.analysis.compare import (
     Arm,
-    by_seed,
     compare_pairs,
     merge,
     natural_pairs,
@@ -140,7 +139,7 @@ def test_under_attacks_each_method_is_compared_with_itself_without_one() -> None
 
 
 def test_positions_of_an_attacker_repeat_nothing_of_what_was_learned_with_a_seed() -> None:
-    utilities = np.array([[1.0, 0.0], [0.0, np.nan], [1.0, 1.0]])
-    assert by_seed(utilities, [0, 0, 1]).tolist() == [[0.5, 0.0], [1.0, 1.0]]
-    assert by_seed(utilities, [0, 1, 2]) is utilities
-    assert by_seed(utilities, [3, 3, 3]) is utilities
+    trials = arm([[1.0, 0.0], [0.0, np.nan], [1.0, 1.0]], (0, 0, 1))
+    assert trials.by_seed.tolist() == [[0.5, 0.0], [1.0, 1.0]]
+    assert replace(trials, seeds=(0, 1, 2)).by_seed is trials.utilities
+    assert replace(trials, seeds=(3, 3, 3)).by_seed is trials.utilities

@@ -10,7 +10,6 @@ import pytest
 from actors.errors import UserError
 from experiments.analysis.gains import gains_table, independent_agents
 from experiments.analysis.run_table import run_table
-from experiments.analysis.summary import GAINS
 from experiments.config.loading import load, load_overrides
 from experiments.jobs import plan_of
 from experiments.planning.unused import check_used
@@ -106,7 +105,7 @@ def test_a_run_of_the_command_line_has_gains_in_its_table_and_can_be_opened_and_
     assert main([*SYSTEMS, "methods=[single,majority,hm_rag]", output]) == 0
     [path] = tmp_path.glob("*-systems")
     metrics = json.loads((path / "metrics.json").read_text())
-    gains = metrics[GAINS]
+    gains = metrics["gains"]
     assert gains["methods"].keys() == {"majority", "hm_rag"}
     for method, of in gains["methods"].items():
         assert of["tokens_ratio"] == pytest.approx(

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from actors.errors import UserError
-from experiments.analysis.summary import TRAINING_TOKENS
 from experiments.config.loading import load
 from experiments.config.study_settings import Influence
 from experiments.records.trials import Results, TrialResult
@@ -33,7 +32,7 @@ def outcomes(teams: int = 12) -> list[Outcome]:
 
 
 def results(folder: Path) -> list[TrialResult]:
-    rows = {name: {"utility": 0.5, TRAINING_TOKENS: 2e6, "auc_attacker": 0.75} for name in ("m3prune", "effects")}
+    rows = {name: {"utility": 0.5, "training_tokens": 2e6, "auc_attacker": 0.75} for name in ("m3prune", "effects")}
     trials = [
         TrialResult(f"{n:04}", {"attack.kind": kind}, 0, {"methods": {"full": {"utility": 0.4}, **rows}})
         for n, kind in enumerate(KINDS)
