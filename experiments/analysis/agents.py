@@ -7,7 +7,7 @@ the learner `effects` measure.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -151,26 +151,27 @@ def agent_tables(rows: Iterable[AgentRow]) -> list[ResultTable]:
                 own = (contribution, ", ".join(right), *map(tenths, counts), tokens, f"{row.failed_turns:,}")
                 own = own if row.turns else ("no turn", *[""] * (len(HEADERS) - 2))
                 cells.append((f"{row.agent} (attacked)" if row.attacked else row.agent, *own))
-            notes = [*_sentences(team), *([] if tables else [NOTE])]
-            tables.append(ResultTable(HEADERS, cells, notes, f"Agents of {method}"))
+            spoke = [row for row in team if row.turns and not row.decides]
+            ranked = any(row.convinced or row.misled for row in spoke)
+            notes = (
+                []
+                if len(ends) == len(team)
+                else [f"These are the first and last of {len(team):,} agents; {FILE} has all."]
+            )
+            if ranked:
+                best, worst = (f"{row.agent} ({row.contribution:+.2f})" for row in (spoke[0], spoke[-1]))
+                notes.append(f"Contributes most: {best}; least: {worst}, in colleagues per question.")
+            else:
+                notes.append(
+                    "No agent changed its answer to one that it had heard, so that contributions do not rank them."
+                )
+            useless = [row for row in spoke if ranked and row.heard and row.contribution <= 0]
+            named = {
+                "Heard and of no use (contribution 0 or less)": useless,
+                "Heard by no other agent": [row for row in spoke if not row.heard],
+                "Left out by the graph, without a turn": [row for row in team if not row.turns],
+            }
+            for what, of in named.items():
+                notes += [f"{what}: {', '.join(row.agent for row in of[:MOST_ROWS])}."] if of else []
+            tables.append(ResultTable(HEADERS, cells, [*notes, *([] if tables else [NOTE])], f"Agents of {method}"))
     return tables
-
-
-def _sentences(rows: Sequence[AgentRow]) -> Iterator[str]:
-    team = [row for row in rows if row.turns and not row.decides]
-    if len(rows) > MOST_ROWS:
-        yield f"These are the first and last of {len(rows):,} agents; {FILE} has all."
-    ranked = any(row.convinced or row.misled for row in team)
-    if ranked:
-        best, worst = (f"{row.agent} ({row.contribution:+.2f})" for row in (team[0], team[-1]))
-        yield f"Contributes most: {best}; least: {worst}, in colleagues per question."
-    else:
-        yield "No agent changed its answer to one that it had heard, so that contributions do not rank them."
-    named = {
-        "Heard and of no use (contribution 0 or less)": [
-            row for row in team if ranked and row.heard and row.contribution <= 0
-        ],
-        "Heard by no other agent": [row for row in team if not row.heard],
-        "Left out by the graph, without a turn": [row for row in rows if not row.turns],
-    }
-    yield from (f"{what}: {', '.join(row.agent for row in of[:MOST_ROWS])}." for what, of in named.items() if of)

@@ -141,7 +141,18 @@ def run_tables(run: RunFolder) -> dict[str, RecordTable]:
             lambda run: ((graph.name, *_of_step(step)) for graph in run.all_learned() for step in graph.learning()),
             {"method": str, **_STEP},
         ),
-        "weights": (_weights, {"method": str, "stage": int, "step": int, **ends, "probability": float}),
+        "weights": (
+            lambda run: (
+                (graph.name, step.stage, step.step, kind, sender, receiver, probability)
+                for graph in run.all_learned()
+                for step in graph.learning()
+                for kind, matrix in step.probabilities.items()
+                for sender, row in zip(step.agents, matrix, strict=True)
+                for receiver, probability in zip(step.agents, row, strict=True)
+                if probability is not None
+            ),
+            {"method": str, "stage": int, "step": int, **ends, "probability": float},
+        ),
         "usage": (
             lambda run: (
                 (phase, used.seconds, agent, *_of_usage(usage))
@@ -217,12 +228,3 @@ def _metrics(run: RunFolder) -> Rows:
         judged = found.get("judged", {}).get("methods", {}).get(method, {})
         values = {"acc_star": judged.get("acc_star"), **row}
         yield (method, *(row["ci95"] or (None, None)), *map(values.get, _METRICS))
-
-
-def _weights(run: RunFolder) -> Rows:
-    for graph in run.all_learned():
-        for step in graph.learning():
-            for kind, matrix in step.probabilities.items():
-                for sender, row in zip(step.agents, matrix, strict=True):
-                    edges = ((receiver, p) for receiver, p in zip(step.agents, row, strict=True) if p is not None)
-                    yield from ((graph.name, step.stage, step.step, kind, sender, *edge) for edge in edges)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from actors.messages import Source, Trace, derive_seed
+from actors.messages import Trace, derive_seed
 from experiments.judging import judgements
 from experiments.records import attribution
 from experiments.records.recorder import RunFolder
@@ -52,18 +52,10 @@ class Embedded:
     sources: dict[str, str] = field(default_factory=dict)
     pairs: list[dict[str, Any]] = field(default_factory=list)
 
-    @property
-    def turns(self) -> int:
-        return sum(entry["turns"] for entry in self.entries)
-
     def index(self) -> str:
         """Everything but the traces for the browser, compressed."""
         groups = [asdict(group) for group in self.groups]
         return packed({"groups": groups, "entries": self.entries, "sources": self.sources, "pairs": self.pairs})
-
-    def name_sources(self, corpus: Iterable[Source]) -> None:
-        """Takes the titles of the sources that the traces name."""
-        self.sources = {source.id: source.title for source in corpus if source.id in self.named}
 
     def add(self, group: DiscussionGroup, discussions: Iterable[tuple[Entry, Trace]], times: Times) -> None:
         """Adds a group's discussions in their order, with the times of their turns."""
@@ -143,7 +135,7 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
         embedded.add(group, shown, times_of_turns(run, f"evaluate-{method}"))
     for graph in run.all_learned():
         for path in graph.training_traces():
-            _add_training(embedded, graph, path.stem, limit_turns - embedded.turns)
+            _add_training(embedded, graph, path.stem, limit_turns - sum(entry["turns"] for entry in embedded.entries))
     return embedded
 
 

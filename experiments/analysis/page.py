@@ -48,10 +48,6 @@ class Section:
     discussions: Embedded | None = None
     learned: str = ""  # packed graphs over the steps of their training
 
-    @property
-    def is_empty(self) -> bool:
-        return not any(getattr(self, name) for name in self.__slots__ if name != "heading")
-
 
 def pictures(drawn: Iterable[Path]) -> Iterator[tuple[str, str]]:
     """Yields captions and data of the PNGs among `drawn`, as SVG where there is one."""
@@ -73,6 +69,7 @@ def page(title: str, sections: Iterable[Section], scripts: Sequence[str], *, ser
     # Names an inline block in the page's policy: a script that got in with a message does not run.
     pages.filters["digest"] = lambda text: f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
     style, *code = (loader.get_source(pages, name)[0] for name in ("page.css", *scripts))
-    filled = [section for section in sections if not section.is_empty]
+    parts = [name for name in Section.__slots__ if name != "heading"]
+    filled = [section for section in sections if any(getattr(section, name) for name in parts)]
     values = {"title": title, "sections": filled, "style": style, "script": "\n".join(code), "served": served}
     return pages.get_template("page.html").render(**values, **named)

@@ -39,7 +39,7 @@ def write_run_report(
     seed, margin: the run's.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
-    embedded.name_sources(corpus)
+    embedded.sources = {source.id: source.title for source in corpus if source.id in embedded.named}
     named = [method for method in metrics["methods"] if method not in broken(metrics)]
     found, clusters = concluded(run, failures=1)
     utilities = {method: of for method, of in found.items() if method in named}

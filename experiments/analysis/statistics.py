@@ -168,10 +168,6 @@ class ScoreGroup:
     clusters: Clusters = ()
     bounded: bool = False
 
-    @property
-    def mean(self) -> float:
-        return float(np.nanmean(self.values))
-
 
 def resampled(
     trials: int, questions: int, clusters: Clusters, generator: np.random.Generator, draws: int

@@ -46,18 +46,14 @@ def sweep_sections(
     facts["Seeds"] = ", ".join(str(seed) for seed in sorted({result.seed for result in results}))
     facts["Trials"] = f"{len(results):,}" + (f", {stopped:,} of them stopped early" if stopped else "")
     facts |= start.facts(folder)
-    rows = [(key, ", ".join(map(shown, values))) for key, values in varied(results).items()]
-    axes = [ResultTable(("setting", "values"), rows, title="What was varied")] if rows else []
-    yield Section("Summary", [EMBEDDED_NOTE] if any(map(model_notes, common["model"])) else [], facts, axes)
+    axes = varied(results)
+    settings_varied = [(key, ", ".join(map(shown, values))) for key, values in axes.items()]
+    tables = [ResultTable(("setting", "values"), settings_varied, title="What was varied")] if axes else []
+    yield Section("Summary", [EMBEDDED_NOTE] if any(map(model_notes, common["model"])) else [], facts, tables)
     yield Section("Results", tables=[replace(settings, title="Settings and methods")] if settings.rows else [])
     yield Section("Attacks", tables=attacks)
     yield Section("Papers", papers=papers)
     yield Section("Figures", pictures=tuple(pictures(drawn)))
-    yield Section("Trials", tables=[_trials(folder, results, metric, page_of_trial)])
-
-
-def _trials(folder: Path, results: Sequence[TrialResult], metric: str, page_of_trial: str) -> ResultTable:
-    axes = tuple(varied(results))
     headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", "tokens", "edges", "failed turns")
     rows = []
     for result in results:
@@ -75,4 +71,4 @@ def _trials(folder: Path, results: Sequence[TrialResult], metric: str, page_of_t
             ended = f"stopped after {result.stopped:,} steps" if result.stopped else ""
             # Blank cells up to the width of the table.
             rows.append((*trial, ended, *[""] * (len(headers) - len(trial) - 1)))
-    return ResultTable(headers, rows, title=f"{len(results):,} trials")
+    yield Section("Trials", tables=[ResultTable(headers, rows, title=f"{len(results):,} trials")])

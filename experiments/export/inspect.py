@@ -16,7 +16,7 @@ from inspect_ai import model as im
 from inspect_ai.scorer import Score
 
 from experiments.config.saved import read
-from experiments.export.source import Discussion, discussions
+from experiments.export.source import TimedDiscussion, discussions
 from experiments.planning.models import models_named
 from experiments.records.recorder import RunFolder
 from experiments.records.records import by_question
@@ -69,7 +69,7 @@ def logs(run: RunFolder) -> Iterator[il.EvalLog]:
         )
 
 
-def _sample(model: str, discussion: Discussion) -> il.EvalSample:
+def _sample(model: str, discussion: TimedDiscussion) -> il.EvalSample:
     id, scored, started_s, turns = discussion
     # Ids of messages differ in all logs: `messages_df` takes equal ones for one message.
     question = im.ChatMessageUser(id=id, content=scored.text, source="input")

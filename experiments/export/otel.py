@@ -32,7 +32,6 @@ from experiments.config.saved import read
 from experiments.config.values import model_of_role
 from experiments.export.source import discussions
 from experiments.records.recorder import RunFolder
-from experiments.records.records import Scored
 
 # Attributes of a turn's span, and the fields of its message.
 FIELDS = {
@@ -65,7 +64,19 @@ def spans(run: Path) -> Iterator[list[ReadableSpan]]:
         ids.trace, ids.span = _digest(16, id), _digest(8, id)
         started_ns = ends_ns = round(started_s * 1e9)
         root = tracer.start_span(f"invoke_workflow {scored.method}", Context(), start_time=started_ns)
-        root.set_attributes({"gen_ai.conversation.id": id, **_workflow(scored)})
+        answer = scored.answer or ""
+        root.set_attributes(
+            {
+                "gen_ai.conversation.id": id,
+                "gen_ai.operation.name": "invoke_workflow",
+                "gen_ai.workflow.name": scored.method,
+                "gen_ai.input.messages": _messages("user", scored.text),
+                "gen_ai.output.messages": _messages("assistant", answer, finish_reason="stop"),
+                "agora.gold": scored.gold,
+                # OpenInference's names, which Phoenix shows.
+                **{"openinference.span.kind": "CHAIN", "input.value": scored.text, "output.value": answer},
+            }
+        )
         made = [root]
         for turn, time, is_recorded in turns:
             ids.span = _digest(8, id, turn.id)
@@ -96,7 +107,12 @@ def write(run: Path, target: Path) -> str:
     with target.open("w") as file:
         for made in spans(run):
             request = MessageToJson(encode_spans(made), use_integers_for_enums=True)
-            file.write(f"{json.dumps(json.loads(request, object_hook=_hexadecimal))}\n")
+
+            def hexadecimal(fields: dict[str, Any]) -> dict[str, Any]:
+                """Writes ids as OTLP's JSON does, which differs in them from JSON of other protocol buffers."""
+                return {key: base64.b64decode(of).hex() if key in IDS else of for key, of in fields.items()}
+
+            file.write(f"{json.dumps(json.loads(request, object_hook=hexadecimal))}\n")
             number += len(made)
     return f"{number:,} spans"
 
@@ -118,19 +134,6 @@ def send(run: Path, address: str) -> str:
     return f"{number:,} spans"
 
 
-def _workflow(scored: Scored) -> dict[str, Any]:
-    answer = scored.answer or ""
-    return {
-        "gen_ai.operation.name": "invoke_workflow",
-        "gen_ai.workflow.name": scored.method,
-        "gen_ai.input.messages": _messages("user", scored.text),
-        "gen_ai.output.messages": _messages("assistant", answer, finish_reason="stop"),
-        "agora.gold": scored.gold,
-        # OpenInference's names, which Phoenix shows.
-        **{"openinference.span.kind": "CHAIN", "input.value": scored.text, "output.value": answer},
-    }
-
-
 def _turn(config: Config, turn: Message) -> dict[str, Any]:
     model, _ = model_of_role(config, turn.agent) or (config.model, None)
     ended = "stop" if turn.status is Status.OK else "error"
@@ -145,11 +148,6 @@ def _turn(config: Config, turn: Message) -> dict[str, Any]:
 
 def _messages(role: str, text: str, **more: str) -> str:
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}], **more}])
-
-
-def _hexadecimal(fields: dict[str, Any]) -> dict[str, Any]:
-    # OTLP's JSON differs in ids from JSON of other protocol buffers.
-    return {name: base64.b64decode(value).hex() if name in IDS else value for name, value in fields.items()}
 
 
 def _digest(size: int, *parts: str) -> int:

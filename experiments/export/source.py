@@ -16,7 +16,7 @@ from experiments.records.timings import DiscussionTimes, TurnTime, times_of_turn
 MADE_UP_S = 0.001  # of a turn whose time was not recorded
 
 
-class Discussion(NamedTuple):
+class TimedDiscussion(NamedTuple):
     """An evaluated discussion, by an id that no other one has and that every export of its run gives it.
 
     Each turn has its time, in seconds after `started_s` (Unix time), and whether it was recorded. Otherwise turns take
@@ -29,7 +29,7 @@ class Discussion(NamedTuple):
     turns: list[tuple[Message, TurnTime, bool]]
 
 
-def discussions(run: RunFolder) -> Iterator[Discussion]:
+def discussions(run: RunFolder) -> Iterator[TimedDiscussion]:
     """Reads a run's discussions, method by method. Raises UserError where there are none or they are damaged."""
     run_id = hashlib.blake2b(run.name.encode() + run.config.read_bytes(), digest_size=8).hexdigest()
     scores = sorted(run.scores(), key=attrgetter("method"))
@@ -47,4 +47,4 @@ def discussions(run: RunFolder) -> Iterator[Discussion]:
                 (turn, own.turns.get(turn.id, TurnTime(n * MADE_UP_S, MADE_UP_S)), turn.id in own.turns)
                 for n, turn in enumerate(trace.turns)
             ]
-            yield Discussion(f"{run_id}/{method}/{scored.question}", scored, own.started, turns)
+            yield TimedDiscussion(f"{run_id}/{method}/{scored.question}", scored, own.started, turns)

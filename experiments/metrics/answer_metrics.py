@@ -133,9 +133,9 @@ def path_metrics(followed: Sequence[Names] | None, annotated: Sequence[Names]) -
         return {}
     # Sets: a path that was followed twice counts once.
     paths = [{tuple(map(wording, path)) for path in of} for of in (followed, annotated)]
-    edges = [{edge for path in of for edge in pairwise(path)} for of in paths]
-    scores = {}
-    for kind, (found, gold) in {"path": paths, "edge": edges}.items():
+    edges: list[set[Names]] = [{edge for path in of for edge in pairwise(path)} for of in paths]
+    scores, both = {}, {"path": paths, "edge": edges}
+    for kind, (found, gold) in both.items():
         # A path of one entity has no edge, and recall would divide by zero.
         if gold:
             right = len(found & gold)

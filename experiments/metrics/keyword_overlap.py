@@ -49,7 +49,16 @@ def overlap(answer: str, keywords: str, category: str, lemmatise: Lemmatise | No
     """QA-Acc and F1 of an answer, in [0, 1]. Raises ValueError for a category that is none of `CATEGORIES`."""
     if category not in CATEGORIES:
         raise ValueError(f"unknown question category {category!r}: one of {', '.join(CATEGORIES)}")
-    given, gold = (_bag(text, category, lemmatise) for text in (answer, keywords))
+    bags = []
+    for text in (answer, keywords):
+        words = normalised(text, lemmatise).split()
+        if category == "number":
+            words = [str(number) for word in words if (number := _whole(word)) is not None]
+        elif category in DOMAINS:
+            # A set, as in the script: "red, red and blue" names two colours.
+            words = list(set(words) & set(DOMAINS[category]))
+        bags.append(Counter(words))
+    given, gold = bags
     # Counters: a word counts as often as both have it.
     common = (given & gold).total()
     if not common:
@@ -84,16 +93,6 @@ def lemmatiser() -> Lemmatise | None:
         return None
     model = importlib.import_module("spacy").load("en_core_web_sm", disable=["ner", "textcat", "parser"])
     return lambda text: " ".join(token.lemma_ for token in model(text))
-
-
-def _bag(text: str, category: str, lemmatise: Lemmatise | None) -> Counter[str]:
-    words = normalised(text, lemmatise).split()
-    if category == "number":
-        return Counter(str(number) for word in words if (number := _whole(word)) is not None)
-    if category in DOMAINS:
-        # A set, as in the script: "red, red and blue" names two colours.
-        return Counter(set(words) & set(DOMAINS[category]))
-    return Counter(words)
 
 
 def _digits(text: str) -> str:

@@ -26,17 +26,12 @@ def official_score(answer: str, gold: Sequence[str], scale: str, *, computed: bo
         if not others and not of_answer and "%" not in first and (value := number_of(first)) is not None:
             texts.append(f"{value:.4f}")  # 0.2342 may stand for 23.42%, and `written` would round it
         for text in map(normalised, texts):
-            equal = float(text == right)
-            f1 = _bag_f1(set(text.split()), set(right.split())) if partly else equal
+            equal = f1 = float(text == right)
+            words, own = set(text.split()), set(right.split())
+            if partly and (common := len(words & own)):
+                precision, recall = common / len(words), common / len(own)
+                f1 = 2 * precision * recall / (precision + recall)  # in the script's order, as it is rounded
+            elif partly:
+                f1 = float(words == own)  # neither has any
             scores.append((equal, round(f1, 2)))
     return max(scores)
-
-
-def _bag_f1(answer: set[str], gold: set[str]) -> float:
-    if not answer and not gold:
-        return 1.0
-    common = len(answer & gold)
-    if not common:
-        return 0.0
-    precision, recall = common / len(answer), common / len(gold)
-    return 2 * precision * recall / (precision + recall)  # in the script's order, as it is rounded

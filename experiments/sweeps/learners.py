@@ -65,9 +65,18 @@ def learners_table(
 
     The tests compare utilities of each kind of team with `full` by Student's t over teams, adjusted by Holm's method.
     """
-    tests = _tests(outcomes, margin)
-    planted, live = _planted(outcomes), _live(results)
-    rows = {name: {**planted.get(name, {}), **live.get(name, {})} for name in (*planted, *live)}
+    tests, rows = _tests(outcomes, margin), dict[str, dict[str, Any]]()
+    for name in dict.fromkeys(outcome.learner for outcome in outcomes):
+        own = [row for row in outcomes if row.learner == name]
+        attacked = [row for row in own if row.world.adversary is not None]
+        rows[name] = {
+            "AUC": _mean([row.auc_adversary for row in attacked]),
+            "utility": _mean([row.utility for row in attacked]),
+            "clean": _mean([row.utility for row in own if row.world.adversary is None]),
+            "tokens": _mean([max(row.spent.values()) / 1000 for row in own if row.spent]),
+        }
+    for name, live in _live(results).items():
+        rows[name] = rows.get(name, {}) | live
     columns = {
         "AUC,\nplanted": number("AUC", missing="-"),
         "utility,\nattacked": number("utility", missing="-"),
@@ -97,7 +106,7 @@ def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], m
     """Draws AUC above, utility below, by training tokens: on planted worlds and of the live team, under attack."""
     figure = Figure(figsize=(style.PAGE, 5.0), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", sharey="row")
-    live, names = _live(results), _learners(outcomes)
+    live, names = _live(results), dict.fromkeys(outcome.learner for outcome in outcomes if outcome.spent)
     for i, name in enumerate(names):
         look = style.line_look(i)
         rows = [row for row in outcomes if row.learner == name and row.world.adversary is not None]
@@ -123,10 +132,6 @@ def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], m
     return figure
 
 
-def _learners(outcomes: Sequence[Outcome]) -> list[str]:
-    return list(dict.fromkeys(outcome.learner for outcome in outcomes if outcome.spent))
-
-
 def _tests(outcomes: Sequence[Outcome], margin: float) -> dict[str, Metrics]:
     """Tests each learner, on each kind of team, against `full` on the same teams (ttest_1samp of the differences)."""
     full = {row.world: row.utility for row in outcomes if row.learner == "full"}
@@ -139,27 +144,11 @@ def _tests(outcomes: Sequence[Outcome], margin: float) -> dict[str, Metrics]:
     groups = {name: values for name, values in groups.items() if len(set(values)) > 1}
     tests = []
     for values in groups.values():
-        found = ttest_1samp(values, 0)
-        margin_p = 2 * ttest_1samp(values, -margin, alternative="greater").pvalue
-        p_values = {"p_value": float(found.pvalue), "p_margin": min(1.0, float(margin_p))}
-        ci95 = tuple(map(float, found.confidence_interval()))
-        difference = {"difference": float(np.mean(values)), "n": len(values)}
-        tests.append({**difference, **p_values, "ci95": ci95})
+        found, above = ttest_1samp(values, 0), ttest_1samp(values, -margin, alternative="greater")
+        test = {"difference": float(np.mean(values)), "n": len(values), "p_value": float(found.pvalue)}
+        p_margin, ci95 = min(1.0, 2 * float(above.pvalue)), tuple(map(float, found.confidence_interval()))
+        tests.append({**test, "p_margin": p_margin, "ci95": ci95})
     return dict(zip(groups, adjusted_tests(tests, margin), strict=True))
-
-
-def _planted(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
-    rows = {}
-    for name in dict.fromkeys(outcome.learner for outcome in outcomes):
-        own = [row for row in outcomes if row.learner == name]
-        attacked = [row for row in own if row.world.adversary is not None]
-        rows[name] = {
-            "AUC": _mean([row.auc_adversary for row in attacked]),
-            "utility": _mean([row.utility for row in attacked]),
-            "clean": _mean([row.utility for row in own if row.world.adversary is None]),
-            "tokens": _mean([max(row.spent.values()) / 1000 for row in own if row.spent]),
-        }
-    return rows
 
 
 def _live(results: Sequence[TrialResult]) -> dict[str, dict[str, Any]]:

@@ -36,7 +36,18 @@ def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | 
 
     Raises UserError for anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
-    trials = _checked(config, overrides)
+    # Before any process is started: a sweep that fails after an hour wastes that hour.
+    trials, settings = expand(config), config.sweep
+    planted_of(config)
+    config.wandb.check_key()
+    if settings.stop == "asha" and not any(trial.plan.learners for trial in trials):
+        raise UserError(
+            "sweep.stop=asha ends trials that fall behind in training, and none of the methods learns a graph; leave "
+            "it out, or name one that learns"
+        )
+    if settings.stop == "asha" and settings.grace > (steps := _steps(trials)):
+        raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
+    print_unused(overrides, config, trials)
     planted = explore_planted(config, folder.path)
     with Results(folder.path) as results:
         write_trials(config, folder.path, trials)
@@ -54,22 +65,6 @@ def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | 
     for name, reason in failed.items():
         print(visible(f"failed: {name}: {reason}"))
     return not failed
-
-
-def _checked(config: Config, overrides: loading.Overrides | None = None) -> list[Trial]:
-    # Before any process is started: a sweep that fails after an hour wastes that hour.
-    trials, settings = expand(config), config.sweep
-    planted_of(config)
-    config.wandb.check_key()
-    if settings.stop == "asha" and not any(trial.plan.learners for trial in trials):
-        raise UserError(
-            "sweep.stop=asha ends trials that fall behind in training, and none of the methods learns a graph; leave "
-            "it out, or name one that learns"
-        )
-    if settings.stop == "asha" and settings.grace > (steps := _steps(trials)):
-        raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
-    print_unused(overrides, config, trials)
-    return trials
 
 
 def _steps(trials: Sequence[Trial]) -> int:

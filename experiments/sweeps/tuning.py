@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -62,12 +62,12 @@ class TrialProcess(tune.Trainable):
         self._loop = asyncio.new_event_loop()
         self._opened = Opened(shared)
         self._trials, self._each_step = trials, each_step
-        self._begin(config)
+        self._reports = run_trial(trials / config["trial"], self._opened, each_step)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Goes over to another trial in this process (Tune's `reuse_actors`)."""
         self._end()
-        self._begin(new_config)
+        self._reports = run_trial(self._trials / new_config["trial"], self._opened, self._each_step)
         return True
 
     def step(self) -> dict[str, Any]:
@@ -80,9 +80,6 @@ class TrialProcess(tune.Trainable):
         self._opened.close()
         self._loop.close()
         self._guard.close()
-
-    def _begin(self, config: Mapping[str, Any]) -> None:
-        self._reports = run_trial(self._trials / config["trial"], self._opened, self._each_step)
 
     def _end(self) -> None:
         # Runs the generator's `finally`, which cancels the trial and closes its records.

@@ -7,13 +7,8 @@ from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, arms_of, arms_of_runs, merge, varied
 from experiments.analysis.figures.learned import edge_heatmaps, learned_graph, learning_curves
-from experiments.analysis.figures.style import save_all
-from experiments.analysis.figures.sweeps import (
-    by_position,
-    by_setting,
-    utility_against_tokens,
-    utility_and_seconds,
-)
+from experiments.analysis.figures.style import save
+from experiments.analysis.figures.sweeps import by_position, by_setting, utility_against_tokens, utility_and_seconds
 from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_arms
 from experiments.analysis.gains import control_names
 from experiments.analysis.learned_steps import attacked_agents
@@ -50,7 +45,7 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
         figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
         if timed:
             figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
-    return save_all(figures, run.figures)
+    return [save(figure, run.figures, name) for name, figure in figures.items()]
 
 
 def draw_sweep(
@@ -86,4 +81,4 @@ def draw_sweep(
     figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
     if timed:
         figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
-    return save_all(figures, folder / "figures")
+    return [save(figure, folder / "figures", name) for name, figure in figures.items()]

@@ -5,7 +5,7 @@ two-column paper, no text is smaller than 7 points at that size, and colour is n
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -100,11 +100,6 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
     for suffix, metadata in UNDATED.items():
         figure.savefig(path := folder / f"{name}.{suffix}", metadata=metadata)
     return path
-
-
-def save_all(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Saves figures by name. Returns the PNGs' paths."""
-    return [save(figure, folder, name) for name, figure in figures.items()]
 
 
 def probabilities() -> Colormap:

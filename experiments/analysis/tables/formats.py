@@ -136,7 +136,11 @@ def _reported(table: PaperTable, figures: Sequence[ReportedFigure]) -> Iterator[
         own = [figure for figure in figures if (figure.paper, figure.table, figure.model) == (paper, number, model)]
         rows = []
         for row in table.rows:
-            cells = {figure.column: figure.shown for figure in own if figure.system == row.key}
+            cells = {
+                one.column: one.value + (f" ± {one.spread}" if one.spread else "") + ("?" if one.doubt else "")
+                for one in own
+                if one.system == row.key
+            }
             # Rows that a paper does not report are left out; single blanks stay, so that columns line up.
             if cells:
                 rows.append((row.label, tuple(ShownCell(cells.get(column.name, "")) for column in table.columns)))
@@ -158,7 +162,7 @@ def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequen
         yield f"Not the paper's evaluation sets; questions evaluated: {', '.join(different)}."
     if same:
         yield f"As many questions as in the paper: {', '.join(same)}."
-    present = {run.data for run in runs}
+    present = {run.metrics["dataset"] for run in runs}
     for made, real in GENERATED.items():
         if made in present and real in table.data:
             yield f"In the columns of {DATA[real]} are questions of the generated {made}, not those of the paper."
@@ -191,7 +195,7 @@ def _notes(
             yield "Nothing was judged: choose a judge, as judge=openai judge.name=<model> judge.base_url=<address>."
         if EMBEDDED in dict(judges):
             yield EMBEDDED_JUDGE_NOTE
-    if any(model_notes(run.model) for run in runs):
+    if any(model_notes(run.metrics["model"]) for run in runs):
         yield EMBEDDED_NOTE
     for block in measured:
         for data, compared in block.compared.items():

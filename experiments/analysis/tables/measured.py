@@ -39,14 +39,6 @@ class Evaluated:
     def of_trials(folder: Path, results: Sequence[TrialResult]) -> "list[Evaluated]":
         return [Evaluated(RunFolder(folder / TRIALS / each.name), each.values, each.metrics) for each in results]
 
-    @property
-    def model(self) -> str:
-        return str(self.metrics["model"])
-
-    @property
-    def data(self) -> str:
-        return str(self.metrics["dataset"])
-
     @cached_property
     def config(self) -> Config:
         """The saved configuration. Raises UserError where it is damaged."""
@@ -87,7 +79,7 @@ class Evaluated:
 
     def is_of(self, data: Collection[str]) -> bool:
         """True if the run evaluated one of these data sets, or the generated one in place of it."""
-        return self.data in data or GENERATED.get(self.data) in data
+        return not {self.metrics["dataset"], GENERATED.get(self.metrics["dataset"])}.isdisjoint(data)
 
 
 def measures_of(scored: Scored, grade: float | None, similarity: float | None = None) -> dict[str, float]:
@@ -146,7 +138,7 @@ def measure(
     blocks: dict[str, list[Evaluated]] = {}
     for run in runs:
         rest = {k: v for k, v in run.values.items() if k not in fixed and k.partition(".")[0] != "data"}
-        blocks.setdefault(json.dumps([run.model, rest], sort_keys=True), []).append(run)
+        blocks.setdefault(json.dumps([run.metrics["model"], rest], sort_keys=True), []).append(run)
     models = [json.loads(key)[0] for key in blocks]
     named = {*elsewhere, *(row.method for row in table.rows)}
     measured = []
@@ -199,7 +191,7 @@ def _cell(column: PaperColumn, groups: Mapping[str, ScoreGroup | None], seed: in
         questions += int(asked.sum(axis=1).max())
     if any(np.isfinite(group.values).sum(axis=1).max() < FEWEST for group in measured):
         return MeasuredCell(None, None, questions)
-    mean = sum(group.mean for group in measured) / len(measured)
+    mean = sum(float(np.nanmean(group.values)) for group in measured) / len(measured)
     return MeasuredCell(mean, mean_interval(measured, seed), questions)
 
 

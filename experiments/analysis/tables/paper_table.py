@@ -129,7 +129,7 @@ def tables_of(experiment: str) -> tuple[PaperTable, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ReportedFigure:
-    """One figure of a paper; numbers as they are printed."""
+    """One figure of a paper; numbers are texts, whose printed digits show how precise the authors were."""
 
     system: str
     model: str
@@ -139,11 +139,6 @@ class ReportedFigure:
     paper: str
     table: str
     doubt: str
-
-    @property
-    def shown(self) -> str:
-        # Text and not a number: the printed digits show how precise the authors were.
-        return self.value + (f" ± {self.spread}" if self.spread else "") + ("?" if self.doubt else "")
 
 
 def reported(table: str) -> tuple[ReportedFigure, ...]:

@@ -3,8 +3,7 @@
 import json
 
 from actors.errors import UserError
-from experiments.config.config import Config
-from experiments.config.study_settings import BehaviourConfig, BehaviourSettings
+from experiments.config.study_settings import BehaviourConfig
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
 from experiments.records import usage
@@ -33,12 +32,15 @@ class BehaviourJob(DiscussionJob):
             raise UserError(f"judge={plan.models.judge.settings.kind}: job=behaviour has none; leave it out")
 
     async def discuss(self, discussions: Discussions) -> None:
+        config = discussions.context.config
+        assert isinstance(config, BehaviourConfig)
         await discussions.prepare()
-        await ask_every_question(discussions, _settings(discussions.context.config))
+        await ask_every_question(discussions, config.behaviour)
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
         config = plan.config
-        named = tuple(condition.name for condition in conditions(_settings(config)))
+        assert isinstance(config, BehaviourConfig)
+        named = tuple(condition.name for condition in conditions(config.behaviour))
         pairs = tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT))
         metrics, spent, lacking = conclude(plan, folder, dataset, answering, tracker, (named, pairs))
         found = behaviour(folder, metrics, config.seed)
@@ -46,8 +48,3 @@ class BehaviourJob(DiscussionJob):
         print()
         behaviour_table(found, metrics, dataset.metric).print(further=usage.notes(spent))
         return not lacking
-
-
-def _settings(config: Config) -> BehaviourSettings:
-    assert isinstance(config, BehaviourConfig)
-    return config.behaviour

@@ -4,6 +4,7 @@ Seeds and the order of the relevant evidence are the same, so two answers differ
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from actors.agents.roles import TEXTUAL
@@ -51,22 +52,18 @@ def conditions(settings: BehaviourSettings) -> tuple[Condition, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StudyEvidence:
-    """Evidence of a question: sources with its answer, and similar ones without it, best ranked first."""
-
-    relevant: tuple[Source, ...]
-    irrelevant: tuple[Source, ...]
-
-    def shown(self, condition: Condition, seed: int) -> tuple[Source, ...]:
-        """Returns the evidence under a condition, in an order independent of relevance and condition."""
-        if condition.irrelevant is None:
-            return ()
-        sources = (*self.relevant, *self.irrelevant[: condition.irrelevant])
-        return tuple(sorted(sources, key=lambda source: derive_seed(seed, "place", source.id)))
+Found = tuple[Sequence[Source], Sequence[Source]]  # sources with the answer, and similar ones without it
 
 
-def find_evidence(item: Item, store: Store, most: int) -> StudyEvidence:
+def shown(found: Found, condition: Condition, seed: int) -> tuple[Source, ...]:
+    """Returns the evidence under a condition, in an order independent of relevance and condition."""
+    if condition.irrelevant is None:
+        return ()
+    sources = (*found[0], *found[1][: condition.irrelevant])
+    return tuple(sorted(sources, key=lambda source: derive_seed(seed, "place", source.id)))
+
+
+def find_evidence(item: Item, store: Store, most: int) -> Found:
     """Returns the supporting documents in full, and the `most` best ranked passages and rows of other documents."""
     relevant = store.documents(item.supporting)
     supporting = set(item.supporting)
@@ -77,7 +74,7 @@ def find_evidence(item: Item, store: Store, most: int) -> StudyEvidence:
         hits = store.search(Search(query_of(item.question), k + len(relevant), TEXTS), space)
         others = [hit.source for hit in hits if hit.source.doc not in supporting]
         if len(others) >= most or len(hits) < k + len(relevant):
-            return StudyEvidence(tuple(relevant), tuple(others[:most]))
+            return relevant, others[:most]
         k *= 2
 
 
@@ -87,9 +84,12 @@ class MisledAgent:
     def __init__(self, method: str, colleagues: int, answer: str) -> None:
         self.method = method
         self._target = answer
+        roles = [role.name for role in TEXTUAL]
+        # After the roles, with numbers where there are more colleagues than roles.
+        names = (f"{roles[n % len(roles)]}{n // len(roles) + 1 if n >= len(roles) else ''}" for n in range(colleagues))
         messages = (
             Message(f"1/{name}", name, 1, CLAIMS[n % len(CLAIMS)].format(answer=answer), answer, CERTAIN)
-            for n, name in enumerate(colleague_names(colleagues))
+            for n, name in enumerate(names)
         )
         # Equal weights that sum to one, as for any receiver.
         self._heard = tuple(Heard(message, 1 / colleagues) for message in messages)
@@ -106,12 +106,6 @@ class MisledAgent:
             turns=(*heard, *trace.turns),
             target=self._target,
         )
-
-
-def colleague_names(count: int) -> tuple[str, ...]:
-    """Names colleagues after the roles, with numbers where there are more colleagues than roles."""
-    roles = [role.name for role in TEXTUAL]
-    return tuple(f"{roles[n % len(roles)]}{'' if n < len(roles) else n // len(roles) + 1}" for n in range(count))
 
 
 async def ask_every_question(discussions: Discussions, settings: BehaviourSettings) -> None:
@@ -131,15 +125,15 @@ async def ask_every_question(discussions: Discussions, settings: BehaviourSettin
             "a wrong answer to be told; choose sample, mmqa or tatqa, or raise data.limit"
         )
     # Searched once: every condition shows some of the same sources.
-    found: dict[str, StudyEvidence] = {}
+    found: dict[str, Found] = {}
     most = max(settings.irrelevant, default=0)
 
     async def answer(one: tuple[Condition, Team, Item, str]) -> Trace:
         condition, team, item, target = one
         if item.question.id not in found:
             found[item.question.id] = await asyncio.to_thread(find_evidence, item, context.evidence.store, most)
-        shown = found[item.question.id].shown(condition, config.seed)
-        question = replace(item.question, evidence=shown, own=item.own)
+        evidence = shown(found[item.question.id], condition, config.seed)
+        question = replace(item.question, evidence=evidence, own=item.own)
         topology = MisledAgent(condition.name, condition.colleagues, target)
         return await run_discussion(topology, question, team, config.seed)
 

@@ -5,6 +5,7 @@ An effect is the score with an edge minus the score without it, of one question:
 
 import json
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,8 @@ from scipy.stats import spearmanr
 
 from actors.messages import derive_seed
 from experiments.analysis.scores import clusters_of
-from experiments.analysis.statistics import Clusters, holm, least_clusters, paired_test, score_interval
-from experiments.analysis.summary import Metrics, paired_tests, rounded
+from experiments.analysis.statistics import Clusters, holm, least_clusters, paired_test
+from experiments.analysis.summary import Metrics, mean_and_interval, paired_tests, rounded
 from experiments.planning.models import models_named
 from experiments.records.run_files import write_atomically
 from experiments.running.run_context import RunContext
@@ -64,8 +65,7 @@ def summarise(context: RunContext, findings: Redundancy) -> Metrics:
         "kinds": {kind: _counts(members, effects, can_go, tested) for kind, members in by_kind(edges).items()},
         "reliability": rounded(split_half(effects, derive_seed(seed, "halves"))),
         "learners": _learners(findings, effects, can_go, seed),
-        "methods": {method: _graph(findings, method, seed) for method in findings.readers},
-        "paired": _paired(findings, seed, config.compare.margin, clusters),
+        **graphs_left(findings, seed, config.compare.margin, clusters),
     }
 
 
@@ -197,32 +197,26 @@ def _learners(findings: Redundancy, effects: Floats, can_go: Bools, seed: int) -
     return by_learner
 
 
-def _graph(findings: Redundancy, method: str, seed: int) -> Metrics:
-    """Measures one graph on the held-out questions, and its utility on the questions that chose edges."""
-    scored = [findings.scores[method][question] for question in findings.held_out]
-    utility = [record.utility for record in scored]
-    chosen_by = [findings.scores[method][question].utility for question in findings.questions]
-    row: Metrics = {
-        "utility": float(np.mean(utility)),
-        "ci95": score_interval(
-            utility, derive_seed(seed, "bootstrap", method), [one.cluster or one.question for one in scored]
-        ),
-        # Too high for graphs that these questions chose: the difference shows by how much.
-        "measured_utility": float(np.mean(chosen_by)),
-        "tokens": float(np.mean([record.tokens for record in scored])),
-        "edges": float(np.mean([record.edges for record in scored])),
-        "readers": findings.readers[method],
-    }
-    return dict(rounded(row))
-
-
-def _paired(findings: Redundancy, seed: int, margin: float, clusters: Mapping[str, str]) -> dict[str, Metrics]:
-    """Tests every graph against the full one on the held-out questions, with its share of saved tokens."""
-    graphs = [method for method in findings.readers if method != FULL]
-    utilities = {m: {q: findings.scores[m][q].utility for q in findings.held_out} for m in findings.readers}
-    tests = paired_tests(utilities, [(method, FULL) for method in graphs], seed, "paired", margin, clusters)
-    tokens = {m: sum(findings.scores[m][q].tokens for q in findings.held_out) for m in findings.readers}
-    return {
-        pair: test | rounded({"tokens_saved": 1 - tokens[method] / tokens[FULL]})
-        for method, (pair, test) in zip(graphs, tests.items(), strict=True)
-    }
+def graphs_left(findings: Redundancy, seed: int, margin: float, clusters: Mapping[str, str]) -> Metrics:
+    """Measures every graph on the held-out questions, and tests it against the full one."""
+    held_out = {name: [findings.scores[name][id] for id in findings.held_out] for name in findings.readers}
+    rows = {}
+    for name, scored in held_out.items():
+        utility, ci95 = mean_and_interval(scored, derive_seed(seed, "bootstrap", name))
+        row = {
+            "utility": utility,
+            "ci95": ci95,
+            # Too high for graphs that these questions chose: the difference shows by how much.
+            "measured_utility": fmean(findings.scores[name][id].utility for id in findings.questions),
+            "tokens": fmean(one.tokens for one in scored),
+            "edges": fmean(one.edges for one in scored),
+            "readers": findings.readers[name],
+        }
+        rows[name] = rounded(row)
+    utilities = {name: {one.question: one.utility for one in scored} for name, scored in held_out.items()}
+    pairs = [(name, FULL) for name in held_out if name != FULL]
+    tests = paired_tests(utilities, pairs, seed, "paired", margin, clusters)
+    for (name, _), test in zip(pairs, tests.values(), strict=True):
+        saved = 1 - sum(one.tokens for one in held_out[name]) / sum(one.tokens for one in held_out[FULL])
+        test["tokens_saved"] = rounded(saved)
+    return {"methods": rows, "paired": tests}

@@ -122,7 +122,22 @@ class Redundancy:
         for scored in self._context.recorder.run.scores():
             self.scores.setdefault(scored.method, {})[scored.question] = scored
         await self._discussions.learn()
-        self.pruned = {method: await self._pruned(method) for method in self._discussions.learning.learners}
+        self.pruned = dict[str, Pruned]()
+        learning, learners = self._discussions.learning, self._context.plan.learners
+        for method, learner in learning.learners.items():
+            spatial, temporal = await learner.edge_scores()
+            decision = await learner.decision_probabilities()
+            # This decision agent reads everyone: none of its edges could be cut, and none has a score.
+            if learners[method].reads_everyone:
+                decision = np.full(len(self._agents), np.nan)
+            ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
+            places = [(edge, 0 if edge.kind == "decision" else edge.receiver) for edge in self.edges]
+            scores = np.array([ranked[edge.kind][edge.sender, receiver] for edge, receiver in places])
+            # Minus infinity marks pairs that the learner has no edge for.
+            scores[np.isneginf(scores)] = np.nan
+            # A pruned edge ranks below zero; the decision agent reads one that was pruned with probability zero.
+            cut = np.where([edge.kind == "decision" for edge in self.edges], scores <= 0, scores < 0)
+            self.pruned[method] = Pruned(learning.graphs[method].common, cut, scores)
         singles = {method: without(self._graph, [edge]) for method, edge in zip(self._without, self.edges, strict=True)}
         await self._phase("taking edges away", {FULL: self._graph, **singles}, self._measured)
         rows = [[self.scores[method][item.question.id] for item in self._measured] for method in [FULL, *self._without]]
@@ -137,23 +152,6 @@ class Redundancy:
         await self._phase("evaluating what is left", graphs, self._items)
         self.readers = {method: int(graph.decision.sum()) for method, graph in graphs.items()}
         return self
-
-    async def _pruned(self, method: str) -> Pruned:
-        """Reads a learner's verdict on every edge of the full graph."""
-        learning = self._discussions.learning
-        learner = learning.learners[method]
-        spatial, temporal = await learner.edge_scores()
-        decision = await learner.decision_probabilities()
-        # This decision agent reads everyone: none of its edges could be cut, and none has a score.
-        if self._context.plan.learners[method].reads_everyone:
-            decision = np.full(len(self._agents), np.nan)
-        ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
-        scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self.edges])
-        # Minus infinity marks pairs that the learner has no edge for.
-        scores[np.isneginf(scores)] = np.nan
-        # A pruned edge ranks below zero; the decision agent reads one that was pruned with probability zero.
-        cut = np.where([edge.kind == "decision" for edge in self.edges], scores <= 0, scores < 0)
-        return Pruned(learning.graphs[method].common, cut, scores)
 
     async def _phase(self, name: str, graphs: Mapping[str, Wiring], items: Sequence[Item]) -> None:
         """Asks every question along every graph, unless its answer is recorded already."""
