@@ -1,4 +1,4 @@
-"""Rows of agents: who is right, convinces, misleads, is heard and costs what; in agents.jsonl and as tables.
+"""Agents in a row each: who is right, convinces, misleads, and costs what. They are in agents.jsonl and in tables.
 
 Agents of a system are its steps. An agent contributes where a colleague hears it and takes over its answer in place of
 its own earlier one. That is what a team takes over, not what it would do without the agent, which `job=redundancy` and
@@ -40,7 +40,7 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class AgentRow(Record):
-    """An agent in the evaluated discussions of a method: sums over those in which it took a turn.
+    """An agent of a method: sums over the evaluated discussions in which it spoke.
 
     attacked: discussions in which it was compromised, with or without a turn.
     right: mean score of the answers in its first turn of a discussion, its second, and so on, which are the rounds of a
@@ -73,7 +73,7 @@ class AgentRow(Record):
 def agent_rows(
     method: str, traces: Iterable[Trace], items: Mapping[str, Item], score: Callable[[Item, str | None], Score]
 ) -> list[AgentRow]:
-    """Makes a row per agent in one pass over a method's discussions, the largest contribution first.
+    """Makes a row per agent in one pass over discussions. The largest contribution comes first.
 
     items: by question id; a discussion of another question is left out. score: the data set's.
     """
@@ -133,7 +133,7 @@ def read(run: RunFolder) -> Iterator[AgentRow]:
 
 
 def agent_tables(rows: Iterable[AgentRow]) -> list[ResultTable]:
-    """Makes a table for each method of several agents, with sentences on which of them are of use."""
+    """Makes a table for each method of several agents. Sentences name the useful ones."""
     tables: list[ResultTable] = []
     # The rows of a method follow each other.
     for method, of_method in groupby(rows, key=lambda row: row.method):

@@ -1,4 +1,4 @@
-"""Agreement of methods, two by two: how often both, one or neither is right, and the paired test."""
+"""Agreement of two methods: how often both, one or neither is right. With the paired test."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -33,7 +33,8 @@ def agreement(
     margin: float = CompareSettings.margin,
     clusters: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Compares every two methods that share questions: their names `a` and `b`, counts, and the `test` in words.
+    """Compares every two methods that share questions. Returns their names `a` and `b`, counts, and the `test` in
+    words.
 
     The counts are questions of which `both`, `only_a`, `only_b` or `neither` is right. P-values are adjusted for the
     number of pairs.

@@ -37,7 +37,7 @@ BATCH_ROWS = 4_096
 
 
 def _records(kind: type, names: str = "") -> tuple[RowsOf, dict[str, Any]]:
-    """Returns what reads a record's fields, all of them without `names`, and their types by name."""
+    """Returns a function that reads a record's fields, and their types by name. Without `names` it reads all."""
     known = fields_of(kind)
     columns = {name: known[name].kind for name in names.split() or known}
     return attrgetter(*columns), columns
@@ -60,7 +60,7 @@ _TESTS = {"n": int, "difference": float, "p_value": float, "p_holm": float, "win
 
 @dataclass(frozen=True, slots=True)
 class RecordTable:
-    """A table whose rows are read from records each time it is asked for.
+    """A table that reads its rows from records, each time it is asked.
 
     Libraries that take Arrow streams (polars, DuckDB, pyarrow) read it directly.
     """
@@ -97,7 +97,7 @@ class RecordTable:
 
 
 def run_tables(run: RunFolder) -> dict[str, RecordTable]:
-    """The tables of a run folder by name; nothing is read before a table is asked for."""
+    """Makes the tables of a run folder, by name. Nothing is read before a table is asked for."""
     ends = {"kind": str, "sender": str, "receiver": str}
     discussed: dict[str, tuple[RowsOf, Mapping[str, Any]]] = {
         "discussions": (
@@ -170,7 +170,7 @@ def run_tables(run: RunFolder) -> dict[str, RecordTable]:
 
 
 def together(parts: Sequence[tuple[Mapping[str, Any], RecordTable]]) -> RecordTable:
-    """Joins the same table of several runs, with the settings of each run as its first columns.
+    """Joins the same table of several runs. Each run's settings are the first columns.
 
     A column of settings has truth values, numbers or texts where all its values are such, and else JSON.
     """
@@ -191,7 +191,7 @@ def together(parts: Sequence[tuple[Mapping[str, Any], RecordTable]]) -> RecordTa
 
 
 def results(path: Path) -> dict[str, Any]:
-    """The content of metrics.json or a file like it, empty before the run's end. Raises UserError for a damaged one."""
+    """Reads metrics.json or a file like it. Empty before the run's end. Raises UserError for a damaged one."""
     if not path.exists():
         return {}
     return jsonl.decoded(path, 1, path.read_bytes(), lambda text: {**json.loads(text)}, jsonl.DAMAGED)

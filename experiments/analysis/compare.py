@@ -1,4 +1,4 @@
-"""Differences between the trials of a sweep: means with intervals, and paired tests corrected for their number."""
+"""Compares the trials of a sweep: means with intervals, and paired tests. P-values are corrected for their number."""
 
 import json
 import math
@@ -48,7 +48,7 @@ class Arm:
 
     @property
     def mean(self) -> float:
-        """The mean over all questions of all trials; a trial that asked more questions weighs more."""
+        """The mean over all questions of all trials. A trial that asked more questions weighs more."""
         return float(self.utilities[np.isfinite(self.utilities)].mean())
 
     @property
@@ -64,7 +64,7 @@ class Arm:
 
     @property
     def by_seed(self) -> Floats:
-        """The utilities [seeds, questions], where trials of one seed (an attacker's positions) share what was learned.
+        """The utilities [seeds, questions]. Trials of one seed (an attacker's positions) share what was learned.
 
         The trials of a single seed are the only repetitions and stay apart.
         """
@@ -77,7 +77,7 @@ class Arm:
         return crossed_interval(self.by_seed, draws, clusters=self.clusters)
 
     def of_seed(self, seed: int) -> Floats:
-        """The mean utility [questions] over the trials of one seed, NaN where they lack the question."""
+        """The mean utility [questions] of the trials of one seed. NaN where they lack the question."""
         return column_means(self.utilities[[own == seed for own in self.seeds]])
 
     @property
@@ -109,7 +109,7 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
 
 
 def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
-    """Reads an arm for each trial of a sweep and each of its methods, with all of the trial's values.
+    """Reads an arm for each trial and method of a sweep, with all of the trial's values.
 
     A trial that was stopped before its evaluation has none. Raises UserError when the records of a trial are
     missing or damaged.
@@ -130,7 +130,7 @@ def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
 def arms_of_runs(
     runs: Sequence[tuple[RunFolder, Mapping[str, Mapping[str, Scored]], Mapping[str, Any], int]],
 ) -> list[Arm]:
-    """Makes an arm for each method of some runs: (folder, answers by method and question, values, seed) each."""
+    """Makes an arm for each method of some runs. A run is (folder, answers by method and question, values, seed)."""
     arms, utilities = [], []
     for run, recorded, values, seed in runs:
         phases = by_phase(run)
@@ -147,7 +147,7 @@ def arms_of_runs(
 
 
 def arms_of(trials: Sequence[Arm], results: Sequence[TrialResult]) -> list[Arm]:
-    """Merges the arms of trials into those of a sweep, whose settings are what varies among `results`."""
+    """Merges the arms of trials into those of a sweep. Their settings are the keys that vary among `results`."""
     keys = varied(results)
     return merge([replace(arm, values={key: arm.values.get(key) for key in keys}) for arm in trials])
 
@@ -178,7 +178,7 @@ def methods_in(arms: Sequence[Arm]) -> list[str]:
 def compare_pairs(
     pairs: Sequence[tuple[Arm, Arm]], seed: int = 0, margin: float = CompareSettings.margin
 ) -> dict[str, Metrics]:
-    """Tests each pair's first arm minus its second by `crossed_test`; a test has its number of `seeds`.
+    """Tests each pair's first arm minus its second by `crossed_test`. A test has its number of `seeds`.
 
     A pair that shares no question at the same seed is left out. Trials of one seed (an attacker at several positions)
     are averaged first, question by question.

@@ -1,4 +1,4 @@
-"""Measures how well defences find attackers, from the weights, suspicion and attackers of traces."""
+"""Measures how well defences find attackers. It reads weights, suspicion and attackers of traces."""
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def detection(weights: Floats, scores: Floats, bad: Bools) -> dict[str, Floats]:
 
 
 def summarise(run: RunFolder, about: RunFacts) -> dict[str, Metrics]:
-    """Returns the measures of each method whose traces have weights, with 95% intervals over discussions."""
+    """Returns the measures of each method whose traces have weights. Their 95% intervals are over discussions."""
     answers, rows = by_method(run), dict[str, Metrics]()
     for method in about.methods:
         row: Metrics = {}

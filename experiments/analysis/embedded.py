@@ -1,4 +1,4 @@
-"""Embedded discussions of a run's report: an index to search and filter, and compressed chunks of traces.
+"""Discussions in a run's report: an index to search and filter, and compressed chunks of traces.
 
 Everything is base64 of gzipped ASCII JSON, so no message can be taken for markup. Seeds and candidate edges are left
 out; the traces on disk have them. The index also has the titles of sources and how methods agree.
@@ -39,7 +39,7 @@ class DiscussionGroup:
 
 @dataclass(slots=True)
 class Embedded:
-    """Discussions of a report: an entry for each, in the order of its list, and chunks of their traces.
+    """Discussions of a report: an entry for each, in the list's order, and chunks of traces.
 
     An entry's `chunk` and `place` locate its trace. `named` are ids of sources that the traces name, `sources` their
     titles by id, and `pairs` the `agreement` of methods.
@@ -82,7 +82,7 @@ class Embedded:
 
 
 def timed(line: str, times: DiscussionTimes | None) -> str:
-    """An encoded trace in which each turn has the `seconds` that it took, where they were recorded."""
+    """Adds to the turns of an encoded trace the `seconds` that they took, where they were recorded."""
     if times is None:
         return line
     trace = json.loads(line)
@@ -93,7 +93,7 @@ def timed(line: str, times: DiscussionTimes | None) -> str:
 
 
 def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS) -> Embedded:
-    """Embeds the evaluated discussions, by question id, then those of training, in their order.
+    """Embeds the evaluated discussions, by question id. Those of training follow, in their order.
 
     Where they have more turns than `limit_turns`, the same questions of every method are drawn, by their ids alone, and
     training gets the turns that are left.
@@ -140,7 +140,7 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
 
 
 def _add_training(embedded: Embedded, graph: RunFolder, phase: str, room: int) -> None:
-    """Adds as many of a stage's discussions as fit in `room` turns, drawn by their place alone."""
+    """Adds as many of a stage's discussions as fit in `room` turns. They are drawn by their place alone."""
     # All discussions of a stage have about as many turns as the first, so one is enough to estimate from.
     first = next(graph.traces(phase, only={0}), None)
     if first is None:
@@ -160,7 +160,7 @@ def _add_training(embedded: Embedded, graph: RunFolder, phase: str, room: int) -
 
 
 def scored_entry(scored: Scored) -> Entry:
-    """The score's part of an entry; `fooled` is there where an attack had a target answer."""
+    """The score's part of an entry. It has `fooled` where an attack had a target answer."""
     fooled = {} if scored.attack_success is None else {"fooled": scored.attack_success > 0}
     fields = {name: getattr(scored, name) for name in ("question", "text", "gold", "answer", "utility", "f1", "edges")}
     # A question in whose discussion a call failed is in no mean and no comparison.
@@ -169,7 +169,7 @@ def scored_entry(scored: Scored) -> Entry:
 
 
 def _outline(trace: Trace, number: int) -> Entry:
-    """The trace's part of an entry; `line` is its line in the file of traces, from 1."""
+    """The trace's part of an entry. `line` is its line in the file of traces, from 1."""
     outline: Entry = {
         "line": number + 1,
         "sample": trace.sample,

@@ -1,4 +1,4 @@
-"""Sums up a run in a few lines below its table: edges cut, differences shown, failures."""
+"""Sums up a run in a few lines: edges cut, differences shown, failures."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from experiments.attacks.attack_metrics import surrogate_text
 
 
 def in_short(metrics: Metrics) -> Iterator[str]:
-    """Yields what was found, as a terminal and the first notes of a report have it."""
+    """Yields the findings, for a terminal and the first notes of a report."""
     rows = metrics["methods"]
     yield from attackers_found(metrics)
     for method, row in rows.items():
@@ -33,7 +33,7 @@ def in_short(metrics: Metrics) -> Iterator[str]:
 
 
 def attackers_found(metrics: Metrics) -> Iterator[str]:
-    """Yields a line on the edges that each learned method cut, from attackers and between honest agents."""
+    """Yields a line on the edges that learned methods cut, from attackers and between honest agents."""
     cut = {
         method: (row["attackers_edges_cut"], row["honest_edges_cut"])
         for method, row in metrics["methods"].items()
@@ -53,7 +53,7 @@ def attackers_found(metrics: Metrics) -> Iterator[str]:
 
 
 def differences(paired: Mapping[str, Mapping[str, Any]], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yields a line that names the differences which paired tests show, and methods that are not worse.
+    """Yields a line on the differences that paired tests show. It also names methods that are not worse.
 
     rows: the methods' measures, of which a method that is not worse is said to save tokens.
     """
@@ -80,7 +80,7 @@ def differences(paired: Mapping[str, Mapping[str, Any]], rows: Mapping[str, Mapp
 
 
 def looked_at(metrics: Metrics) -> Iterator[str]:
-    """Yields lines on the plan that was stated before (`compare.plan`) and on where an evaluation stopped, and why."""
+    """Yields lines on the plan stated before (`compare.plan`), and on where and why an evaluation stopped."""
     if plan := metrics.get("plan"):
         differs = "; ".join(plan["differs"])
         yield f"Plan {plan['sha256'][:12]}: " + (f"differs in {differs}." if differs else "as planned.")

@@ -1,4 +1,4 @@
-"""Gains of methods over their controls, and the number of independent agents of each."""
+"""Gains of methods over their controls, and each method's number of independent agents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ NOTES = (
 
 
 def summarise(run: RunFolder, about: RunFacts, controls: Mapping[str, Mapping[Any, str]], dataset: Dataset) -> Metrics:
-    """Returns the gains of each method as metrics.json has them, and how independent its agents are.
+    """Returns each method's gains and how independent its agents are, for metrics.json.
 
     - `tokens_ratio`: the twin's tokens over the method's, on questions that both answered without failure. Beyond 2% of
       difference there is no coordination gain: the method is cheaper than one sample, or the questions are few.
@@ -64,8 +64,8 @@ def control_names(metrics: Metrics) -> Iterator[str]:
 
 
 def independent_agents(scores: Sequence[Sequence[float]]) -> dict[str, float | None]:
-    """The mean number n of `agents`, the `correlation` rho of their scores within a question, and how many independent
-    ones they are: n / (1 + (n - 1) rho), n over the design effect (Kish 1965).
+    """The mean number n of `agents`, the `correlation` rho of their scores, and the number of `independent` ones. That
+    is n / (1 + (n - 1) rho), n over the design effect (Kish 1965).
 
     The mean score of so many independent agents would vary as much as that of these n. rho is Fisher's intraclass
     correlation (1925): the mean product of two agents' deviations from the mean of all, over their mean square. It

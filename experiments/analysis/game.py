@@ -12,7 +12,8 @@ from topologies.wiring import Floats
 
 
 def solve(payoffs: npt.ArrayLike) -> tuple[float, Floats, Floats]:
-    """Returns a game's value and the probabilities of rows and columns, where rows get `payoffs` [rows, columns].
+    """Solves a game. Returns its value and the probabilities of rows and columns, where rows get `payoffs` [rows,
+    columns].
 
     Rows maximise v subject to p'U >= v for every column (von Neumann 1928), as a linear program; its dual has columns.
     """
@@ -27,7 +28,7 @@ def solve(payoffs: npt.ArrayLike) -> tuple[float, Floats, Floats]:
 
 
 def game_table(game: Mapping[str, Any], metric: str) -> ResultTable:
-    """Makes a row per defence: its score without an attack, under each attack, and in its worst case."""
+    """Makes a row per defence: its scores without an attack, under each, and in its worst case."""
     rows = {name: {**row, **row["utilities"]} for name, row in game["defences"].items()}
     cells: dict[str, Cell] = {name: number(name, ".2f") for row in rows.values() for name in row["utilities"]}
     cells |= {"worst (95%)": lambda row: with_interval(row["worst"], row["ci95"]), "share": number("share", ".2f")}

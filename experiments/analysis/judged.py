@@ -16,7 +16,7 @@ EMBEDDED_JUDGE_NOTE = "The judge is the embedded reader: it compares words and n
 
 
 def summarise(folder: RunFolder, about: RunFacts, judge: str, rubric: Rubric = GRADED) -> dict[str, Any]:
-    """Returns the judgements as metrics.json holds them: the judge, its rubric, Acc* of every method, paired tests.
+    """Returns the judgements for metrics.json. It names the judge, its rubric, Acc* of every method and paired tests.
 
     Answers whose judgement failed, and questions that failed, are in no mean; beyond the run's share of failures a
     method has no Acc* (None) and is in no pair.
@@ -90,7 +90,7 @@ def _row(
 
 
 def notes(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yields notes on Acc*: the judge, failed judgements, and the paired tests in words."""
+    """Yields notes on Acc*: the judge, failed judgements, and methods without it."""
     # Without `right`: a file that was written when there was one rubric.
     yield f"Acc* is the share of answers that {summary['judge']} {summary.get('right', GRADED.right)}."
     if summary["judge"] == EMBEDDED:

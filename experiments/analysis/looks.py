@@ -1,4 +1,4 @@
-"""Evaluations that stop early (`compare.stop`): looks at a run's answers, and a test that holds whenever one looks.
+"""Evaluations that stop early (`compare.stop`). A run's answers are looked at, with a test that always holds.
 
 The test is a confidence sequence of paired differences, by betting against each mean.
 """
@@ -25,7 +25,7 @@ MEANS = np.linspace(-1, 1, 2001)  # against which bets are made: an interval is 
 
 
 def looks(dataset: Dataset, seed: int) -> list[Subset]:
-    """Makes the data set up to each look: whole clusters of questions, in an order by seed, as if drawn at random."""
+    """Makes the data set up to each look. Whole clusters of questions come in an order by seed, as if drawn at random."""
     clusters: dict[str, list[Item]] = {}
     of_group: dict[str, str] = {}
     for item in dataset.evaluate():
@@ -42,7 +42,7 @@ def looks(dataset: Dataset, seed: int) -> list[Subset]:
 
 
 def test_so_far(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -> Mapping[str, Any] | None:
-    """Tests two methods on the recorded questions of a look, as metrics.json has it; None without a shared one."""
+    """Tests two methods on the recorded questions of a look. None without a shared one."""
     first, second = (by_method(run).get(method, {}) for method in pair)
     asked = dict.fromkeys(item.group or item.question.id for item in look.evaluate())
     if not (shared := [id for id in asked if id in first and id in second]):
@@ -60,7 +60,7 @@ def reached(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -
 
 
 def summarise(run: RunFolder, about: RunFacts, pair: Sequence[str], dataset: Dataset) -> dict[str, Any]:
-    """Returns what metrics.json has of the looks: the pair, questions asked and planned, and the anytime-valid test."""
+    """Returns the looks for metrics.json: the pair, questions asked and planned, and the test."""
     count = sum(scored.method == pair[0] for scored in run.scores())
     planned = looks(dataset, about.seed)
     last = next((look for look in planned if len(look.items) >= count), planned[-1])
@@ -69,7 +69,7 @@ def summarise(run: RunFolder, about: RunFacts, pair: Sequence[str], dataset: Dat
 
 
 def anytime_test(differences: npt.ArrayLike, clusters: Clusters = (), margin: float = 0.0) -> PairedTest:
-    """Tests differences from -1 to 1 (n,), which may be looked at after every cluster.
+    """Tests differences from -1 to 1 (n,). They may be looked at after every cluster.
 
     Bets are on the mean of each cluster, in their order, so the test is of the mean over clusters, each of which counts
     alike. Half of the capital is on a larger mean and half on a smaller one. `ci95` has the means against which it
@@ -94,6 +94,6 @@ def anytime_test(differences: npt.ArrayLike, clusters: Clusters = (), margin: fl
 
 
 def in_order(values: Floats, clusters: Clusters) -> Floats:
-    """The mean of each cluster (k,), in the order of their first values (n,)."""
+    """The mean of each cluster (k,), in the order of first values (n,)."""
     sums, sizes = cluster_totals(values, pd.factorize(np.asarray(clusters))[0] if len(clusters) else ())
     return sums / sizes

@@ -1,4 +1,4 @@
-"""The monitor's finding about each learned method of a run, from the records of training and evaluation."""
+"""The monitor's finding about each learned method, from records of training and evaluation."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -22,7 +22,8 @@ def summarise(
     train: Iterable[Item],
     dataset: Dataset,
 ) -> dict[str, Metrics]:
-    """Returns, by learned method, who answers worse in the evaluation: [since which question, after which it showed].
+    """Finds who answers worse in the evaluation, by learned method. An agent has [since which question, after which it
+    showed].
 
     A method without records of both, as in a replayed run, has none. train: the items of training.
     """
@@ -49,7 +50,7 @@ def summarise(
 
 
 def scores_of(traces: Iterable[Trace], items: Mapping[str, Item], dataset: Dataset) -> pd.DataFrame:
-    """Scores discussions, by question: the mean of each agent's own answers and, last, the final one.
+    """Scores discussions, by question: each agent's mean, and last the final answer.
 
     Failed turns are left out; so are discussions with a turn whose model or agent failed, and of unknown questions.
     """

@@ -50,7 +50,7 @@ class Section:
 
 
 def pictures(drawn: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """Yields captions and data of the PNGs among `drawn`, as SVG where there is one."""
+    """Yields captions and data of the PNGs among `drawn`. An SVG takes a PNG's place."""
     for path in drawn:
         # An SVG stays sharp at any zoom. It is embedded as an image, where a browser runs no script of it.
         path, kind = (svg, "svg+xml") if (svg := path.with_suffix(".svg")).exists() else (path, "png")

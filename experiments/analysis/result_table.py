@@ -47,12 +47,12 @@ class ResultTable:
         notes: Sequence[str] = (),
         title: str = "",
     ) -> "ResultTable":
-        """Makes a row of cells, by header, for each of `rows`, whose keys are the first column, `name`."""
+        """Makes a row of cells, by header, for each of `rows`. Their keys are the first column, `name`."""
         body = [(key, *(cell(row) for cell in cells.values())) for key, row in rows.items()]
         return ResultTable((name, *cells), body, notes, title)
 
     def print(self, console: Console | None = None, further: Iterable[str] = ()) -> None:
-        """Prints title, table, notes and `further` ones on the console (standard output if None).
+        """Prints title, table, notes and `further` ones. The console is standard output if None.
 
         Where there are `brief` lines, notes go to the log. A terminal that is too narrow gets no `spare` columns, or
         the cells of a row below each other. Elsewhere the table has all columns, and lines of text have 110 characters.
@@ -106,7 +106,7 @@ def _width(grid: Table) -> int:
 
 
 def number(key: str, form: str = ".3f", missing: str = "", scale: float = 1) -> Cell:
-    """Makes the cells of a measure: its number over `scale`, or `missing` where a row has none."""
+    """Makes the cells of a measure: its number over `scale`. A row without one has `missing`."""
 
     def cell(row: Mapping[str, Any]) -> str:
         value = row.get(key)
@@ -129,7 +129,7 @@ def tenths(number: float) -> str:
 
 
 def short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """Shortens keys to their last part, or to as many last parts as are unique."""
+    """Shortens each key to as few last parts as are unique."""
     short = {}
     for key in keys:
         parts = key.split(".")
@@ -161,5 +161,5 @@ def plain(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A setting's value for readers, where None is the default of a trial that does not set it."""
+    """A setting's value for readers. None is the default of a trial that does not set it."""
     return "default" if value is None else plain(value)

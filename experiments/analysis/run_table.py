@@ -1,4 +1,4 @@
-"""The table of a run's metrics.json, printed at its end and shown in its report."""
+"""The table of a run's metrics.json, for its end and its report."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -65,7 +65,7 @@ NOTES = {
 
 
 def run_table(metrics: Metrics) -> ResultTable:
-    """Makes a row per method, without columns that no method has; tokens and calls are per question."""
+    """Makes a row per method, without columns that no method has. Tokens and calls are per question."""
     metric, clean = metric_of(metrics), metrics.get("clean", {})
     # Judged figures are in another part of metrics.json.
     judged_rows = metrics.get("judged", {}).get("methods", {})
@@ -128,7 +128,7 @@ def paired_table(paired: Mapping[str, Metrics], metric: str) -> ResultTable:
 
 
 def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yields a note for each graph that was learned from another's discussions: where their tokens are counted."""
+    """Yields a note for each graph learned from another's discussions, whose tokens are counted there."""
     rows = [(method, row) for metrics in runs for method, row in metrics["methods"].items() if LEARNED_FROM in row]
     for method, source in dict.fromkeys((method, row[LEARNED_FROM]) for method, row in rows):
         yield f"{method} was learned from the discussions of {source}, whose tokens are counted there, once."

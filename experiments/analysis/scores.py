@@ -1,4 +1,4 @@
-"""Recorded scores by method and question, as matrices of trials, and by parts of a benchmark."""
+"""Recorded scores by method and question: as matrices of trials, and by parts of a benchmark."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ MOST_VALUES = 20  # values per tag; a tag with more, such as an id or a page tit
 
 
 def by_method(run: RunFolder, failed: bool = False) -> dict[str, dict[str, Scored]]:
-    """Reads every method's answers by question id, in the ids' order; a group's questions count as one.
+    """Reads every method's answers by question id, in order. A group's questions count as one.
 
     failed: with those in whose discussion a turn failed, which count in no mean and no comparison.
     """
@@ -30,7 +30,7 @@ def by_method(run: RunFolder, failed: bool = False) -> dict[str, dict[str, Score
 
 
 def sound(answers: Mapping[str, Mapping[str, Scored]], failures: float) -> dict[str, dict[str, Scored]]:
-    """Leaves out failed questions, and all questions of a method of which more than the share `failures` failed.
+    """Leaves out failed questions. A method of which more than the share `failures` failed loses all.
 
     answers: by method and question, with failed ones.
     """
@@ -47,7 +47,7 @@ def answers(turn: Message) -> bool:
 
 
 def scorer(items: Mapping[str, Item], score: Callable[[Item, str | None], Score]) -> Callable[[str, str | None], float]:
-    """Makes a function of a question's id and an answer that returns its utility.
+    """Makes a function that scores an answer to a question by its id.
 
     It scores equal answers once: agents repeat each other's, and scoring lists takes long. score: the data set's.
     """
@@ -55,12 +55,12 @@ def scorer(items: Mapping[str, Item], score: Callable[[Item, str | None], Score]
 
 
 def clusters_of(answers: Iterable[Mapping[str, Scored]]) -> dict[str, str]:
-    """Returns the cluster of every question, in the ids' order; a question without one is its own."""
+    """Returns the cluster of every question, in the ids' order. A question without one is its own."""
     return dict(sorted((id, scored.cluster or id) for of in answers for id, scored in of.items()))
 
 
 def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str] = ()) -> Floats:
-    """Arranges scores by question id as [trials, questions], NaN where a trial lacks a question.
+    """Arranges scores as [trials, questions]. NaN where a trial lacks a question.
 
     Columns are `questions`, or by default all that any trial has, in the ids' order.
     """
@@ -72,7 +72,7 @@ def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str] = 
 def by_tag(
     utilities: Mapping[str, Mapping[str, float]], tags: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Averages over parts of a benchmark: by subject, hop, task or any other tag of its questions.
+    """Averages over parts of a benchmark: by subject, hop, task or any other tag.
 
     utilities: by method and question. tags: by question; a value of several, such as `IMG+TXT`, counts as each.
     Returns the number of `questions` and each method's mean `utility`, by tag and value in alphabetical order, without

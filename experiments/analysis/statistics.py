@@ -64,7 +64,7 @@ def bootstrap_interval(
 
 
 def score_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = ()) -> tuple[float, float]:
-    """95% interval of the mean of scores from 0 to 1 (n,), whatever their number: `bootstrap_interval`, or Wilson's.
+    """95% interval of the mean of scores from 0 to 1 (n,), few or many. It is `bootstrap_interval`, or Wilson's.
 
     Wilson's score interval (1927), of the effective number of values, takes its place where fewer than `FEWEST` values
     differ from the commonest one: the bootstrap then sees too little of the distribution. Of scores between 0 and 1 it
@@ -81,7 +81,7 @@ def score_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = ()) ->
 
 
 def difference_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = ()) -> tuple[float, float]:
-    """95% interval of the mean of paired differences from -1 to 1 (n,): `bootstrap_interval`, or Tango's.
+    """95% interval of the mean of paired differences from -1 to 1 (n,). It is `bootstrap_interval`, or Tango's.
 
     Tango's score interval (1998) takes its place where fewer than `FEWEST` values differ from the commonest one, as for
     `score_interval`: that a hundred differences are 0 shows no more than that the mean is within
@@ -102,7 +102,7 @@ def difference_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = (
 
 
 def tango_z(differences: Floats, mean: float, clusters: Clusters = ()) -> float:
-    """Tango's score statistic (1998) of paired differences from -1 to 1 (n,), under the null that their mean is `mean`.
+    """Tango's score statistic (1998) of paired differences from -1 to 1 (n,). Under the null their mean is `mean`.
 
     Differences between -1 and 1 count in parts as wins or losses; n is the effective number of `score_interval`.
     """
@@ -121,7 +121,7 @@ def _few(values: Floats) -> bool:
 
 
 def _effective(values: Floats, clusters: Clusters) -> float:
-    """The effective number of values (n,), n over the design effect of Kish (1965) at the correlation `RARE`."""
+    """The effective number of values (n,): n over the design effect of Kish (1965). The correlation is `RARE`."""
     _, sizes = cluster_totals(values, clusters)
     return float(len(values) / (1 + ((sizes**2).sum() / len(values) - 1) * RARE))
 
@@ -136,7 +136,7 @@ def _tail(clusters: int, values: int) -> float:
 def crossed_interval(
     values: npt.ArrayLike, seed: int, draws: int = 2000, clusters: Clusters = ()
 ) -> tuple[float, float]:
-    """95% bootstrap interval of the mean of scores from 0 to 1, `values` [trials, questions].
+    """95% bootstrap interval of the mean of scores from 0 to 1. `values` are [trials, questions].
 
     A value is NaN where a trial did not ask a question. Questions and trials (seeds, an attacker's positions) are
     resampled independently of each other (the pigeonhole bootstrap, Owen 2007): what a trial learned is shared by all
@@ -157,7 +157,7 @@ def crossed_interval(
 
 @dataclass(frozen=True, slots=True)
 class ScoreGroup:
-    """Scores `values` [trials, questions] that are averaged first, NaN where a question does not count.
+    """Scores `values` [trials, questions] that are averaged first. NaN where a question does not count.
 
     Groups with the same `origin` have the same trials, questions and `clusters` of questions in the same places, other
     groups share none. `bounded`: they lie between 0 and 1.
@@ -172,7 +172,8 @@ class ScoreGroup:
 def resampled(
     trials: int, questions: int, clusters: Clusters, generator: np.random.Generator, draws: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Draws how often each trial [draws, trials] and question [draws, questions] counts; third, the number of clusters.
+    """Draws how often each trial [draws, trials] and question [draws, questions] counts. The third value is the number
+    of clusters.
 
     A question is drawn as often as its cluster.
     """
@@ -219,7 +220,7 @@ def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = 2000) ->
 
 
 def column_means(values: Floats) -> Floats:
-    """Mean of every column over its values that are not NaN; NaN where there are none."""
+    """Mean of every column over its values that are not NaN. NaN where there are none."""
     # Not `nanmean`: it warns about columns without a value.
     means: Floats = np.ma.masked_invalid(values).mean(axis=0).filled(np.nan)
     return means
@@ -233,7 +234,7 @@ def _asked(values: Floats, clusters: Clusters) -> tuple[Floats, Clusters]:
 
 
 class PairedTest(TypedDict):
-    """The result of `paired_test`: `difference` is the mean of a - b with its interval.
+    """The result of `paired_test`. `difference` is the mean of a - b, with its interval.
 
     p_value: of the null that the mean difference is 0.
     p_margin: of the null that a is worse than b by the margin or more; twice the one-sided value, so that it is held
@@ -255,7 +256,7 @@ class PairedTest(TypedDict):
 def paired_test(
     a: npt.ArrayLike, b: npt.ArrayLike, seed: int, draws: int = 10_000, clusters: Clusters = (), margin: float = 0.0
 ) -> PairedTest:
-    """Two-sided sign-flip test of two methods' scores (n,) on the same questions, in the same order.
+    """Two-sided sign-flip test of two methods' scores (n,) on the same questions.
 
     Under the null the difference of each cluster is as likely to have either sign. p = (1 + draws at least as extreme)
     / (1 + draws), which is valid at any number of draws and never 0. The test against the `margin` is Student's of
@@ -298,7 +299,7 @@ def paired_test(
 
 
 def crossed_test(differences: npt.ArrayLike, seed: int, clusters: Clusters = (), margin: float = 0.0) -> PairedTest:
-    """Tests the mean of `differences` [trials, questions] of two methods; NaN was not asked.
+    """Tests the mean of `differences` [trials, questions] of two methods. NaN was not asked.
 
     Of several trials (training seeds), Student's t test and interval by `crossed_error`: they speak of the methods,
     with other questions and other learned graphs. Where questions hardly differ, it is no less cautious than
@@ -329,7 +330,7 @@ def crossed_test(differences: npt.ArrayLike, seed: int, clusters: Clusters = (),
 
 
 def crossed_error(values: Floats, clusters: Clusters = ()) -> tuple[float, float]:
-    """Standard error of the mean of `values` [trials, questions] and its degrees of freedom; NaN was not asked.
+    """Standard error of the mean of `values` [trials, questions], and its degrees of freedom. NaN was not asked.
 
     Trials and clusters of questions vary independently: the variance is that by clusters, plus that by trials, minus
     that by cells, which both count (Cameron, Gelbach and Miller 2011, equation 2.11). Degrees of freedom are
@@ -358,7 +359,7 @@ def crossed_error(values: Floats, clusters: Clusters = ()) -> tuple[float, float
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Standard deviations of paired differences: of a question's, and between the means of learned graphs.
+    """Standard deviations of paired differences, of questions and of the means of learned graphs.
 
     correlation: of the questions of a cluster.
     """
@@ -369,7 +370,7 @@ class Spread:
 
 
 def spread_of(trials: Sequence[tuple[Floats, Clusters]]) -> Spread:
-    """Measures the spread of differences (n,) and their clusters, of trials with a learned graph each.
+    """Measures the spread of differences (n,) with their clusters. Each trial has a learned graph.
 
     The correlation is Fisher's (1925): mean product of two deviations within a cluster, over their mean square. What
     varies between the means of trials beyond their own errors is put down to the graphs.
@@ -391,7 +392,7 @@ def spread_of(trials: Sequence[tuple[Floats, Clusters]]) -> Spread:
 def smallest_difference(
     spread: Spread, sizes: Sequence[int], seeds: int = 1, alpha: float = 2 * TAIL, power: float = 0.8
 ) -> float:
-    """The difference that a two-sided test shows with this power, on clusters of these sizes and with so many seeds.
+    """The difference that a two-sided test shows with this power, with such clusters and seeds.
 
     (t(1 - alpha / 2) + t(power)) times the standard error, whose variance is that of the questions times Kish's design
     effect, which more seeds do not reduce, and that of the graphs over the seeds. Satterthwaite's degrees of freedom.
@@ -406,7 +407,7 @@ def smallest_difference(
 
 
 def least_clusters(tests: int) -> int:
-    """Counts the clusters that make any difference shown: the least p of a sign-flip test, 2 / 2^n, times `tests`."""
+    """Counts the clusters that can show a difference. The least p of a sign-flip test is 2 / 2^n, times `tests`."""
     return math.ceil(1 + math.log2(max(tests, 1) / 0.05))
 
 

@@ -126,7 +126,7 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
 
 
 def broken(metrics: Mapping[str, Any]) -> list[str]:
-    """Returns the methods about which nothing is concluded, since too many of their questions failed."""
+    """Returns the methods with too many failed questions for any conclusion."""
     return [name for name, counted in metrics.get("failures", {}).items() if not counted.get("concluded", True)]
 
 
@@ -160,7 +160,7 @@ def paired_tests(
     margin: float = CompareSettings.margin,
     clusters: Mapping[str, str] | None = None,
 ) -> dict[str, Metrics]:
-    """Returns a `PairedTest` of every pair as metrics.json has it, with its `margin` and its `verdict`.
+    """Returns a `PairedTest` of every pair for metrics.json, with its `margin` and its `verdict`.
 
     `p_holm` and `p_margin_holm` are adjusted for the number of pairs.
 
@@ -179,7 +179,7 @@ def paired_tests(
 
 
 def adjusted_tests(tests: Sequence[Mapping[str, Any]], margin: float) -> list[Metrics]:
-    """Adds to each test its `margin`, and the p-values that are adjusted for the number of tests."""
+    """Adds to each test its `margin`, and p-values adjusted for the number of tests."""
     adjusted = zip(*(holm([test[name] for test in tests]) for name in ("p_value", "p_margin")), strict=True)
     return [
         {**test, "p_holm": p, "p_margin_holm": p_margin, "margin": margin}
@@ -188,7 +188,7 @@ def adjusted_tests(tests: Sequence[Mapping[str, Any]], margin: float) -> list[Me
 
 
 def verdict(test: Mapping[str, Any]) -> str:
-    """Returns `better`, `not worse`, `worse` or `not known`, of a paired test of metrics.json.
+    """Returns a paired test's `better`, `not worse`, `worse` or `not known`.
 
     Files of earlier versions have no margin, and so no `not worse`.
     """
@@ -236,12 +236,12 @@ def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
 
 
 def model_notes(model: str) -> list[str]:
-    """The note on the embedded reader, where it is among the models of a run."""
+    """The note on the embedded reader, where a run has it."""
     return [EMBEDDED_NOTE] if EMBEDDED in model.split(MODELS) else []
 
 
 def metric_of(metrics: Mapping[str, Any]) -> str:
-    """The name of the utility in a metrics.json; those of the first versions do not have it."""
+    """The name of the utility in a metrics.json. Those of the first versions lack it."""
     return str(metrics.get("metric", "utility"))
 
 
@@ -253,7 +253,7 @@ def write(run: RunFolder, metrics: Metrics) -> None:
 def mean_and_interval(
     answers: Iterable[Scored], seed: int, value: Callable[[Scored], float | None] = attrgetter("utility")
 ) -> tuple[float, tuple[float, float]]:
-    """The mean of a value of answers (None counts 0) and its 95% interval, by the clusters of their questions."""
+    """The mean of a value of answers, and its 95% interval by clusters of questions. None counts 0."""
     values, clusters = zip(*((value(one) or 0.0, one.cluster or one.question) for one in answers), strict=True)
     return math.fsum(values) / len(values), score_interval(values, seed, clusters)
 
@@ -290,7 +290,7 @@ def _means(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
 
 
 def _training(learned: RunFolder) -> Metrics:
-    """Training tokens of a method's graph, and the method whose discussions it was learned from.
+    """Training tokens of a method's graph, and the method with whose discussions it was learned.
 
     Empty where nothing was learned, or older records lack it. Discussions of another method are counted there.
     """
@@ -306,7 +306,7 @@ def _training(learned: RunFolder) -> Metrics:
 
 
 def rounded(value: Any) -> Any:
-    """Rounds all numbers in a value to six digits, without minus zero; None and text stay.
+    """Rounds all numbers in a value to six digits, without minus zero. None and text stay.
 
     A file must not depend on the last bit of a sum.
     """

@@ -32,7 +32,7 @@ def sweep_sections(
     attacks: Sequence[ResultTable] = (),
     page_of_trial: str = REPORT,
 ) -> Iterator[Section]:
-    """Yields the sections of a sweep's page, with a link from each trial to its page.
+    """Yields the sections of a sweep's page. Each trial has a link to its page.
 
     metric: the name of the data set's utility.
     settings: the sweep's table, a row per setting and method.

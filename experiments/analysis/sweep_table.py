@@ -1,4 +1,4 @@
-"""A sweep's table, sweep.json and sweep.csv: a row for each combination of values and each method."""
+"""A sweep's table, sweep.json and sweep.csv. A combination of values has a row for each method."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ ATTACKED = ("attack_success", "attack_retrieved", "auc_attacker", "honest_edges_
 
 @dataclass(frozen=True)
 class SweepRow:
-    """One method under one combination of values: means over `seeds` trials, one seed each.
+    """One method under one combination of values: means over `seeds` trials. Each has its seed.
 
     ci95: of the utility, over questions and seeds.
     stopped: trials that ended early, which have no evaluation and are in no mean. Where all did, there is no method and
@@ -43,7 +43,7 @@ class SweepRow:
 def sweep_rows(
     trials: Sequence[Arm], results: Sequence[TrialResult], seed: int, over: Collection[str] = ()
 ) -> list[SweepRow]:
-    """Returns the rows of a sweep, in the order of its trials and of their methods.
+    """Returns the rows of a sweep, in the order of trials and methods.
 
     Trials that differ only in the keys `over` and in their seed become one row. `seed` is for the intervals' draws.
     trials: what they recorded (`read_trials`).
@@ -102,7 +102,7 @@ def write(folder: Path, rows: Sequence[SweepRow], failed: Mapping[str, str], exp
 
 
 def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequence[str] = ()) -> ResultTable:
-    """Makes the table of the rows, with a column for every key that was varied.
+    """Makes the table of the rows. Every key that was varied has a column.
 
     `further` notes follow its own; the note on the model is printed, and a page has it in its summary.
     """
@@ -143,7 +143,7 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
 
 
 def attack_tables(arms: Sequence[Arm], results: Sequence[TrialResult], metric: str, seed: int) -> Iterator[ResultTable]:
-    """Yields a sweep's methods by attacks and its attacks by costs; nothing unless it varies the attack alone."""
+    """Yields a sweep's methods by attacks, and its attacks by costs. Nothing unless it varies the attack alone."""
     cells, methods = {(arm.method, arm.values.get(KIND)): arm for arm in arms}, methods_in(arms)
     kinds = list(dict.fromkeys(kind for _, kind in cells))
     attacks = [kind for kind in kinds if kind not in UNATTACKED]

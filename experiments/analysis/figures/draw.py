@@ -19,7 +19,7 @@ from experiments.records.trials import TRIALS, TrialResult
 
 
 def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path]:
-    """Draws every figure that a run has records for, as PDF, SVG and PNG in its folder. Returns the PNGs' paths.
+    """Draws every figure of a run into its folder, as PDF, SVG and PNG. Returns the PNGs' paths.
 
     timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
     """

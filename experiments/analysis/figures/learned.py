@@ -30,7 +30,7 @@ _Curve = dict[int, list[tuple[int, float]]]  # by stage: (training step, value)
 
 
 def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
-    """Draws a grid of snapshots for each kind of edge, a row per stage.
+    """Draws a grid of snapshots for each kind of edge. A stage is a row.
 
     Snapshots are a stage's start, thirds and end. Senders are down and receivers across, by modality. A pruned edge
     looks different from one that the stage lacks.
@@ -61,7 +61,7 @@ def _matrix(step: LearningStep, kind: str) -> Floats:
 
 
 def heat_maps(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence[Bools]) -> Figure:
-    """Draws a panel for each step, a row per stage; `existed` are the edges of each stage's start or before."""
+    """Draws a panel for each step, a stage in each row. `existed` are the edges of each stage's start or before."""
     first = stages[0][0]
     names = []
     # Agents are the same in all stages; lines divide the modalities.
@@ -103,7 +103,7 @@ def heat_maps(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequ
 
 
 def learning_curves(run: RunFolder) -> Figure | None:
-    """Draws a panel per term of the objective and one for the edges left; None where nothing was learned."""
+    """Draws a panel per term of the objective, and one for the edges left. None where nothing was learned."""
     panels: dict[str, dict[str, _Curve]] = {}
     starts: dict[int, int] = {}
     # Counted over all records: a step's own number starts again with each stage.
@@ -144,12 +144,12 @@ def learning_curves(run: RunFolder) -> Figure | None:
 
 
 def running_mean(values: Sequence[float], window: int = WINDOW) -> list[float]:
-    """Averages each value with those before it, `window` at most; the first ones have fewer."""
+    """Averages each value with those before it, `window` at most. The first ones have fewer."""
     return [float(np.mean(values[max(0, i + 1 - window) : i + 1])) for i in range(len(values))]
 
 
 def learned_graph(run: RunFolder, attacked: Collection[str] = ()) -> Figure | None:
-    """Draws the graph at the start, after each stage but the last, and at the end; None where nothing was learned.
+    """Draws the graph at the start, after each stage, and at the end. None where nothing was learned.
 
     A row per kind of edge. attacked: compromised agents, which are squares.
     """
@@ -172,7 +172,7 @@ def learned_graph(run: RunFolder, attacked: Collection[str] = ()) -> Figure | No
 
 
 def draw_graph(ax: Axes, step: LearningStep, kind: str = "spatial", attacked: Collection[str] = ()) -> None:
-    """Draws a graph as of one training step: agents on a circle, and edges as strong as they are likely.
+    """Draws a graph as of one training step. Agents are on a circle, and edges as strong as they are likely.
 
     Agents have their numbers in `step.agents`, from 1; an agent's edge to itself is not drawn. The title counts edges.
     attacked: compromised agents, which are orange squares.

@@ -62,14 +62,14 @@ UNDATED: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def drawing(own: str = "") -> Iterator[None]:
-    """Applies the project's style, and then the user's `own`, to all that is drawn and saved inside."""
+    """Applies the project's style, then the user's `own`, to everything drawn and saved inside."""
     with rc_context(STYLE):
         styles.use(own_style(own))
         yield
 
 
 def own_style(name: str) -> dict[Any, Any]:
-    """Reads a style of matplotlib by its name, or a style file by its path; empty for no name.
+    """Reads a style of matplotlib by its name, or a style file by its path. Empty for no name.
 
     Raises UserError where there is none, or its settings are wrong.
     """
@@ -91,7 +91,7 @@ def own_style(name: str) -> dict[Any, Any]:
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
-    """Saves `name`.pdf, .svg and .png without dates, so that equal data give equal files. Returns the PNG's path."""
+    """Saves `name`.pdf, .svg and .png. They have no dates, so that equal data give equal files. Returns the PNG's path."""
     folder.mkdir(parents=True, exist_ok=True)
     # Once for all formats.
     if (layout := figure.get_layout_engine()) is not None:
@@ -109,14 +109,14 @@ def probabilities() -> Colormap:
 
 
 def plain(axes: Axes, grid: str = "both") -> None:
-    """Leaves two spines and a faint grid behind the data; `grid` is the axis that gets lines."""
+    """Leaves two spines and a faint grid behind the data. `grid` is the axis that gets lines."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)
     axes.grid(True, axis=grid, color="#E6E6E6", linewidth=0.6)  # type: ignore[arg-type]
 
 
 def panels(count: int, columns: int, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
-    """Makes a page-wide figure of so many panels, each `height` inches high, in rows of `columns` at most."""
+    """Makes a page-wide figure of `count` panels. Each is `height` inches high; a row has `columns` at most."""
     columns = min(columns, count)
     rows = -(-count // columns)
     figure = Figure(figsize=(PAGE, 0.5 + height * rows), layout="constrained")
@@ -129,7 +129,7 @@ def panels(count: int, columns: int, height: float, **options: Any) -> tuple[Fig
 def heat(
     axes: Axes, values: npt.ArrayLike, down: Sequence[str] = (), across: Sequence[str] = (), **look: Any
 ) -> QuadMesh:
-    """Draws a matrix as coloured cells, the first row on top, with names of rows and columns; NaN is hatched."""
+    """Draws a matrix as coloured cells, the first row on top. Rows and columns have names; NaN is hatched."""
     axes.patch.set(**ABSENT)
     image = axes.pcolormesh(np.ma.masked_invalid(values), **{"edgecolors": "white", "linewidth": 0.6, **look})
     axes.set_xticks(np.arange(len(across)) + 0.5, across)
@@ -150,7 +150,7 @@ def colour(i: int) -> str:
 
 
 def line_look(i: int) -> dict[str, Any]:
-    """Colour, marker and line of the i-th of many series; 32 of them differ."""
+    """Colour, marker and line of the i-th of many series. The first 32 differ."""
     turn = i // len(COLOURS)
     return {"color": colour(i), "marker": nth(MARKERS, i + turn), "linestyle": nth(LINES, turn)}
 
@@ -161,7 +161,7 @@ def nth(palette: Sequence[str], i: int) -> str:
 
 
 def ink(colour_map: Colormap, share: float) -> str:
-    """Black or white, whichever can be read on the colour at `share` of a map."""
+    """Black or white, the readable one on the colour at `share` of a map."""
     red, green, blue, _ = colour_map(share)
     # Luma of ITU-R BT.601: the eye takes green for brightest and blue for darkest.
     return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
@@ -189,7 +189,9 @@ def points(
     line: str = "",
     faint: float = 1.0,
 ) -> None:
-    """Draws the i-th method's means with their intervals (vertical bars of opacity `faint`), joined by `line`."""
+    """Draws the i-th method's means with their intervals, joined by `line`. Intervals are vertical bars of opacity
+    `faint`.
+    """
     ends = np.array(intervals)
     axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour(i), linewidth=0.8, alpha=faint)
     look: Any = {"color": colour(i), "marker": nth(MARKERS, i), "markersize": 4.5, "markeredgewidth": 0}
@@ -198,7 +200,7 @@ def points(
 
 
 def trials(axes: Axes, xs: npt.ArrayLike, values: Sequence[float], ink: str = "black") -> None:
-    """Draws a faint point for each trial; none for a single one, whose point is its mean."""
+    """Draws a faint point for each trial. A single one has none: its point is its mean."""
     if len(values) > 1:
         look: Any = {"color": ink, "markersize": 2.5, "markeredgewidth": 0, "alpha": FAINT}
         axes.plot(np.broadcast_to(xs, len(values)), values, "o", **look)

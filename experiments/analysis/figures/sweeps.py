@@ -19,7 +19,7 @@ MANY = 12  # more values than this on one axis are no cells of a heat map, and n
 
 
 def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
-    """Draws a panel of points for each key; for a whole grid of few values, heat maps over two keys.
+    """Draws a panel of points for each key. A whole grid of few values gets heat maps over two keys.
 
     The two keys with most values are the axes of heat maps, which have a panel for each method and setting of the other
     keys. A cell has its mean and half its interval; hatched cells were not run.
@@ -72,7 +72,7 @@ def over_keys(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: st
 
 
 def over(axes: Axes, arms: Sequence[Arm], key: str, values: Sequence[Any], joined: bool = False) -> None:
-    """Draws each method's arms over the values of a key: means with intervals, and a faint point per trial.
+    """Draws each method's arms over the values of a key: means with intervals. Each trial is a faint point.
 
     joined: a line joins them, if the values are numbers.
     """
@@ -109,7 +109,7 @@ def utility_against_tokens(arms: Sequence[Arm], metric: str) -> Figure:
 
 
 def draw_against_tokens(ax: Axes, arms: Sequence[Arm], metric: str) -> None:
-    """Draws utility against tokens: a marker per method and setting, a faint one per trial."""
+    """Draws utility against tokens. A method and setting has a marker, each trial a faint one."""
     for i, method in enumerate(methods_in(arms)):
         group = [arm for arm in arms if arm.method == method]
         for arm in group:
@@ -127,7 +127,7 @@ def draw_against_tokens(ax: Axes, arms: Sequence[Arm], metric: str) -> None:
 
 
 def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
-    """Draws seconds and utility as bars, grouped by setting, with a faint point per trial."""
+    """Draws seconds and utility as bars, grouped by setting. Each trial is a faint point."""
     figure, (time, utility) = style.panels(2, 2, 2.1)
     methods = methods_in(arms)
     short = short_keys(list(arms[0].values))
@@ -151,7 +151,7 @@ def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
 
 
 def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
-    """Draws each method's utility by the compromised agent, with 95% intervals; a panel per kind of attack.
+    """Draws each method's utility by the compromised agent, with 95% intervals. A kind of attack has a panel.
 
     Other settings are averaged. The dotted lines are the methods without an attack.
     """

@@ -93,7 +93,7 @@ def path_arms(folder: Path, results: Sequence[TrialResult]) -> tuple[list[Arm], 
 
 
 def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int]], metric: str) -> Figure:
-    """Draws accuracy (lines) and questions with so many paths (bars) by the most paths that an answer may rest on."""
+    """Draws accuracy by the most paths that an answer may rest on. Bars count the questions with so many paths."""
     numbers, methods = sorted({most for _, most in reached}), methods_in(arms)
     figure = Figure(figsize=(style.COLUMN, 2.6), layout="constrained")
     axes = figure.add_subplot()
@@ -114,7 +114,7 @@ def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int
 
 
 def f1_by_supporting(trials: Sequence[Mapping[str, Mapping[str, Scored]]]) -> Figure | None:
-    """Draws each method's mean F1 by the number of documents that a question rests on.
+    """Draws each method's mean F1 by the number of documents behind a question.
 
     trials: answers by method and question; intervals are over both. None where there are not two numbers to compare.
     """

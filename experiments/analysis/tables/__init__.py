@@ -1,1 +1,1 @@
-"""Tables of the papers: definitions, figures measured here and figures that the papers report."""
+"""Tables of the papers: definitions, measured figures and reported ones."""

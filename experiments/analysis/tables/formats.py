@@ -1,4 +1,4 @@
-"""An experiment's tables: laid out with captions and notes, and written as Markdown, LaTeX and CSV.
+"""Lays out an experiment's tables with captions and notes. Writes Markdown, LaTeX and CSV.
 
 Measured and reported figures are in separate blocks, whose headings name which they are.
 """
@@ -60,7 +60,7 @@ class ShownBlock:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A table ready to be written in any format; `groups` are headings over as many columns each, "" for none."""
+    """A table for any format. `groups` are headings over as many columns each, "" for none."""
 
     name: str
     caption: str
@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def rules(self) -> list[tuple[str, int, int]]:
-        """Groups with their first and last columns, where the names of rows are column 1; empty without any group."""
+        """Groups with their first and last columns; the names of rows are column 1. Empty without any group."""
         ends = list(accumulate((width for _, width in self.groups), initial=1))
         groups = [(name, first + 1, last) for (name, _), (first, last) in zip(self.groups, pairwise(ends), strict=True)]
         return groups if any(name for name, *_ in groups) else []
@@ -148,7 +148,7 @@ def _reported(table: PaperTable, figures: Sequence[ReportedFigure]) -> Iterator[
 
 
 def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequence[Evaluated]) -> Iterator[str]:
-    """Yields the caption, the numbers of questions here and in the paper, and the data sets that differ."""
+    """Yields the caption, the numbers of questions, and the data sets that differ."""
     yield table.caption
     same, different = [], []
     for i, column in enumerate(table.columns):
@@ -220,7 +220,8 @@ CSV_HEADER = (
 
 
 def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed: int) -> list[Layout]:
-    """Writes and names `tables/<name>.md`, `.tex` and `.csv` for each table of an experiment that the runs fill.
+    """Writes `tables/<name>.md`, `.tex` and `.csv` for each table of an experiment that the runs fill. Prints their
+    names.
 
     folder: of the run or the sweep. seed: of the draws of intervals and tests.
     """
@@ -242,12 +243,12 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed:
 
 
 def markdown(layout: Layout) -> str:
-    """Fills the template: the caption, one table with a heading row before each block, and the notes."""
+    """Fills the template: the caption, one table, and the notes. Each block has a heading row."""
     return TEMPLATES.get_template("table.md").render(layout=layout)
 
 
 def latex(layout: Layout) -> str:
-    """A float with booktabs' rules, as wide as the text (needs the packages booktabs and graphicx)."""
+    """A float with booktabs' rules, as wide as the text. It needs the packages booktabs and graphicx."""
     return TEMPLATES.get_template("table.tex").render(layout=layout)
 
 
@@ -289,7 +290,7 @@ TEMPLATES.filters |= {"latex": escape, "markdown": lambda text: re.sub(r"[\\|*_<
 
 
 def table_csv(table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure]) -> str:
-    """A line for every figure; `source` is measured (fractions, with intervals) or reported (as printed)."""
+    """Writes a line for every figure. Its `source` is measured (fractions, with intervals) or reported (as printed)."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(CSV_HEADER)
