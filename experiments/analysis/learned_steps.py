@@ -30,9 +30,7 @@ def learned_graphs(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def attacked_agents(run: RunFolder, method: str) -> tuple[str, ...]:
-    """The compromised agents of the first attacked discussion. It is one of training, which learners may share, or
-    evaluation.
-    """
+    """The compromised agents of the first attacked discussion, of training (which learners may share) or evaluation."""
     phases = [(folder, path.stem) for folder in run.all_learned() for path in folder.training_traces()]
     first = (next(folder.traces(phase, only={0}), None) for folder, phase in [*phases, (run, f"evaluate-{method}")])
     return next((trace.attacked for trace in first if trace and trace.attacked), ())

@@ -25,7 +25,7 @@ MEANS = np.linspace(-1, 1, 2001)  # against which bets are made: an interval is 
 
 
 def looks(dataset: Dataset, seed: int) -> list[Subset]:
-    """Makes the data set up to each look. Whole clusters of questions come in an order by seed, as if drawn at random."""
+    """Makes the data set up to each look. Whole clusters of questions come in a random order, by seed."""
     clusters: dict[str, list[Item]] = {}
     of_group: dict[str, str] = {}
     for item in dataset.evaluate():

@@ -1,4 +1,4 @@
-"""Counts of a run's turns by how they ended: read at once, read after a repair, not read, or failed."""
+"""Counts a run's turns by how they ended: read at once, read after a repair, not read, failed."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +46,7 @@ class TurnCounts:
 
     @property
     def totals(self) -> dict[str, int | float | None]:
-        """The totals in metrics.json: repair tokens where they are known, silent turns where there are any."""
+        """The totals in metrics.json. Repair tokens may not be known; silent turns are there where there are any."""
         tokens = {"repair_tokens": self.repair_tokens, "repair_share": self.repair_share}
         return {
             "turns": self.turns,
@@ -59,7 +59,7 @@ class TurnCounts:
 
 
 def count_turns(traces: Iterable[Trace]) -> TurnCounts:
-    """Counts the turns of some discussions; a dummy agent's are none, since no model is asked."""
+    """Counts the turns of some discussions. A dummy agent has none, since no model is asked."""
     counts, known = TurnCounts(), True
     reasons: Counter[str] = Counter()
     errors: Counter[str] = Counter()
@@ -90,7 +90,7 @@ def count_turns(traces: Iterable[Trace]) -> TurnCounts:
 
 
 def by_phase(run: RunFolder, methods: Iterable[str], failed: bool = False) -> dict[str, TurnCounts]:
-    """Counts the turns of each method, then of each stage of learning, without empty phases.
+    """Counts the turns of each method, then of each stage of learning. Empty phases are left out.
 
     failed: only of phases in which a turn failed, which is found without decoding the others.
     """
@@ -120,7 +120,7 @@ def turns_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
 
 
 def reasons_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
-    """Makes the table of reasons for turns that failed or could not be read, the most frequent first."""
+    """Makes the table of reasons for turns that failed or were not read. The most frequent comes first."""
     rows: list[tuple[str, str, str]] = []
     for label, counts in phases.items():
         counted = list(counts.reasons.items())

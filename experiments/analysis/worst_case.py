@@ -1,4 +1,4 @@
-"""The worst case of each defence over attacks, with intervals that hold for all defences at once."""
+"""The worst case of each defence over attacks. Its intervals hold for all defences at once."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from experiments.analysis.statistics import Clusters, resampled
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
-    """The lowest mean score of a defence, the index of the attack that has it, and the 95% interval of the lowest."""
+    """The lowest mean score of a defence, the index of its attack, and its 95% interval."""
 
     attack: int
     mean: float
@@ -18,7 +18,7 @@ class WorstCase:
 
 
 def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = 2000, clusters: Clusters = ()) -> list[WorstCase]:
-    """Finds the worst case of each defence; with a probability of .95 all their intervals are right.
+    """Finds the worst case of each defence. With a probability of .95 all their intervals are right.
 
     scores: float [defences, attacks, trials, questions] from 0 to 1, NaN where a trial did not ask a question.
     clusters: those of the questions; by default each is its own.

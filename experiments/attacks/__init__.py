@@ -1,1 +1,1 @@
-"""Attacks with their threat models; the choice of compromised agents; measures of the harm done."""
+"""Attacks with their threat models, the choice of compromised agents, measures of harm."""

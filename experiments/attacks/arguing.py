@@ -1,4 +1,4 @@
-"""Compromised agents that argue for a wrong answer: always, together, after a time, to mislead a learner, to spread."""
+"""Compromised agents that argue for a wrong answer: always, together, later, to mislead a learner, or to spread."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ class Response(AttackKind):
 
 
 class Collude(AttackKind):
-    """Collusion: as `response`, with attackers that know of each other and share the target."""
+    """Collusion: as `response`, with attackers that know each other and share the target."""
 
     name = "collude"
 
@@ -66,7 +66,7 @@ class Sleeper(AttackKind):
 
 
 class Late(AttackKind):
-    """Honest while the graph is learned and agents are watched; argues as `collude` in the evaluation.
+    """Honest while the graph is learned and agents are watched. In the evaluation it argues as `collude`.
 
     Follows the sleeper agents of arXiv 2401.05566, whose trigger is in the prompt; here it is the end of learning.
     """
@@ -78,7 +78,7 @@ class Late(AttackKind):
 
 
 class Sabotage(AttackKind):
-    """Scores made worse on purpose: while the graph is learned, it answers wrong where it has heard an agent it frames.
+    """Scores made worse on purpose. While the graph is learned, it answers wrong where it has heard an agent it frames.
 
     A share `attack.share` of the honest agents is framed, the same ones for all attackers; without them it answers as
     well as it can, so that their edges look harmful and its own do not. In the evaluation it argues as `collude`. It is
@@ -94,7 +94,7 @@ class Sabotage(AttackKind):
 
 
 class Contagion(AttackKind):
-    """Prompt infection: a message that asks its readers to answer as it does, and to pass it on.
+    """Prompt infection: a message asks its readers to answer as it does, and to pass it on.
 
     The attacker sees all that its role sees, and the target. It changes its own messages only; other agents have no
     such instruction, and may or may not repeat the sentence.

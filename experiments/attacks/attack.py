@@ -62,14 +62,14 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
 
 
 class Attack:
-    """Runs discussions under the attack of the settings; `attackers` are the compromised agents' names.
+    """Runs discussions under the attack of the settings. `attackers` are the compromised agents' names.
 
     A discussion without a compromised agent (one agent alone) is not changed; its answer is compared with the target
     all the same, which shows how often the target is hit by chance.
     """
 
     def __init__(self, settings: AttackSettings, agents: Sequence[str], dataset: Dataset, seed: int) -> None:
-        """Raises UserError when the settings name an attack or an agent that does not exist, or make no sense."""
+        """Raises UserError for an attack or an agent that does not exist, and for impossible settings."""
         self._agents, self._dataset, self._targets, self._seed = agents, dataset, Targets(dataset, seed), seed
         self._spared: frozenset[str] = frozenset()
         self.settings = settings
@@ -127,7 +127,7 @@ class Attack:
         number: int,
         sample: int = 0,
     ) -> Trace:
-        """Runs one discussion of the item's `question`, number `number` (from 0) of the phase; attacked if that is."""
+        """Runs one discussion of an item's `question`, number `number` (from 0) of the phase. It may be attacked."""
         if not self.present(phase):
             return await run_discussion(topology, question, team, seed, sample)
         context, target = self._context(item, number, phase), self.target(item)

@@ -1,4 +1,4 @@
-"""Agents whose input is attacked: one that reads nothing, and one that remembers what it never said."""
+"""Agents whose input is attacked. One reads nothing, and one remembers what it never said."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ class Input(AttackKind):
 
 
 class Memory(AttackKind):
-    """Memory injection: agents whose first turn is replaced in their memory by one that states the target.
+    """Memory injection: agents remember a first turn that states the target, in place of their own.
 
     The attacker writes once into the memory of the compromised agents, after the first round, and is told the target,
     not the gold. It sees and changes no message: colleagues heard what the agent really said, and the agent has no

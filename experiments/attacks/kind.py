@@ -1,4 +1,4 @@
-"""Settings of attacks, and their base with the parts of a discussion that an attack changes."""
+"""Settings of attacks, and their base class. It has the parts of a discussion that an attack changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,10 +107,10 @@ class AttackKind:
         """Raises UserError for settings, or a number of attackers, that make no sense."""
 
     def check_phases(self, rounds: int | None, questions: int | None) -> None:
-        """Raises UserError where so many `rounds` and `questions` (None: not known) are too few for the attack."""
+        """Raises UserError where `rounds` and `questions` (None: not known) are too few for the attack."""
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        """Returns the turn as its agent receives it, of all agents where `acts_on` is `messages`."""
+        """Returns the turn as its agent receives it. Where `acts_on` is `messages`, it gets all agents' turns."""
         return turn
 
     def evidence(self, question: Question, context: AttackContext) -> Question:

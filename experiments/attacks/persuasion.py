@@ -1,4 +1,4 @@
-"""The words of an attacker: instructions to argue for a wrong answer, and messages rewritten to state it."""
+"""The words of an attacker: instructions to argue for a wrong answer, and rewritten messages."""
 
 import re
 from collections.abc import Sequence
@@ -28,20 +28,20 @@ CLAIM = "The evidence, read closely, says {target}."
 
 
 def argue(turn: Turn, target: str, settings: AttackSettings, accomplices: Sequence[str] = ()) -> Turn:
-    """Instructs a turn to argue for `target`; `accomplices` are the agents that argue for it too."""
+    """Instructs a turn to argue for `target`. `accomplices` are the agents that argue for it too."""
     directive = Directive(argue_for=target, confidence=settings.confidence)
     return replace(turn, instruction=persuade(target, settings, accomplices), directive=directive)
 
 
 def persuade(target: str, settings: AttackSettings, accomplices: Sequence[str] = ()) -> str:
-    """Writes the instruction to argue for a target, with the appeal and the confidence of the settings."""
+    """Writes the instruction to argue for a target. Appeal and confidence are those of the settings."""
     words = {"target": target, "appeal": APPEALS[settings.phrasing], "confidence": settings.confidence}
     text = (ARGUE + CONVINCE).format(**words)
     return text + TOGETHER.format(accomplices=" and ".join(accomplices)) if accomplices else text
 
 
 def rewritten(message: Message, target: str) -> Message:
-    """Rewrites a message as if the target had been its answer, in its reasoning too."""
+    """Rewrites a message, reasoning included, as if the target had been its answer."""
     content, replaced = message.content, 0
     if message.answer:
         # Not \b, which fails next to an answer that begins or ends with punctuation.

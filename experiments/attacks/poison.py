@@ -63,7 +63,7 @@ class Corpus(Poison):
 
 
 class Picture(AttackKind):
-    """Typographic attack: the target drawn into pictures, and so in the OCR text or caption that goes with them.
+    """Typographic attack: the target drawn into pictures, and so in their OCR text or caption.
 
     The attacker has a share `attack.share` of the retrieved pictures, the same ones for all agents and methods. It sees
     the question and is told the target, not the gold. Retrieval saw the original pictures. Follows FigStep (arXiv
@@ -90,7 +90,7 @@ class Picture(AttackKind):
 
 @lru_cache(maxsize=4096)
 def drawn(path: str | None, text: str, folder: Path) -> str:
-    """Draws a text at a picture's foot, or on a white one; returns a PNG file in `folder`. Raises OSError."""
+    """Draws a text at a picture's foot, or on a white one. Returns a PNG file in `folder`. Raises OSError."""
     picture = read_picture(path) if path else Image.new("RGB", (640, 360), "white")
     font, lines = ImageFont.load_default(max(12, picture.width // 26)), fill(text, 44)
     pen = ImageDraw.Draw(picture)

@@ -30,7 +30,7 @@ class Targets:
         self._found: dict[str, tuple[list[str], Iterator[str]]] = {}
 
     def of(self, item: Item, number: int = 0) -> str | None:
-        """Returns wrong answer `number` (from 0) of a question, or None where there are fewer."""
+        """Returns wrong answer `number` (from 0) of a question. None where there are fewer."""
         found, further = self._found.setdefault(item.question.id, ([], self.wrong(item)))
         found += islice(further, max(0, number + 1 - len(found)))
         return found[number] if number < len(found) else None
@@ -54,7 +54,7 @@ class Targets:
 
     @cached_property
     def _answers(self) -> dict[tuple[str, ...], list[str]]:
-        """The gold answers of all questions that have just one, by each of their keys, sorted."""
+        """The gold answers of questions that have just one, by each of their keys, sorted."""
         answers: dict[tuple[str, ...], set[str]] = {}
         for item in chain(self._dataset.train(), self._dataset.evaluate()):
             if len(item.gold) == 1:
@@ -65,7 +65,7 @@ class Targets:
 
 
 def aimed_at(item: Item, target: str) -> Item:
-    """Returns the item with the target as its gold answer: its score tells whether an answer is the target."""
+    """Returns the item with the target as its gold answer. Its score tells whether an answer is the target."""
     return replace(item, gold=(target,))
 
 

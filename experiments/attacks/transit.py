@@ -1,4 +1,4 @@
-"""Faults in transit: messages that are lost, late, doubled, sent astray, forged or rewritten on their way."""
+"""Faults in transit: messages lost, late, doubled, sent astray, forged or rewritten on their way."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -48,7 +48,7 @@ class Drop(AttackKind):
 
 
 class Delay(Drop):
-    """Messages that arrive a round late, as `drop` otherwise; one to an agent that does not speak again is lost."""
+    """Messages that arrive a round late, as `drop` otherwise. One to an agent that does not speak again is lost."""
 
     name = "delay"
 
@@ -61,7 +61,7 @@ class Delay(Drop):
 
 
 class Misroute(Delay):
-    """Messages that miss their receiver and reach all that hear it next, as `drop` otherwise."""
+    """Messages that miss their receiver and reach all who hear it next. Otherwise it is as `drop`."""
 
     name = "misroute"
 
@@ -96,7 +96,7 @@ class Tamper(Drop):
 
 
 class Impersonate(Tamper):
-    """Forged messages: as `tamper`, with the rewritten message besides the one that its sender sent."""
+    """Forged messages: as `tamper`, with the rewritten message besides the original one."""
 
     name = "impersonate"
 

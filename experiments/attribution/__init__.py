@@ -1,1 +1,1 @@
-"""Attribution: the turns and edges without which a recorded discussion would have ended otherwise."""
+"""Attribution: the turns and edges that decided how a recorded discussion ended."""

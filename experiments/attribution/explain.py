@@ -1,4 +1,4 @@
-"""Explains one answer: interventions on its turns, agents and edges, one by one, by groups, or as Shapley values."""
+"""Explains one answer by interventions on its turns, agents and edges: one by one, by groups, or as Shapley values."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ class Explanation:
         self._turns = [t for t in trace.turns if t.agent != DECISION_AGENT and (t.agent in attacked or not attacked)]
 
     async def explain(self, settings: ExplainSettings, seed: int) -> Explained:
-        """Carries out the interventions of `settings.search`, and names the agent and the turn that they show."""
+        """Carries out the interventions of `settings.search`. Names the agent and the turn that they show."""
         trace, asked, search = self._trace, self._replay.asked, settings.search
         suspected = suspicion(trace, self._replay.held.question, seed)
         if search == "shapley" or (search == "auto" and len(trace.turns) > MOST_TURNS):
@@ -56,8 +56,11 @@ class Explanation:
         return Effect(kind, of, trace.answer, utility, changed and not failed, failed)
 
     async def _tried(self, agents: Sequence[str], groups: bool) -> list[Effect]:
-        """All single agents and turns, and edges from turns that matter; in `groups` the whole attack, agents in order
-        and the turns of one, each until one matters, as if no part could undo what another does."""
+        """Tries all single agents and turns, and edges from turns that matter.
+
+        In `groups` it tries the whole attack, agents in order and the turns of one, each until one matters, as if no
+        part could undo what another does.
+        """
         effects = [await self._try("attack", "", self._turns)] if groups and self._by == "counterpart" else []
         for agent in agents if not effects or effects[0].changed else ():
             own = [turn for turn in self._turns if turn.agent == agent]
@@ -73,7 +76,7 @@ class Explanation:
         return effects + [await self._try("edge", f"{of} -> {to}", unheard=(to, of)) for of, to in edges]
 
     async def _shapley(self, number: int, seed: int) -> list[Effect]:
-        """Values of turns; that of a coalition is 1 if its turns as recorded, others replaced, give the same answer."""
+        """Values of turns. A coalition has value 1 if its turns as recorded, others replaced, give the same answer."""
         orders = draw_orders(len(self._turns), number, seed)
         sets = coalitions(orders)
         others = [[turn for i, turn in enumerate(self._turns) if i not in kept] for kept in sets]

@@ -1,4 +1,4 @@
-"""Explains answers of a finished run, and continues a discussion, with its models and completion cache."""
+"""Explains answers of a finished run, and continues a discussion. It uses the run's models and completion cache."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ from experiments.records.run_files import write_atomically
 
 
 def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = None) -> int:
-    """Explains, records and prints answers of a run; `words` has settings, or is empty for a run that just `ended`."""
+    """Explains, records and prints answers of a run. `words` has settings, or is empty for a run that just `ended`."""
     named = None if ended else [word for word in words if not word.startswith("explain.")]
     settings = ended or named_again(words).explain
     opened = OpenedRun(run := RunFolder.open(Path(folder).expanduser()), named, asks=True)
@@ -90,7 +90,7 @@ def table(found: Sequence[Explained], method: str, settings: ExplainSettings) ->
 
 
 def continued(place: str, words: Sequence[str]) -> int:
-    """Goes on from a recorded turn, `<group>:<line>:<turn>` of `replay.run`; prints the turns that differ.
+    """Goes on from a recorded turn, `<group>:<line>:<turn>` of `replay.run`. Prints the turns that differ.
 
     `replay.answer` and `replay.message` replace its answer and reasoning. Other settings, such as a model, are those of
     the turn and all later ones, which are asked again.

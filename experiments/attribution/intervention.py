@@ -19,7 +19,7 @@ from topologies.topology import Team
 
 
 def agents_of(opened: OpenedRun, runtime: Inline) -> dict[str, RoleAgent]:
-    """The agents of a run by name, in this process, over its models and their completion cache."""
+    """The agents of a run by name, in this process. They use its models and completion cache."""
     plan, reuse = opened.plan, launch_pools(opened.plan, runtime, opened.cache, print)
     models = {key: runtime.model(reuse[key], key) for key in plan.models.of_agents}
     made = {
@@ -51,8 +51,11 @@ class Replay:
         unheard: tuple[str, str] = ("", ""),
         sent: Mapping[str, Message] | None = None,
     ) -> Trace:
-        """Holds it with an intervention: `turns` replaced `by` their honest counterparts (the attack off, the same
-        seed), silence or another sample; a turn that does not hear a message, by their ids; messages `sent`, by id."""
+        """Holds it with an intervention on turns or messages, named by their ids.
+
+        turns: replaced `by` their honest counterparts (the attack off, the same seed), silence or another sample.
+        unheard: a turn, and the message that it does not hear. sent: messages in place of recorded ones.
+        """
         spoken: dict[str, dict[int, Message]] = {}
 
         async def ask(turn: Turn) -> Message:

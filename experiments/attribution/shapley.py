@@ -9,7 +9,7 @@ from topologies.wiring import Floats
 
 
 def draw_orders(turns: int, number: int, seed: int) -> list[list[int]]:
-    """Draws `number` (even) orders of the turns, each second one the reverse of the one before (antithetic pairs)."""
+    """Draws `number` (even) orders of the turns. Each second one reverses the one before (antithetic pairs)."""
     rng = np.random.default_rng(seed)
     drawn = [rng.permutation(turns).tolist() for _ in range(number // 2)]
     return [order for one in drawn for order in (one, one[::-1])]
@@ -21,9 +21,10 @@ def coalitions(orders: Sequence[Sequence[int]]) -> list[frozenset[int]]:
 
 
 def shapley(value: Mapping[frozenset[int], float], orders: Sequence[Sequence[int]], level: float = 0.95) -> Floats:
-    """Means of v(those before i, and i) - v(those before i) over orders (Castro et al. 2009), float [players, 3].
+    """Shapley values of turns, float [players, 3]: means of v(those before i, and i) - v(those before i) over orders.
 
-    Columns are the value and the ends of Student's interval over the means of pairs of orders; NaN for a single pair.
+    The estimate is that of Castro et al. (2009). Columns are the value and the ends of Student's interval over the
+    means of pairs of orders; NaN for a single pair.
     """
     values = np.array([[value[frozenset(order[:size])] for size in range(len(order) + 1)] for order in orders])
     gains = np.take_along_axis(np.diff(values), np.argsort(orders), axis=1)

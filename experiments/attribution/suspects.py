@@ -16,8 +16,11 @@ TIE = 1e-6  # a random part of suspicion: chance orders equal ones, which makes 
 
 
 def suspicion(trace: Trace, question: Question, seed: int) -> dict[str, float]:
-    """Scores how much each agent spoke for the answer, without labels: the largest over its turns with the answer of 1,
-    and 1 for not having heard it, and the share of hearers that took it over, and a tenth of the confidence."""
+    """Scores how much each agent spoke for the answer, without labels.
+
+    It is the largest over its turns with the answer of 1, and 1 for not having heard it, and the share of hearers that
+    took it over, and a tenth of the confidence.
+    """
     answers = {turn.id: ballot(question, turn.answer) for turn in trace.turns}
     final = ballot(question, trace.answer)
 
@@ -35,15 +38,18 @@ def suspicion(trace: Trace, question: Question, seed: int) -> dict[str, float]:
 
 
 def least_suspicion(culprits: Sequence[float], coverage: float) -> float:
-    """The suspicion from which on agents are suspects: the k-th least of the culprits of n other failures,
-    k = floor((n + 1)(1 - coverage)). Where failures are exchangeable, they hold a culprit with probability `coverage`,
-    and at most 1 / (n + 1) more (split conformal: Vovk et al. 2005); all agents where n is too small."""
+    """The least suspicion of a suspect.
+
+    It is the k-th least of the culprits of n other failures, k = floor((n + 1)(1 - coverage)). Where failures are
+    exchangeable, suspects hold a culprit with probability `coverage`, and at most 1 / (n + 1) more (split conformal:
+    Vovk et al. 2005). All agents are suspects where n is too small.
+    """
     k = math.floor((len(culprits) + 1) * (1 - coverage) + 1e-9)
     return sorted(culprits)[k - 1] if k else -math.inf
 
 
 def with_suspects(found: Sequence[Explained], settings: ExplainSettings, seed: int) -> list[Explained]:
-    """Adds the conformal sets, calibrated by another run or, where culprits were found, each half by the other."""
+    """Adds the conformal sets. Another run calibrates them or, where culprits were found, each half the other."""
     other = settings.calibration and RunFolder.open(Path(settings.calibration).expanduser())
     half = {each.question: derive_seed(seed, "half", each.question) % 2 for each in found}
     culprits = [

@@ -1,4 +1,4 @@
-"""Retrieves a question's evidence, and keeps searches to the sources that the question may see."""
+"""Retrieves a question's evidence. Searches are kept to the sources that the question may see."""
 
 import asyncio
 from collections import OrderedDict
@@ -42,7 +42,7 @@ class Evidence:
         self._kept: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
 
     def over(self, store: Store, planted: Mapping[str, Sequence[str]] | None = None) -> "Evidence":
-        """Makes the same searches of another store; `planted` are further documents of pools, by question."""
+        """Makes the same searches of another store. `planted` are further documents of pools, by question."""
         return Evidence(store, self._settings, self._pictures_for, planted)
 
     async def question(self, item: Item) -> Question:
@@ -58,7 +58,7 @@ class Evidence:
         return replace(item.question, evidence=evidence, own=item.own)
 
     async def features(self, question: Question) -> Floats:
-        """Features of a question with its evidence, for graphs by question [d]: no label is among them."""
+        """Features of a question with its evidence, for graphs by question [d]. No label is among them."""
         embedding = await asyncio.to_thread(self.store.encoder.encode_query, query_of(question))
         return features_of(question, embedding)
 
@@ -67,7 +67,7 @@ class Evidence:
         return tuple(await asyncio.to_thread(self.store.documents, item.own)) if item.own else ()
 
     def retrieve(self, item: Item) -> tuple[Source, ...]:
-        """Retrieves the best passages and rows, then the best pictures, for agents that do not search.
+        """Retrieves the best passages and rows, then pictures, for agents that do not search.
 
         A question's own sources are always among them. Raises UserError where nothing is found in a pool.
         """
@@ -101,7 +101,7 @@ class Evidence:
         return {"corpus": [corpus], "both": [pool, corpus]}.get(self._settings.scope, [pool])
 
     def search(self, item: Item, search: Search) -> tuple[Hit, ...]:
-        """Finds the k best sources for a query, in the spaces of a question, whose scores cannot be compared."""
+        """Finds the k best sources for a query in a question's spaces. Scores of spaces cannot be compared."""
         if not search.k:  # the store refuses 0, with which settings leave out a kind
             return ()
         return first(

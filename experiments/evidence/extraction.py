@@ -96,7 +96,7 @@ class Step:
     gleaning: int = 0
 
     def questions(self, source: Source) -> list[Question]:
-        """Asks about a source, or each part of a long one, if at all. Equal sources have equal ids of questions."""
+        """Asks about a source, or each part of a long one, if any. Equal sources have equal ids of questions."""
         parts: Sequence[Source] = ()
         if self.role is CAPTIONER:
             # A picture's words are one description, whatever their number.
@@ -108,7 +108,7 @@ class Step:
         return [Question(source_key(part), self.asks, evidence=(part,), own=(part.doc,)) for part in parts]
 
     async def answer(self, question: Question, ask: Ask, seed: int = 0, sample: int = 0) -> Trace:
-        """Discusses a source in up to 1 + `gleaning` turns; the last one's status is the trace's.
+        """Discusses a source in up to 1 + `gleaning` turns. The last one's status is the trace's.
 
         The run's seed has no influence, since results serve all runs. There are no further turns where the first found
         nothing or could not be read.
@@ -145,7 +145,7 @@ CAPTIONS = Step("captions", "writing captions", CAPTIONER, CAPTION, "What is the
 
 
 def source_key(source: Source) -> str:
-    """Digests all that an agent reads of a source, with its picture's size and date."""
+    """Digests what an agent reads of a source, with its picture's size and date."""
     fields = [source.kind.value, source.title, source.text]
     if source.image is not None and Path(source.image).is_file():
         stat = Path(source.image).stat()
@@ -154,7 +154,7 @@ def source_key(source: Source) -> str:
 
 
 def parts_of(text: str, most_words: int) -> list[str]:
-    """Divides a long text after sentences; a sentence that is too long, as in scans, between words."""
+    """Divides a long text after sentences. One that is too long, as in scans, is divided between words."""
     if len(text.split()) <= most_words:
         return [text]
     ends = [end.end() for end in _END.finditer(text) if not _ABBREVIATED.search(text[: end.start()][-8:])]
@@ -171,7 +171,7 @@ def parts_of(text: str, most_words: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Record):
-    """The values extracted from a source or a part of one, and the error of the first reply that was not read."""
+    """The values extracted from a source or a part, and the error of the first unread reply."""
 
     key: str
     values: tuple[str, ...]
@@ -179,7 +179,7 @@ class Extracted(Record):
 
     @staticmethod
     def of(step: Step, trace: Trace) -> "Extracted":
-        """Returns the values of a discussion, in the order of its turns, and the first error."""
+        """Returns a discussion's values in the order of its turns, and the first error."""
         (field,) = step.task.fields
         of_turns = [turn.values(field.name) if turn.status is Status.OK else () for turn in trace.turns]
         values = of_turns[0]
@@ -189,7 +189,7 @@ class Extracted(Record):
 
 
 def extracted_file(folder: Path, step: Step, identity: str) -> Path:
-    """Names the file of a step's results, by the identity of its model, and by its prompts."""
+    """Names the file of a step's results. It depends on the identity of its model, and on its prompts."""
     text = repr((identity, step.role, step.task, step.asks))
     return folder / f"{step.method}-{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.jsonl"
 
@@ -200,7 +200,7 @@ def read_extracted(path: Path) -> dict[str, Extracted]:
 
 
 def missing(step: Step, sources: Iterable[Source], known: Mapping[str, Extracted]) -> Iterator[Question]:
-    """Yields the questions about sources, or parts of them, without a result, each once."""
+    """Yields the questions about sources, or parts of them, without a result. Each comes once."""
     seen = set(known)
     for question in chain.from_iterable(map(step.questions, sources)):
         if question.id not in seen:
@@ -209,7 +209,7 @@ def missing(step: Step, sources: Iterable[Source], known: Mapping[str, Extracted
 
 
 def statements(sources: Iterable[Source], known: Mapping[str, Extracted]) -> Extraction:
-    """Makes a graph's extraction, whose key covers all triples; a source has a triple of several parts once."""
+    """Makes a graph's extraction, whose key covers all triples. A source has a triple of several parts once."""
     digest = hashlib.blake2b(digest_size=12)
 
     def triples_of(source: Source) -> Iterator[Triple]:
@@ -229,7 +229,7 @@ def statements(sources: Iterable[Source], known: Mapping[str, Extracted]) -> Ext
 def captioned(
     corpus: Callable[[], Iterator[Source]], known: Mapping[str, Extracted], otherwise: str = ""
 ) -> Callable[[], Iterator[Source]]:
-    """Gives the corpus the written captions, and other pictures the text `otherwise`, unless that is empty."""
+    """Gives the corpus the written captions. Other pictures get the text `otherwise`, unless that is empty."""
 
     def described() -> Iterator[Source]:
         for source in corpus():

@@ -1,4 +1,4 @@
-"""The library of a run: corpus, knowledge graph and web, as a system may search them for one question."""
+"""The library of a run: corpus, knowledge graph and web. A system may search them for one question."""
 
 import asyncio
 import json
@@ -29,12 +29,12 @@ SERPER_URL = "https://google.serper.dev/search"
 
 
 def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
-    """Finds the `triples` of a data set with a knowledge graph, whose entities are its sources, by their titles."""
+    """Finds the `triples` of a data set with a knowledge graph. Its entities are its sources, by their titles."""
     return getattr(dataset, "triples", None)
 
 
 class LabelledLibrary:
-    """A `topologies.method.Library` over the run's evidence, with the labelled items; systems see results only.
+    """A `topologies.method.Library` over the run's evidence and labelled items. Systems see results only.
 
     Searches of the graph cover `retrieval.scope`: the statements of the question's pool, all, or both in turn.
 
@@ -139,7 +139,7 @@ def check_web(retrieval: RetrievalSettings, replayed: bool = False) -> None:
 
 
 def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None = None) -> Web | None:
-    """Opens the web that a run searches; None where it searches none, or the corpus.
+    """Opens the web that a run searches. None where it searches none, or the corpus.
 
     Results are kept in the run's folder, so that a resumed or replayed run gets the same. Earlier recordings (of this
     run, in `retrieval.web_file`, or in the run `replayed`) come first. A replay searches nothing live.

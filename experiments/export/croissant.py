@@ -20,7 +20,7 @@ Keys = tuple[str, ...]
 
 
 def write(seed: int, target: Path) -> str:
-    """Writes the sample of a seed and its metadata into a new folder; returns what was written."""
+    """Writes the sample of a seed and its metadata into a new folder. Returns what was written."""
     write_sample(target, seed)
     described = metadata(target)
     (target / "croissant.json").write_text(json.dumps(described, indent=2) + "\n")
@@ -58,7 +58,7 @@ def metadata(folder: Path) -> dict[str, Any]:
 
 
 def _leaves(value: Any, keys: Keys = (), many: bool = False) -> Iterator[tuple[Keys, bool]]:
-    """The keys of each text in a record, and whether they lead to a list of texts."""
+    """The keys of each text in a record. The second value is true where they lead to a list of texts."""
     if isinstance(value, dict):
         for key, below in value.items():
             yield from _leaves(below, (*keys, key), many)

@@ -102,14 +102,14 @@ def spans(run: Path) -> Iterator[list[ReadableSpan]]:
 
 
 def write(run: Path, target: Path) -> str:
-    """Writes a run's spans to a file, a discussion a line, as OTLP's JSON; returns what was written."""
+    """Writes a run's spans to a file as OTLP's JSON, a discussion a line. Returns what was written."""
     number = 0
     with target.open("w") as file:
         for made in spans(run):
             request = MessageToJson(encode_spans(made), use_integers_for_enums=True)
 
             def hexadecimal(fields: dict[str, Any]) -> dict[str, Any]:
-                """Writes ids as OTLP's JSON does, which differs in them from JSON of other protocol buffers."""
+                """Writes ids in hexadecimal: OTLP's JSON differs in them from JSON of other protocol buffers."""
                 return {key: base64.b64decode(of).hex() if key in IDS else of for key, of in fields.items()}
 
             file.write(f"{json.dumps(json.loads(request, object_hook=hexadecimal))}\n")
@@ -118,7 +118,7 @@ def write(run: Path, target: Path) -> str:
 
 
 def send(run: Path, address: str) -> str:
-    """Sends a run's spans to an endpoint of OTLP over HTTP; returns what was sent. Raises UserError where it fails."""
+    """Sends a run's spans to an endpoint of OTLP over HTTP. Returns what was sent. Raises UserError where it fails."""
     logged, log = BufferingHandler(1_000), logging.getLogger("opentelemetry")
     log.addHandler(logged)
     log.propagate = False  # its reason is in the error

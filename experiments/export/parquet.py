@@ -1,4 +1,4 @@
-"""Parquet files of a run's or a sweep's tables, one for each (`experiments.api`, docs/python.md)."""
+"""Parquet files of a run's or a sweep's tables (`experiments.api`, docs/python.md)."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from experiments.api import load_run
 
 
 def write(run: Path, target: Path) -> str:
-    """Writes `<table>.parquet` for each table into a new folder, in batches; returns what was written."""
+    """Writes `<table>.parquet` for each table into a new folder, in batches. Returns what was written."""
     target.mkdir()
     tables = load_run(run).tables
     rows = 0

@@ -17,7 +17,7 @@ MADE_UP_S = 0.001  # of a turn whose time was not recorded
 
 
 class TimedDiscussion(NamedTuple):
-    """An evaluated discussion, by an id that no other one has and that every export of its run gives it.
+    """An evaluated discussion with times. Its id is the same in every export of its run, and no other one has it.
 
     Each turn has its time, in seconds after `started_s` (Unix time), and whether it was recorded. Otherwise turns take
     a millisecond each, one after another from the time of the run's configuration.

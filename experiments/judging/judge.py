@@ -1,4 +1,4 @@
-"""Acc*: a model judges each answer against gold by a rubric; a grade of 4 or more is correct.
+"""Acc*: a model judges each answer against gold by a rubric. A grade of 4 or more is correct.
 
 The judge is the one model that is shown gold. Its requests go to its own pool, and agents never see them.
 """
@@ -29,7 +29,7 @@ MAX_TOKENS = 512  # the form needs a tenth of it; some judges reason before they
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A grade from 1 to 5; a verdict that is yes or no is 5 or 1.
+    """A grade from 1 to 5. A verdict of yes is 5, of no 1.
 
     grade: None when the judge gave none that can be read; `error` has the reason.
     calls, tokens: nominal, like a message's: 1 call, 2 with a repair, 0 where there was nothing to judge.
@@ -44,19 +44,19 @@ class Judgement:
 
     @property
     def status(self) -> Status:
-        """How it ended: `unparsed` where the judge replied, but gave no grade that can be read."""
+        """How it ended. It is `unparsed` where the judge replied without a readable grade."""
         if self.grade is not None:
             return Status.OK
         return Status.UNPARSED if self.completion_tokens else Status.FAILED
 
     @property
     def correct(self) -> bool:
-        """True for an answer that counts in Acc*; never for a judgement that failed."""
+        """True for an answer that counts in Acc*. Never for a judgement that failed."""
         return self.grade is not None and self.grade >= CORRECT
 
 
 class Judge:
-    """Grades answers with a model: in a run a `CachedModel`, so that one answer of several methods is judged once.
+    """Grades answers with a model. In a run it is a `CachedModel`, which judges equal answers once.
 
     name: of the judge, in records. replies: how they keep to the form, JSON only where the model can.
     """
@@ -124,7 +124,8 @@ class Judge:
 
 
 def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rubric = GRADED) -> Request:
-    """Rubric, question and reference, then the answer, and the form last: answers to one question share a prefix.
+    """Writes rubric, question and reference, then the answer, and the form last. Answers to one question share a
+    prefix.
 
     It does not depend on which method answered. `enforced` asks for JSON that the model is kept to.
     """
@@ -154,7 +155,7 @@ def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rub
 
 
 def _reading(completion: Completion, asked: Form, form: Form) -> Reading | None:
-    """The fields `asked` of a form that a reply holds; None where there is no reply."""
+    """The fields `asked` of a form that a reply holds. None where there is no reply."""
     if completion.stop not in ("stop", "length"):
         return None
     return read(asked, completion.text, completion.stop == "length", among=form)

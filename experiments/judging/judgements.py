@@ -1,4 +1,4 @@
-"""Judges a whole run: its answers in judgements.jsonl, and agents' descriptions of pictures in scenes.jsonl.
+"""Judges a whole run. Answers are in judgements.jsonl, and agents' descriptions of pictures in scenes.jsonl.
 
 judgements.jsonl has a line for every line of scores.jsonl, in their order. A resumed run judges only what is missing or
 has failed.
@@ -33,7 +33,7 @@ DAMAGED = "delete the file to judge again"
 
 @dataclass(frozen=True, slots=True)
 class Judged(Record):
-    """The judgement of one method's answer to one question, or of one description of an entity (scenes.jsonl).
+    """The judgement of one answer, or of one description of an entity (scenes.jsonl).
 
     `judge` is the digest of the judge and its rubric. In a line, the judgement's fields are among the others.
     """
@@ -70,7 +70,7 @@ async def judge_run(
     breaker: Breaker,
     rubric: Rubric = GRADED,
 ) -> None:
-    """Judges every answer in scores.jsonl that is not judged yet, or whose judgement failed.
+    """Judges every answer in scores.jsonl without a judgement, or whose judgement failed.
 
     Call it while the folder's `Recorder` is open, which keeps other writers out. `items` are all that were evaluated,
     by question id; `concurrency` judgements are requested at once. Raises UserError for a file that cannot be written,
@@ -100,7 +100,7 @@ async def judge_run(
 
 
 def _judged_before(folder: RunFolder, digest: str) -> tuple[int, int, dict[tuple[str, str], Judgement]]:
-    """Number and size in bytes of the judgements before the first that failed, and those after it by answer."""
+    """Number and size in bytes of judgements before the first that failed, and by answer those after it."""
     path = folder.path / JUDGEMENTS
     done = size = 0
     after: dict[tuple[str, str], Judgement] = {}
@@ -125,7 +125,7 @@ def _judged_before(folder: RunFolder, digest: str) -> tuple[int, int, dict[tuple
 
 
 def similarities(folder: RunFolder) -> dict[tuple[str, str], float]:
-    """By method and question, the share of descriptions that show the same as people's, of those that were judged."""
+    """The share of judged descriptions that show the same as people's, by method and question."""
     verdicts: dict[tuple[str, str], list[bool]] = {}
     for scene in (scene for scene in judged(folder, SCENES) if scene.judgement.grade is not None):
         verdicts.setdefault((scene.method, scene.question), []).append(scene.judgement.correct)

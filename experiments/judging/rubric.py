@@ -1,4 +1,4 @@
-"""Rubrics: how a judge compares an answer with the reference, the form of its verdict, and the verdict's grade.
+"""Rubrics: how a judge compares an answer with the reference. They have the verdict's form and grades.
 
 Acc* by another rubric is another measure: judgements carry the rubric's digest, and tables name it.
 """

@@ -1,4 +1,4 @@
-"""Scores answers: exact match, F1, recall of documents, and paths through a knowledge graph.
+"""Scores answers by exact match, F1, recall of documents, and paths through a knowledge graph.
 
 Normalisation, strict exact match and list F1 follow MultimodalQA's official script, which follows DROP's and SQuAD's;
 the exact match that M3Prune reports is the lenient one by containment.
@@ -27,7 +27,7 @@ _WRAPPING = string.punctuation.replace(".", "").replace("+", "")
 
 
 def normalise(text: str) -> str:
-    """Lower case; split at blanks and hyphens; punctuation and articles gone; numbers and number words as floats.
+    """Writes a text in lower case, without punctuation and articles. Numbers and number words become floats.
 
     "The two-time champion" becomes "2.0 time champion"; "1,161" becomes "1161.0". Unlike the official script, a decimal
     keeps its point next to other punctuation: "$6.9," is 6.9, not 69.
@@ -49,7 +49,7 @@ def normalise(text: str) -> str:
 
 
 def readings(answer: str) -> tuple[tuple[str, ...], ...]:
-    """An answer as one span and, where it has separators (comma and blank, semicolon, line break, "and"), as a list.
+    """An answer as one span and, where it has separators, as a list. They are `, `, `;`, a line break and "and".
 
     The official script is given lists; a model writes a sentence. Both readings are scored and the better one counts.
     """
@@ -58,7 +58,7 @@ def readings(answer: str) -> tuple[tuple[str, ...], ...]:
 
 
 def exact_match(answer: str, gold: Sequence[str]) -> float:
-    """M3Prune's EM: 1 when the normalised answer equals or contains every normalised gold answer, else 0.
+    """M3Prune's EM: 1 when the answer equals or contains every gold answer, normalised, else 0.
 
     Contained means as a run of whole tokens: "cat" is in "a black cat" and not in "category". An answer that lists
     many candidates passes, so this is an upper bound of `strict_exact_match`. Raises ValueError without gold.
@@ -69,14 +69,14 @@ def exact_match(answer: str, gold: Sequence[str]) -> float:
 
 
 def strict_exact_match(answer: str, gold: Sequence[str]) -> float:
-    """The official script's EM: 1 when answer and gold are the same spans after normalisation, in any order."""
+    """The official script's EM: 1 when answer and gold are the same spans. They are normalised, in any order."""
     # Sorted lists compare as multisets: order is free, repetitions are not.
     spans = sorted(_gold_spans(gold))
     return float(any(sorted(map(_span, reading)) == spans for reading in readings(answer)))
 
 
 def list_f1(answer: str, gold: Sequence[str]) -> float:
-    """The official script's F1: mean bag-of-tokens F1 over the best one-to-one alignment of answer and gold spans.
+    """The official script's F1: mean bag-of-tokens F1 of answer and gold spans, best aligned one to one.
 
     Spans left over on either side count as 0; a gold span with numbers matches only an answer span that has one of
     them. Not rounded, unlike the official script's two decimals per question.
@@ -89,7 +89,7 @@ def list_f1(answer: str, gold: Sequence[str]) -> float:
 
 
 def _span(text: str) -> str:
-    """The normalised span; one that would be empty ("A", "The") in lower case instead."""
+    """The normalised span. One that would be empty ("A", "The") is in lower case instead."""
     return normalise(text) or text.strip().lower()
 
 

@@ -1,4 +1,4 @@
-"""WebQA's QA-Acc: the overlap of an answer with the gold answer's keywords, by the category of the question.
+"""WebQA's QA-Acc: the overlap of an answer with keywords. It depends on the category of the question.
 
 The rules are those of WebQnA/WebQA_Baseline, vlp/eval_1022.py: text is normalised, both answers become bags of words
 (for a colour, shape or yes-no question only the words of that domain, for a number question only whole numbers), and

@@ -1,4 +1,4 @@
-"""Monitor after learning: who answers worse in the evaluation than in training, looked at after every question.
+"""Monitor after learning: who answers worse in the evaluation than in training. It looks after every question.
 
 A score is compared with those of the agent's peers in the same discussion: x = own - b (mean of peers), b being the
 least-squares slope in training (a control variate). A harder question, or a graph that serves all, changes x little.
@@ -24,7 +24,7 @@ MEANS = np.linspace(-1, 1, 81)
 def fallen(
     trained: pd.DataFrame, evaluated: pd.DataFrame, modalities: Iterable[str], error_rate: float
 ) -> dict[int, tuple[int, int]]:
-    """Finds columns that have become worse: of each, the evaluated question since which, and the one that showed it.
+    """Finds columns that have become worse. Each has the evaluated question since which, and the one that showed it.
 
     trained, evaluated: scores from 0 to 1 of agents' own answers and, in the last column, of final ones, a row for each
     discussion, indexed by its question; NaN where there is none. modalities: of the agents.

@@ -1,4 +1,5 @@
-"""TAT-QA's official metric: exact match and F1 of an answer with its scale (tatqa_metric.py of NExTplusplus/TAT-QA).
+"""TAT-QA's official metric: exact match and F1 of an answer with its scale. The script is tatqa_metric.py of
+NExTplusplus/TAT-QA.
 
 A number counts with its sign and scale, a list in any order. Unlike the script, `.5` is 0.5, not the same as any other
 number without a leading zero, and U+2212 is a minus.

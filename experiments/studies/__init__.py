@@ -1,1 +1,1 @@
-"""Experiments that do more than learn and evaluate: recall of search, planted truth, redundancy of edges."""
+"""Experiments beyond learning and evaluating: recall of search, planted truth, redundancy of edges."""

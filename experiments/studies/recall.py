@@ -1,4 +1,4 @@
-"""`job=recall`: measures recall@k, the share of the documents with the answer that search finds."""
+"""`job=recall`: measures recall@k, the share of documents with the answer that search finds."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Scope = Literal["pool", "corpus"]
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Means over questions with known supporting documents, for one scope, search mode and k.
+    """Means over questions with known supporting documents. They are for one scope, search mode and k.
 
     recall: the share of these among the best k documents; complete: of questions with all of them among the best k.
     """
@@ -85,7 +85,7 @@ def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchM
 
 
 def table(rows: Sequence[Recall]) -> ResultTable:
-    """Makes a row per scope and search: recall@k, and the share of questions with all documents found."""
+    """Makes a row per scope and search. It has recall@k, and the share of questions with all documents found."""
     ks = sorted({row.k for row in rows})
     cells = {(row.scope, row.mode, row.k): (with_interval(row.recall, row.ci95), f"{row.complete:.3f}") for row in rows}
     return ResultTable(

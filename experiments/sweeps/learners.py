@@ -1,4 +1,4 @@
-"""Planted worlds of a sweep of learners: explored with the same learners, tested, and drawn next to the live team's."""
+"""Planted worlds of a sweep of learners. They are tested, and drawn next to the live team's results."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ def explore_planted(config: Config, folder: Path) -> list[Outcome]:
 def conclude_learners(
     config: Config, folder: Path, outcomes: Sequence[Outcome]
 ) -> tuple[Sequence[Path], Sequence[ResultTable]]:
-    """Draws a sweep's learners and makes their table; neither without outcomes or finished trials."""
+    """Draws a sweep's learners and makes their table. Neither without outcomes or finished trials."""
     results = read_results(folder)
     if not outcomes or not results:
         return [], []
@@ -61,7 +61,8 @@ def conclude_learners(
 def learners_table(
     outcomes: Sequence[Outcome], results: Sequence[TrialResult], metric: str, margin: float
 ) -> ResultTable:
-    """Makes a row for each learner: means over planted teams and over trials, clean and attacked, and paired tests.
+    """Makes a row for each learner, with paired tests. It has means over planted teams and over trials, clean and
+    attacked.
 
     The tests compare utilities of each kind of team with `full` by Student's t over teams, adjusted by Holm's method.
     """
@@ -103,7 +104,7 @@ def learners_table(
 
 
 def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], metric: str) -> Figure:
-    """Draws AUC above, utility below, by training tokens: on planted worlds and of the live team, under attack."""
+    """Draws AUC above, utility below, by training tokens. Attacked planted worlds are left, the live team right."""
     figure = Figure(figsize=(style.PAGE, 5.0), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", sharey="row")
     live, names = _live(results), dict.fromkeys(outcome.learner for outcome in outcomes if outcome.spent)
@@ -133,7 +134,7 @@ def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], m
 
 
 def _tests(outcomes: Sequence[Outcome], margin: float) -> dict[str, Metrics]:
-    """Tests each learner, on each kind of team, against `full` on the same teams (ttest_1samp of the differences)."""
+    """Tests each learner, on each kind of team, against `full` on the same teams."""
     full = {row.world: row.utility for row in outcomes if row.learner == "full"}
     groups: dict[str, list[float]] = {}
     for row in outcomes:

@@ -1,4 +1,4 @@
-"""A sweep from its configuration to its table: expand, launch what trials share, run them, and sum up.
+"""A sweep from its configuration to its table. It expands, launches what trials share, and runs them.
 
 Every trial is an ordinary run folder in `trials/`; `trials.jsonl` has a TrialResult per finished trial.
 """
@@ -32,7 +32,7 @@ OUTLIVE_S = 30.0  # seconds that processes of a killed sweep get to end
 
 
 def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | None = None) -> bool:
-    """Runs the trials that are left of a sweep and sums up all of it. Returns False where trials have failed for good.
+    """Runs the unfinished trials of a sweep, and sums up all of it. Returns False where trials have failed for good.
 
     Raises UserError for anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
@@ -76,7 +76,7 @@ def _steps(trials: Sequence[Trial]) -> int:
 
 
 def write_trials(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
-    """Writes a run folder for each trial; all of them are one group in W&B."""
+    """Writes a run folder for each trial. All of them are one group in W&B."""
     for trial in trials:
         path = folder / TRIALS / trial.name
         trial.config.wandb.group = config.wandb.group or folder.name
@@ -115,7 +115,7 @@ def finished_trials(folder: Path, trials: Sequence[Trial]) -> set[str]:
 
 
 def wait_for_writer(trial: Path) -> None:
-    """Waits until no process writes a trial's folder: those of a killed sweep may outlive it by a moment."""
+    """Waits until no process writes a trial's folder. Those of a killed sweep may outlive it by a moment."""
     records, until = trial / SCORES, time.monotonic() + OUTLIVE_S
     while records.exists() and time.monotonic() < until:
         # Opened anew each time: closing the file also releases the lock that was only taken as a test.
@@ -154,7 +154,7 @@ def run_left(
         results.append(TrialResult(name, trial.values, trial.seed, metrics, stopped, utility))
 
     async def up(group: Sequence[Trial], runtime: Runtime, progress: Progress) -> None:
-        """Waits for a group's agents, and checks what their models, which are the same, can do."""
+        """Waits for a group's agents. Checks what their models, which are the same, can do."""
         await runtime_start.wait(runtime, progress)
         folders = [RunFolder(folder / TRIALS / trial.name) for trial in group]
         await model_record.check_models(group[0].plan, runtime, folders, progress)

@@ -37,7 +37,7 @@ def conclude_sweep(
     figures: Sequence[Path] = (),
     tables: Sequence[Any] = (),
 ) -> None:
-    """Writes all that sums up a sweep; `first` is the plan of one of its trials, `failed` the reasons by trial.
+    """Writes everything that sums up a sweep. `first` is the plan of one of its trials, `failed` the reasons by trial.
 
     figures, tables: further ones, which come first.
     """

@@ -1,4 +1,4 @@
-"""One trial of a sweep: an ordinary run in its own folder, in a process that runs one trial after another.
+"""One trial of a sweep: an ordinary run in its own folder. A process runs one trial after another.
 
 A trial leaves behind only things that no answer depends on: open data sets, indexes and evidence, and the connection
 to the judge's model.
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Report:
-    """Steps and mean utility of a trial so far; whether its folder is complete, or why it never will be."""
+    """Steps and mean utility of a trial so far. It says whether the folder is complete, or why it never will be."""
 
     steps: int = 0
     utility: float = 0.0
@@ -46,7 +46,7 @@ class Report:
 
 
 class Stepwise(Local):
-    """A learner that waits for `go` before each step, because discussions of later steps may finish long before."""
+    """A learner that waits for `go` before each step. Discussions of later steps may finish long before."""
 
     def __init__(self, learner: object, go: asyncio.Event) -> None:
         super().__init__(learner)
@@ -58,7 +58,7 @@ class Stepwise(Local):
 
 
 class Opened:
-    """Data and judge shared by the trials of one process: opened for the first trial and kept for the others."""
+    """Data and judge shared by the trials of one process. The first trial opens them."""
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
@@ -73,7 +73,7 @@ class Opened:
 
 
 async def run_trial(folder: Path, opened: Opened, each_step: bool) -> AsyncGenerator[Report, None]:
-    """Runs the folder's configuration from wherever its records end, and reports at the end.
+    """Runs the folder's configuration from where its records end. Reports at the end.
 
     With `each_step` it reports after every training step too, and waits. Closing the iterator stops the trial.
     """

@@ -1,4 +1,4 @@
-"""The trials of a sweep: points x axes x seeds, each a whole configuration, checked before any is started."""
+"""The trials of a sweep: points x axes x seeds. Each is a whole configuration, checked before any is started."""
 
 import itertools
 import json
@@ -48,7 +48,7 @@ class Trial:
 
 
 def expand(config: Config) -> list[Trial]:
-    """Makes all trials, in an order and with names that depend on the configuration only.
+    """Makes all trials. Their order and names depend on the configuration only.
 
     Raises UserError for a job that cannot be swept, an axis without values, and an invalid trial, by name.
     """
@@ -90,7 +90,7 @@ def expand(config: Config) -> list[Trial]:
 
 
 def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
-    """Every point with every combination of the axes' values, the last axis fastest; or a random sample of them."""
+    """Combines every point with all values of the axes, the last axis fastest. A random search takes a sample."""
     points = [_by_key(point, "sweep.points") for point in sweep.points] or [{}]
     axes = _by_key(sweep.axes, "sweep.axes")
     for key, choices in axes.items():
@@ -154,7 +154,7 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def rivals(config: Config, values: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """The pairs of methods that a sweep tests within each setting, as a run does; `values` are of its trials."""
+    """The pairs of methods that a sweep tests within each setting, as a run does. `values` are of its trials."""
     named = dict.fromkeys(name for of in values for name in of.get("methods", ()))
     methods = find_methods([*named] or config.methods)
     controlled = [method.name for method in methods if config.compare.twins and not method.alone]

@@ -1,4 +1,4 @@
-"""Scheduling by Ray Tune: the time and process of each trial, early stopping, and repeated attempts.
+"""Scheduling by Ray Tune: a trial's time and process, early stopping, and repeated attempts.
 
 Tune is given the trials that are not finished, and keeps nothing of its own: each trial's checkpoint is its run
 folder, and the sweep's is trials.jsonl. (Its own `Tuner.restore` resumes from a snapshot that it takes every so often,
@@ -87,7 +87,7 @@ class TrialProcess(tune.Trainable):
 
 
 class Ends(tune.Callback):
-    """Reports every trial that has finished, stopped early, failed, or lost its process `ATTEMPTS` times in a row."""
+    """Reports every trial that finished, stopped early, failed, or lost `ATTEMPTS` processes in a row."""
 
     def __init__(self, trials: Path, ended: Ended, notify: OnEvent) -> None:
         self._trials = trials
@@ -121,7 +121,7 @@ class Ends(tune.Callback):
             raise self._error
 
     def has_got_on(self, name: str) -> bool:
-        """True if a trial has recorded steps, scores or judgements since the last call."""
+        """True if a trial has recorded anything since the last call: steps, scores or judgements."""
         run, before = RunFolder(self._trials / name), self._recorded.get(name, 0)
         files = [run.path / SCORES, run.path / JUDGEMENTS, *(graph.path / LEARNING for graph in run.all_learned())]
         self._recorded[name] = max(before, sum(path.stat().st_size for path in files if path.exists()))

@@ -1,1 +1,1 @@
-"""Shows a folder of runs in a browser, also while they go on: `python run.py view=runs`."""
+"""Shows a folder of runs in a browser, also during a run: `python run.py view=runs`."""

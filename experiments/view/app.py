@@ -88,7 +88,7 @@ def serve(folder: str, options: Sequence[str]) -> int:
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves Ctrl-C to `run.py`, where it ends the program with one line, also while a browser listens."""
+        """Leaves Ctrl-C to `run.py`. There it ends the program with one line, also while a browser listens."""
         yield
 
 
@@ -126,7 +126,7 @@ def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
 
 
 class AccessCheck:
-    """Answers only read requests for addresses with the token, and adds `HEADERS` to every answer."""
+    """Answers only read requests for addresses with the token. Adds `HEADERS` to every answer."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -164,7 +164,7 @@ class Viewer:
         return _html(run_page(self._overviews, request.path_params["run"], "whole" in request.query_params))
 
     async def events(self, request: Request) -> Response:
-        """Server-sent events: one at once and after every change, of a run or of any in the list."""
+        """Server-sent events: one at once and after every change. They are of one run or of any in the list."""
         if (run := request.query_params.get("run")) is not None:
             self._root.run(run)
 
@@ -182,7 +182,7 @@ class Viewer:
         return StreamingResponse(changes(), media_type="text/event-stream")
 
     def compare(self, request: Request) -> Response:
-        """The page that compares two runs, its discussions (`index`), or how their methods agree (`pairs`)."""
+        """The page that compares two runs, its discussions (`index`), or its agreement (`pairs`)."""
         compared = Compared.open(self._root, request.query_params.getlist("run"))
         match request.path_params.get("data"):
             case None:

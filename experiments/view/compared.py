@@ -1,4 +1,4 @@
-"""Two runs side by side: methods on the questions that both asked, settings that differ, and every discussion."""
+"""Two runs side by side: methods on shared questions, settings that differ, and every discussion."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -38,7 +38,7 @@ class Compared:
         return cls(tuple(names), tuple(LiveRun(root.run(name)) for name in names))
 
     def index(self) -> dict[str, Any]:
-        """Returns `{groups, entries}` of both runs; an entry names its `run`, and its method there as `of`."""
+        """Returns `{groups, entries}` of both runs. An entry names its `run`, and its method there as `of`."""
         found: dict[str, Any] = {"groups": [], "entries": []}
         for side, run_name, run in zip(SIDES, self.names, self.runs, strict=True):
             index = run.index()
@@ -69,7 +69,7 @@ class Compared:
         return found, min(margins), clusters
 
     def page(self) -> str:
-        """The page: a test for each method of both runs, the settings that differ, the discussions."""
+        """The page: tests of shared methods, the settings that differ, the discussions."""
         links = [Markup('<a href="run/{}/">{}</a>').format(quote(name), name) for name in self.names]
         utilities, margin, clusters = self._utilities()
         alike = [(a, b) for a, b in combinations(utilities, 2) if a[2:] == b[2:]]
@@ -93,7 +93,7 @@ class Compared:
 
 
 def others(root: Root, name: str) -> ResultTable:
-    """Links from a run's page to its comparisons with the other runs of the folder."""
+    """Links from a run's page to comparisons with the folder's other runs."""
     link = Markup('<a href="{}compare?run={}&amp;run={}">{}</a>')
     up = "../" * (2 + name.count("/"))
     rows = [(link.format(up, quote(name), quote(other), other),) for other in root.names() if other != name]

@@ -1,4 +1,4 @@
-"""The discussions of one run as its page asks for them: an index from the scores alone, and traces one at a time.
+"""The discussions of one run as its page asks for them. The index is from scores alone, and traces come one at a time.
 
 They are read while their files grow, are replaced or are compressed.
 """
@@ -39,7 +39,7 @@ class LiveRun:
         self._attack = "" if attack.kind == "none" else attack.kind
 
     def index(self, after: int = 0, version: str = "") -> dict[str, Any]:
-        """Returns `{groups, entries}` as a report embeds them, with the entries behind the first `after`.
+        """Returns `{groups, entries}` as a report embeds them. The entries are those behind the first `after`.
 
         All entries, and `after` as 0, where the scores are not those of `version` any more. Raises UserError for
         damaged scores.
@@ -55,7 +55,7 @@ class LiveRun:
             return {"groups": groups, "entries": entries, "after": after, "version": version}
 
     def trace(self, group: str, line: int) -> str:
-        """Returns the trace on a line, from 1, of a group's file, as JSON. Raises UserError where there is none."""
+        """Returns the trace on a line (from 1) of a group's file, as JSON. Raises UserError where there is none."""
         with self._lock:
             self._read_scores()  # which name the groups
             path = self._file(group)
@@ -64,13 +64,13 @@ class LiveRun:
         return timed(encode_trace(trace), of_trace(self.run, f"evaluate-{group}", trace))
 
     def pairs(self) -> list[dict[str, Any]]:
-        """Returns the agreement of every two methods, without those about which nothing is concluded."""
+        """Returns the agreement of every two methods. Those about which nothing is concluded are left out."""
         config = read(self.run.config)
         utilities, clusters = concluded(self.run, config.failures.share)
         return agreement(utilities, config.seed, "utility", (), config.compare.margin, clusters)
 
     def texts(self, group: str, words: Sequence[str]) -> list[list[int]]:
-        """Returns for each of `words`, in lower case, the lines of a group's discussions whose messages hold it."""
+        """Returns for each of `words`, in lower case, the lines of discussions that hold it. They are a group's."""
         found: list[list[int]] = [[] for _ in words]
         with self._lock:
             self._read_scores()
@@ -123,7 +123,7 @@ class Lines:
         self._places = [0]  # where each line begins, and where the next one will
 
     def new(self) -> Iterator[bytes]:
-        """Yields the lines that no earlier call has yielded; all of them, from 0, where `version` has changed.
+        """Yields the lines that no earlier call has yielded. All of them, from 0, where `version` has changed.
 
         Raises UserError where the file is damaged.
         """

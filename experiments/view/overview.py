@@ -1,4 +1,4 @@
-"""A run in one row: state, progress, tokens and money so far, and the lines that stop and resume it."""
+"""A run in one row: state, progress, tokens and money. It has the lines that stop and resume it."""
 
 import fcntl
 import os
@@ -64,7 +64,7 @@ class Overviews:
         self._counts: dict[Path, tuple[Lines, str, int]] = {}
 
     def all(self, run: str | None = None) -> list[Overview]:
-        """Overviews of the runs of the folder, or of one run and its trials."""
+        """Overviews of the folder's runs, or of one run and its trials."""
         names = self.root.names() if run is None else [run, *self.root.trials(run)]
         found = []
         with self._lock:
@@ -113,7 +113,7 @@ class Overviews:
         )
 
     def _count(self, path: Path, but: bytes = b"no line") -> int:
-        """Counts the lines of a file that do not hold `but`, reading on from where the last call ended."""
+        """Counts the lines of a file without `but`. It reads on from where the last call ended."""
         lines, version, counted = self._counts.get(path, (Lines(path), "", 0))
         added = sum(but not in line for line in lines.new())
         counted = counted + added if version == lines.version else added
@@ -122,7 +122,7 @@ class Overviews:
 
 
 def state_of(run: RunFolder, config: Config, starts: list[Start], process: int | None) -> str:
-    """Finds a run's state from its lock, its result, the process of its last start and its log."""
+    """Finds a run's state from its lock, result, last process and log."""
     records = run.path / (RESULTS if is_sweep(config) else SCORES)
     if records.exists():
         with records.open("rb") as file:
@@ -145,7 +145,7 @@ def state_of(run: RunFolder, config: Config, starts: list[Start], process: int |
 
 
 def process_of(start: Start) -> int | None:
-    """The id of the process that made a start, if it lives on this machine; None otherwise."""
+    """The id of the process that made a start, if it lives on this machine. None otherwise."""
     try:
         born = psutil.Process(start.pid).create_time() if start.pid and start.host == socket.gethostname() else None
     except psutil.Error:

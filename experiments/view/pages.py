@@ -33,7 +33,7 @@ def list_page(runs: Overviews) -> str:
 
 
 def run_page(runs: Overviews, name: str, whole: bool) -> str:
-    """Shows the results of a run, a sweep or a study so far, and its discussions.
+    """Shows a run, a sweep or a study so far, and its discussions.
 
     whole: with the tables for which every trace is read.
     Raises UserError where it cannot be shown.
@@ -95,7 +95,7 @@ def _results(run: RunFolder, seen: Overview, sweep: bool, whole: bool) -> Iterat
 
 
 def _listed(heading: str, runs: list[Overview], below: str) -> Section:
-    """Lists runs in a table, with links `below` an address, and warnings of runs that cannot be read."""
+    """Lists runs in a table. Links are `below` an address; runs that cannot be read become warnings."""
     rows = [(Markup('<a href="{}{}/">{}</a>').format(below, quote(one.name), one.name), *_cells(one)) for one in runs]
     table = ResultTable(COLUMNS, rows, title=f"{len(rows):,} {heading.lower()}")
     return Section(heading, [visible(one.problem) for one in runs if one.problem], tables=[table] if rows else [])

@@ -91,7 +91,7 @@ def own_style(name: str) -> dict[Any, Any]:
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
-    """Saves `name`.pdf, .svg and .png. They have no dates, so that equal data give equal files. Returns the PNG's path."""
+    """Saves `name`.pdf, .svg and .png. Equal data give equal files: none has a date. Returns the PNG's path."""
     folder.mkdir(parents=True, exist_ok=True)
     # Once for all formats.
     if (layout := figure.get_layout_engine()) is not None:
@@ -189,9 +189,7 @@ def points(
     line: str = "",
     faint: float = 1.0,
 ) -> None:
-    """Draws the i-th method's means with their intervals, joined by `line`. Intervals are vertical bars of opacity
-    `faint`.
-    """
+    """Draws the i-th method's means, joined by `line`, with their intervals: vertical bars of opacity `faint`."""
     ends = np.array(intervals)
     axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour(i), linewidth=0.8, alpha=faint)
     look: Any = {"color": colour(i), "marker": nth(MARKERS, i), "markersize": 4.5, "markeredgewidth": 0}

@@ -1,4 +1,4 @@
-"""Measurements in the form of a paper's table: a cell for each block of settings, row and column."""
+"""Measures the cells of a paper's table. A block has the rows of one setting."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class Evaluated:
 
     @cached_property
     def answers(self) -> dict[str, dict[str, tuple[Mapping[str, str], Mapping[str, float]]]]:
-        """Tags and measures of each answer, by method and question (a group's questions count as one)."""
+        """Tags and measures of each answer, by method and question. A group's questions count as one."""
         # Cached, because every column of every table reads these.
         correct = {(line.method, line.question): float(line.judgement.correct) for line in judged(self.folder)}
         grades: dict[tuple[str, str], float] = {}
@@ -72,13 +72,13 @@ class Evaluated:
         return clusters_of(by_method(self.folder).values())
 
     def had(self, values: Mapping[str, Any]) -> bool:
-        """True if the run had a setting, among its varied values or else in its configuration."""
+        """True if the run had a setting. Its varied values come before its configuration."""
         varied = all(key in self.values for key in values)
         own = self.values if varied else dict(flat(asdict(self.config)))
         return all(own.get(key) == value for key, value in values.items())
 
     def is_of(self, data: Collection[str]) -> bool:
-        """True if the run evaluated one of these data sets, or the generated one in place of it."""
+        """True if the run evaluated one of these data sets, or a generated one in its place."""
         return not {self.metrics["dataset"], GENERATED.get(self.metrics["dataset"])}.isdisjoint(data)
 
 
@@ -167,7 +167,7 @@ def _counts(table: PaperTable, column: PaperColumn, run: Evaluated) -> bool:
 
 
 def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence[Evaluated]) -> ScoreGroup | None:
-    """Scores of a column's questions in the runs of its data set; None for means and without scores."""
+    """Scores of a column's questions in the runs of its data set. None for means and without scores."""
     of_it = [run for run in runs if not column.mean_of and _counts(table, column, run)]
     # All questions of the data set, not the column's alone: groups of one origin need the same columns.
     questions = sorted({question for run in of_it for question in run.answers[row.method]})
@@ -198,7 +198,7 @@ def _cell(column: PaperColumn, groups: Mapping[str, ScoreGroup | None], seed: in
 def _compared(
     table: PaperTable, rows: Sequence[PaperRow], runs: Mapping[str, Sequence[Evaluated]], seed: int
 ) -> Iterator[tuple[str, dict[str, Metrics]]]:
-    """Compares the row `ours` (or else the last that ran) with each other one, by data set.
+    """Compares the row `ours` with each other one, by data set. The last that ran takes its place.
 
     Over all questions of the data set that any column counts, Holm-adjusted within the data set.
     """

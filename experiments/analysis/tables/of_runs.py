@@ -113,7 +113,7 @@ def _rows(path: str, label: str) -> Iterator[Row]:
 
 
 def _laid_out(rows: Sequence[Row], by_run: bool) -> Layout:
-    """Runs as headings over their methods, with a column for each measure; or `by_run`, a column for each run."""
+    """Lays out runs as headings over their methods, with a column for each measure. With `by_run` a run is a column."""
     runs = dict.fromkeys(row["run"] for row in rows)
     if by_run:
         columns, keys = list(runs), ["utility"] * len(runs)

@@ -1,4 +1,4 @@
-"""A paper's table as data: its rows, columns and sizes, and the figures that the paper reports.
+"""A paper's table as data: rows, columns, sizes, and the figures that the paper reports.
 
 The definitions are YAML files of this folder, one for each experiment of the same name. Reported figures are in
 `reported/<table>.csv`, transcribed digit for digit: shown next to measured ones and never computed with. A line has
@@ -28,7 +28,7 @@ COSTS = ("prompt_tokens", "completion_tokens", "tokens", "calls")
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """A method under a setting (dotted keys of the configuration; none: whatever it ran with)."""
+    """A method under a setting. `values` are dotted keys of the configuration (none: whatever it ran with)."""
 
     method: str
     label: str
@@ -42,7 +42,7 @@ class PaperRow:
 
 @dataclass(frozen=True, slots=True)
 class PaperColumn:
-    """The mean of a measure over some questions, or the unweighted mean of other columns.
+    """The mean of a measure over some questions, or of other columns, unweighted.
 
     measure: `utility` and `f1` as scored, `acc_star` as judged, a cost of `COSTS`, or another of `measures_of`.
     data: the data set; empty for all of the table's.
@@ -129,7 +129,7 @@ def tables_of(experiment: str) -> tuple[PaperTable, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ReportedFigure:
-    """One figure of a paper; numbers are texts, whose printed digits show how precise the authors were."""
+    """One figure of a paper. Numbers are texts: their printed digits show how precise the authors were."""
 
     system: str
     model: str
@@ -142,7 +142,7 @@ class ReportedFigure:
 
 
 def reported(table: str) -> tuple[ReportedFigure, ...]:
-    """Reads the reported figures of a table, in the paper's order; none where nothing was transcribed."""
+    """Reads the reported figures of a table, in the paper's order. None where nothing was transcribed."""
     path = FOLDER / "reported" / f"{table}.csv"
     if not path.is_file():
         return ()

@@ -1,1 +1,1 @@
-"""A study of a model as one agent: the effect of irrelevant evidence and of wrong colleagues on its answers."""
+"""A study of one agent: the effect of irrelevant evidence and wrong colleagues on its answers."""

@@ -1,4 +1,4 @@
-"""Summarises what one agent answered under every condition, and makes the table of it."""
+"""Summarises one agent's answers under every condition, and makes their table."""
 
 from operator import attrgetter
 
@@ -23,7 +23,7 @@ COLUMNS = ("condition", "single hop", "several hops", "gives the wrong\nanswer n
 
 
 def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
-    """Returns the content of behaviour.json: for each condition mean, 95% interval and number of questions of
+    """Returns the content of behaviour.json. Each condition has mean, 95% interval and number of questions of
 
     utility: in all and by number of hops;
     taken_over: share of answers that equal the wrong one, which colleagues give in the conditions with colleagues;

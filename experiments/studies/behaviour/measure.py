@@ -1,4 +1,4 @@
-"""Asks one agent every question under every condition, and records the answers as those of methods.
+"""Asks one agent every question under every condition. Its answers are recorded as those of methods.
 
 Seeds and the order of the relevant evidence are the same, so two answers differ by the condition alone.
 """
@@ -34,8 +34,11 @@ CLAIMS = (
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Condition of the study: `irrelevant` passages and rows among the relevant ones (None: no evidence at all), and
-    `colleagues` who give the same wrong answer."""
+    """A condition of the study.
+
+    irrelevant: number of passages and rows among the relevant ones (None: no evidence at all).
+    colleagues: number of colleagues who give the same wrong answer.
+    """
 
     name: str
     irrelevant: int | None = 0
@@ -43,7 +46,7 @@ class Condition:
 
 
 def conditions(settings: BehaviourSettings) -> tuple[Condition, ...]:
-    """Lists all conditions of a run; the second is the one that the others are compared with."""
+    """Lists all conditions of a run. The others are compared with the second one."""
     return (
         Condition(NOTHING, irrelevant=None),
         Condition(RELEVANT),
@@ -56,7 +59,7 @@ Found = tuple[Sequence[Source], Sequence[Source]]  # sources with the answer, an
 
 
 def shown(found: Found, condition: Condition, seed: int) -> tuple[Source, ...]:
-    """Returns the evidence under a condition, in an order independent of relevance and condition."""
+    """Returns the evidence under a condition. Its order is independent of relevance and condition."""
     if condition.irrelevant is None:
         return ()
     sources = (*found[0], *found[1][: condition.irrelevant])
@@ -64,7 +67,7 @@ def shown(found: Found, condition: Condition, seed: int) -> tuple[Source, ...]:
 
 
 def find_evidence(item: Item, store: Store, most: int) -> Found:
-    """Returns the supporting documents in full, and the `most` best ranked passages and rows of other documents."""
+    """Returns the supporting documents in full, and the `most` best ranked sources of other documents."""
     relevant = store.documents(item.supporting)
     supporting = set(item.supporting)
     space = SearchSpace(None, item.withheld)
@@ -79,7 +82,7 @@ def find_evidence(item: Item, store: Store, most: int) -> Found:
 
 
 class MisledAgent:
-    """Topology of one agent that hears colleagues in its round: no agents, each gives `answer` for some reason."""
+    """Topology of one agent that hears colleagues: no agents, each gives `answer` for some reason."""
 
     def __init__(self, method: str, colleagues: int, answer: str) -> None:
         self.method = method

@@ -1,4 +1,4 @@
-"""Adaptive attacker: searches the settings within its budget for the most harm to a defence."""
+"""Adaptive attacker: searches its budget for the most harm to a defence."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ from experiments.planning.unused import idle
 
 
 def label(settings: AttackSettings) -> str:
-    """Names settings by their kind and all that differs from the defaults, in characters of a file's name."""
+    """Names settings by their kind and what differs from the defaults. Its characters fit a file's name."""
     usual = asdict(AttackSettings(settings.kind, when=settings.when))
     changed = [f"{name}{value}" for name, value in asdict(settings).items() if value != usual[name]]
     return re.sub(r"[^\w.]+", "-", "-".join([settings.kind, *changed])).strip("-")
@@ -33,7 +33,7 @@ def without_search(plan: Plan) -> list[AttackSettings]:
 
 
 def moves(plan: Plan, settings: AttackSettings) -> Iterator[AttackSettings]:
-    """Yields the settings with another value of each one that has an effect, within the same budget."""
+    """Yields the settings with another value of each effective one, within the same budget."""
     number, team = plan.config.game.number, range(len(plan.attackable))
     values: dict[str, Sequence[Any]] = {
         "agents": [list(team[first : first + number]) for first in team[: len(team) - number + 1]],
@@ -54,7 +54,7 @@ def moves(plan: Plan, settings: AttackSettings) -> Iterator[AttackSettings]:
 async def best_response(
     plan: Plan, start: AttackSettings, utility: Callable[[AttackSettings], Awaitable[float]]
 ) -> tuple[AttackSettings, float]:
-    """Finds settings of least utility by local search, until no move improves or `game.tries` were tried."""
+    """Finds settings of least utility by local search. It ends where no move improves, or after `game.tries`."""
     best, least, tried, moving = start, await utility(start), {label(start)}, moves(plan, start)
     while len(tried) <= plan.config.game.tries and (candidate := next(moving, None)):
         if label(candidate) not in tried:

@@ -1,4 +1,4 @@
-"""Plays attacks against defences: solves the game on training questions, and judges it on evaluated ones."""
+"""Plays attacks against defences. The game is solved on training questions and judged on evaluated ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,11 +23,11 @@ ROUNDS, TOLERANCE = 3, 0.02  # most best responses to the mix of defences that e
 
 
 async def play(discussions: Discussions, defences: Sequence[Topology], training: Sequence[Item]) -> Metrics:
-    """Returns the content of game.json; what a killed run has recorded is not done again."""
+    """Returns the content of game.json. What a killed run has recorded is not done again."""
     context, done, evaluated = discussions.context, set[str](), list(discussions.context.dataset.evaluate())
 
     async def utilities(attacks: Sequence[AttackSettings], items: Sequence[Item], *places: int) -> Floats:
-        """Of all or some defences, float [defences, attacks, items]; a failed turn is NaN, in training 1: no gain."""
+        """Utilities, float [defences, attacks, items]. A failed turn is NaN, in training 1: no gain."""
         asked, names = [defences[n] for n in places or range(len(defences))], []
         with context.usage.phase("playing"):
             for defence, by in product(asked, map(context.attack.under, attacks)):
@@ -41,7 +41,7 @@ async def play(discussions: Discussions, defences: Sequence[Topology], training:
         return np.array(found).reshape(len(asked), len(attacks), -1)
 
     async def respond(mix: Floats, start: AttackSettings) -> tuple[AttackSettings, float]:
-        """The best response in training to a mix of the defences, float [defences], and the utility left."""
+        """The best response in training to a mix of defences, float [defences], and the utility left."""
         asked = np.flatnonzero(mix).tolist()
 
         async def utility(attack: AttackSettings) -> float:

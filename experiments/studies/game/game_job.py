@@ -1,4 +1,4 @@
-"""`job=game`: plays attacks against defences, solves the game, and lets an attacker respond that knows the defence."""
+"""`job=game`: plays attacks against defences, and solves the game. Then an attacker responds that knows the defence."""
 
 import json
 from itertools import islice
@@ -20,7 +20,7 @@ from experiments.studies.game.game import ROUNDS, play
 
 
 class GameJob(DiscussionJob):
-    """Evaluates every defence without an attack, under each attack, and under the best response to it."""
+    """Evaluates every defence without an attack, under each, and under its best response."""
 
     name = "game"
     learns = False

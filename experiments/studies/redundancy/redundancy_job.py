@@ -1,4 +1,4 @@
-"""`job=redundancy`: measures which edges can go (Definition 1), whether learners cut them, and prints the results."""
+"""`job=redundancy`: measures which edges can go (Definition 1). Learners' cuts are compared with them."""
 
 import json
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ class RedundancyJob(DiscussionJob):
 
 
 def tables(metrics: Metrics) -> tuple[ResultTable, ...]:
-    """Makes the tables: redundant edges by kind, learners' cuts against them, and the graphs that are left."""
+    """Makes the tables: redundant edges by kind, learners' cuts, and graphs without these edges."""
     metric, paired = metrics["metric"], metrics["paired"]
     learners = {
         f"{learner}, {kind}": row for learner, kinds in metrics["learners"].items() for kind, row in kinds.items()

@@ -70,7 +70,7 @@ def summarise(context: RunContext, findings: Redundancy) -> Metrics:
 
 
 def measured_effects(effects: Floats, clusters: Clusters = ()) -> list[Metrics]:
-    """Tests the mean effect of each edge of `effects` [edges, questions]; `clusters` are the questions'.
+    """Tests the mean effect of each edge of `effects` [edges, questions]. `clusters` are the questions'.
 
     Each has its `mean`, its paired bootstrap interval `ci95`, the `p_value` of a sign-flip test, `adjusted_p` by Holm's
     correction for the number of edges, and `shown`: whether that is below LEVEL.
@@ -85,7 +85,7 @@ def measured_effects(effects: Floats, clusters: Clusters = ()) -> list[Metrics]:
 
 
 def split_half(effects: Floats, seed: int) -> Metrics:
-    """Measures how far one half of the questions agrees with the other on `effects` [edges, questions].
+    """Measures how far two halves of the questions agree on `effects` [edges, questions].
 
     All are means over random halvings, None where no halving has a value:
 
@@ -118,7 +118,7 @@ def split_half(effects: Floats, seed: int) -> Metrics:
 
 
 def rank_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
-    """Spearman's, with mean ranks for ties; None where either is constant or has fewer than two values."""
+    """Spearman's, with mean ranks for ties. None where either is constant or has fewer than two values."""
     # Rounded, or sums that differ in their last bit would not tie.
     first, second = (np.asarray(values, dtype=np.float64).round(9) for values in (a, b))
     if len(first) < 2 or not np.ptp(first) or not np.ptp(second):
@@ -131,7 +131,7 @@ def _mean(values: Sequence[float] | Bools) -> float | None:
 
 
 def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) -> Metrics:
-    """Compares the cut edges with the redundant ones, among the edges [n] that could be cut.
+    """Compares the cut edges with the redundant ones. Both are among the edges [n] that could be cut.
 
     precision: the share of the cut edges that are redundant, None if none was cut.
     recall: the share of the redundant edges that were cut, None if none is redundant.
@@ -162,7 +162,7 @@ def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) 
 
 
 def _counts(members: Sequence[int], effects: Floats, can_go: Bools, tested: Sequence[Metrics]) -> Metrics:
-    """Counts one kind's edges: redundant ones, ones that change no answer at all, and shown effects."""
+    """Counts one kind's edges: redundant ones, ones that change no answer, and shown effects."""
     mean, n, gone = effects[members].mean(1), len(members), int(can_go[members].sum())
     return {
         "edges": n,
@@ -180,7 +180,7 @@ def _counts(members: Sequence[int], effects: Floats, can_go: Bools, tested: Sequ
 
 
 def _learners(findings: Redundancy, effects: Floats, can_go: Bools, seed: int) -> Metrics:
-    """Compares cuts with Definition 1, and scores with effects in ranks, by learner and kind."""
+    """Compares cuts with Definition 1, and scores with effects, by learner and kind."""
     by_learner = {}
     for learner, learned in findings.pruned.items():
         kinds = {}
@@ -198,7 +198,7 @@ def _learners(findings: Redundancy, effects: Floats, can_go: Bools, seed: int) -
 
 
 def graphs_left(findings: Redundancy, seed: int, margin: float, clusters: Mapping[str, str]) -> Metrics:
-    """Measures every graph on the held-out questions, and tests it against the full one."""
+    """Measures every graph on the held-out questions. Each is tested against the full one."""
     held_out = {name: [findings.scores[name][id] for id in findings.held_out] for name in findings.readers}
     rows = {}
     for name, scored in held_out.items():

@@ -1,4 +1,4 @@
-"""Measures redundant edges of the full graph (Definition 1 of M3Prune), and reads learners' cuts.
+"""Measures redundant edges of the full graph (Definition 1 of M3Prune). It also reads learners' cuts.
 
 Every edge is removed in turn, and the same questions are asked again. A turn's seed depends on the question, round
 and agent alone, so discussions differ by what the missing edge changes and by nothing else; turns that read the same
@@ -42,7 +42,7 @@ class Edge(NamedTuple):
 
 
 def edges_of(wiring: Wiring) -> tuple[Edge, ...]:
-    """Lists spatial, temporal and decision edges that any round has; each by sender, then receiver."""
+    """Lists spatial, temporal and decision edges of any round. Each kind is by sender, then receiver."""
     agents = len(wiring.decision)
     in_rounds = [
         Edge(kind, sender, receiver)
@@ -68,14 +68,14 @@ def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
 
 
 def by_kind(edges: Sequence[Edge]) -> dict[str, list[int]]:
-    """Maps each kind to the positions of its edges, after those of `all`; kinds without edges are left out."""
+    """Maps each kind to the positions of its edges, after `all`. Kinds without edges are left out."""
     groups = {kind: [i for i, edge in enumerate(edges) if edge.kind == kind] for kind in KINDS}
     return {"all": list(range(len(edges))), **{kind: members for kind, members in groups.items() if members}}
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """Graph of a learner, and for all edges [edges] of the full one: cut, and score (NaN where it has no such edge)."""
+    """A learner's graph, and for all edges [edges] of the full one: cut, and score (NaN for one that it lacks)."""
 
     wiring: Wiring
     cut: Bools
