@@ -42,13 +42,6 @@ def summarise(run: RunFolder, about: RunFacts) -> dict[str, Metrics]:
     """Returns the measures of each method whose traces have weights. Their 95% intervals are over discussions."""
     answers, rows = by_method(run), dict[str, Metrics]()
     for method in about.methods:
-        row: Metrics = {}
-
-        def add(name: str, values: Floats, row: Metrics = row, method: str = method) -> None:
-            if (known := values[~np.isnan(values)]).size:
-                ends = bootstrap_interval(known, derive_seed(about.seed, name, method))
-                row |= rounded({name: known.mean(), f"{name}_ci95": ends})
-
         first = next(run.traces(f"evaluate-{method}"), None)
         shape = np.shape(first.weights) if first else ()
         traces = run.traces(f"evaluate-{method}") if len(shape) > 1 else ()
@@ -57,15 +50,19 @@ def summarise(run: RunFolder, about: RunFacts) -> dict[str, Metrics]:
             continue
         bad = np.array([[agent in trace.attacked for agent in trace.agents] for trace in sound])
         found = detection(np.array([t.weights for t in sound]), np.array([t.suspicion for t in sound]), bad)
-        for name, values in found.items():
-            add(name, values if name == "delay" else values.mean(axis=1))
-            for place, of_round in enumerate(values.T if name in BY_ROUND else (), 1):
-                add(f"{name}_round_{place}", of_round)
+        values: dict[str, Floats] = {}
+        for name, of in found.items():
+            values[name] = of if name == "delay" else of.mean(axis=1)
+            values |= {f"{name}_round_{n}": of_round for n, of_round in enumerate(of.T if name in BY_ROUND else (), 1)}
         if {"full", method} <= about.clean.keys():
             full, own = (answers.get(about.clean[name], {}) for name in ("full", method))
             lost = [full[id].utility - own[id].utility for id in sorted(full.keys() & own.keys())]
-            add("utility_lost", np.array(lost))
-        rows[method] = row
+            values["utility_lost"] = np.array(lost)
+        rows[method] = {}
+        for name, of in values.items():
+            if (known := of[~np.isnan(of)]).size:
+                ends = bootstrap_interval(known, derive_seed(about.seed, name, method))
+                rows[method] |= rounded({name: known.mean(), f"{name}_ci95": ends})
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Discussions in a run's report: an index to search and filter, and compressed chunks of traces.
+"""Discussions and learned graphs in a run's report: an index to search and filter, and compressed chunks of traces.
 
 Everything is base64 of gzipped ASCII JSON, so no message can be taken for markup. Seeds and candidate edges are left
 out; the traces on disk have them. The index also has the titles of sources and how methods agree.
@@ -21,6 +21,7 @@ from experiments.records.records import Scored, encode_trace
 from experiments.records.timings import DiscussionTimes, Times, times_of_turns
 
 LIMIT_TURNS = 50_000  # more make a page that a browser opens slowly
+MOST_VALUES = 60_000  # probabilities of learned graphs in one page, which compress to some 150 kB
 CHUNK_TURNS = 1_000  # one chunk is read to open a discussion, all of them to search messages
 
 Entry = dict[str, Any]
@@ -194,3 +195,38 @@ def packed(value: Any) -> str:
 def _compressed(text: str) -> str:
     # Without a time stamp, so that one run gives one report.
     return base64.b64encode(gzip.compress(text.encode("ascii"), compresslevel=6, mtime=0)).decode("ascii")
+
+
+def learned_graphs(run: RunFolder) -> list[dict[str, Any]]:
+    """Returns each learned graph of a run: `name`, `agents`, `attacked` agents, and `steps`.
+
+    A step has its `stage` and `step`, the number of `edges` left, and `probabilities` in per cent by kind, as matrices
+    [sender, receiver] with None where there is no edge. Where a run has too many steps, each n-th one is kept, and the
+    last of each stage.
+    """
+    folders = run.all_learned()
+    graphs = []
+    for folder in folders:
+        if not (steps := list(folder.learning())):
+            continue
+        values = len(steps) * len(steps[0].agents) ** 2 * len(steps[0].probabilities)
+        every = -(-values * len(folders) // MOST_VALUES)
+        last = {one.stage: one for one in steps}
+        kept = []
+        for step in (one for one in steps if one.step % every == 0 or one is last[one.stage]):
+            matrices = {
+                kind: [[None if p is None else round(100 * p) for p in row] for row in rows]
+                for kind, rows in step.probabilities.items()
+            }
+            edges = sum(step.edges.values())
+            kept.append({"stage": step.stage, "step": step.step, "edges": edges, "probabilities": matrices})
+        name, agents = folder.path.name, steps[0].agents
+        graphs.append({"name": name, "agents": agents, "attacked": attacked_agents(run, name), "steps": kept})
+    return graphs
+
+
+def attacked_agents(run: RunFolder, method: str) -> tuple[str, ...]:
+    """The compromised agents of the first attacked discussion, of training (which learners may share) or evaluation."""
+    phases = [(folder, path.stem) for folder in run.all_learned() for path in folder.training_traces()]
+    first = (next(folder.traces(phase, only={0}), None) for folder, phase in [*phases, (run, f"evaluate-{method}")])
+    return next((trace.attacked for trace in first if trace and trace.attacked), ())

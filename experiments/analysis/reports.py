@@ -5,14 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from actors.messages import Source
-from experiments.analysis import agents, defended, game, turn_counts
+from experiments.analysis import agents, defended, turn_counts
 from experiments.analysis.agreement import agreement, concluded
-from experiments.analysis.embedded import LIMIT_TURNS, embed, packed
+from experiments.analysis.embedded import LIMIT_TURNS, embed, learned_graphs, packed
 from experiments.analysis.gains import gains_table
-from experiments.analysis.learned_steps import learned_graphs
 from experiments.analysis.page import LABELS, SCRIPTS, Section, page, pictures
 from experiments.analysis.result_table import ResultTable
-from experiments.analysis.run_table import paired_table, run_table
+from experiments.analysis.run_table import game_table, paired_table, run_table
 from experiments.analysis.summary import Metrics, broken, metric_of, model_notes
 from experiments.config.setting_groups import CompareSettings
 from experiments.records import start, usage
@@ -80,7 +79,7 @@ def run_sections(
     title = f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}"
     tables = [
         replace(run_table(metrics), title=title),
-        *([game.game_table(metrics["game"], metric)] if "game" in metrics else []),
+        *([game_table(metrics["game"], metric)] if "game" in metrics else []),
         *([gains_table(metrics)] if "gains" in metrics else []),
         defended.defence_table(metrics),
         paired_table(metrics["paired"], metric),

@@ -127,6 +127,23 @@ def paired_table(paired: Mapping[str, Metrics], metric: str) -> ResultTable:
     return ResultTable.of("methods", rows, cells, notes, f"Paired tests of {metric}")
 
 
+def game_table(game: Mapping[str, Any], metric: str) -> ResultTable:
+    """Makes a row per defence: its scores without an attack, under each, and in its worst case."""
+    rows = {name: {**row, **row["utilities"]} for name, row in game["defences"].items()}
+    cells: dict[str, Cell] = {name: number(name, ".2f") for row in rows.values() for name in row["utilities"]}
+    cells |= {"worst (95%)": lambda row: with_interval(row["worst"], row["ci95"]), "share": number("share", ".2f")}
+    mixed = ", ".join(f"{name} {share:.2f}" for name, share in game["attacks"].items() if share)
+    notes = (
+        f"Value: {metric} {game['trained']:.3f} on training questions, {game['value']:.3f} on these.",
+        f"Share: of a defence in the mix that is best in training. Against it attackers mix {mixed}.",
+        f"Exploitability: {game['response']}, the best response to it, takes {game['exploitability']:.3f} more.",
+        f"Adaptive: best responses to each defence. They take {game['gain']:.3f} more, as a mean, than other attacks.",
+        *("{}: {response} takes {gain:.3f} more than {usual}.".format(name, **row) for name, row in rows.items()),
+        "Worst: the lowest of a row; with a probability of .95 all intervals of the column are right.",
+    )
+    return ResultTable.of("defence", rows, cells, notes, f"{metric} of defences under attack")
+
+
 def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a note for each graph learned from another's discussions, whose tokens are counted there."""
     rows = [(method, row) for metrics in runs for method, row in metrics["methods"].items() if LEARNED_FROM in row]

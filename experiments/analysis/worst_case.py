@@ -1,11 +1,13 @@
-"""The worst case of each defence over attacks. Its intervals hold for all defences at once."""
+"""The worst case of each defence over attacks, and the solution of the game between both."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linprog
 
 from experiments.analysis.statistics import Clusters, resampled
+from topologies.wiring import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,19 @@ def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = 2000, clusters: C
         WorstCase(int(attack), float(means[row * attacks + attack]), (float(ends[0, row]), float(ends[1, row])))
         for row, attack in enumerate(lowest)
     ]
+
+
+def solve(payoffs: npt.ArrayLike) -> tuple[float, Floats, Floats]:
+    """Solves a game. Returns its value and the probabilities of rows and columns, where rows get `payoffs` [rows,
+    columns].
+
+    Rows maximise v subject to p'U >= v for every column (von Neumann 1928), as a linear program; its dual has columns.
+    """
+    utilities = np.asarray(payoffs, dtype=np.float64)
+    rows, columns = utilities.shape
+    at_least, simplex = np.hstack([-utilities.T, np.ones((columns, 1))]), np.append(np.ones(rows), 0.0)[None]
+    bounds = [(0.0, None)] * rows + [(None, None)]
+    solved = linprog(np.append(np.zeros(rows), -1.0), at_least, np.zeros(columns), simplex, [1.0], bounds)
+    # Rounded, or the last bits of the solver would be in every file that has them.
+    p, q = solved.x[:-1].clip(0).round(6), (-solved.ineqlin.marginals).clip(0).round(6)
+    return float(solved.x[-1]), p / p.sum(), q / q.sum()

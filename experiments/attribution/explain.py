@@ -30,7 +30,17 @@ class Explanation:
         trace, asked, search = self._trace, self._replay.asked, settings.search
         suspected = suspicion(trace, self._replay.held.question, seed)
         if search == "shapley" or (search == "auto" and len(trace.turns) > MOST_TURNS):
-            effects = await self._shapley(settings.orders, derive_seed(seed, "explain", trace.question))
+            orders = draw_orders(len(self._turns), settings.orders, derive_seed(seed, "explain", trace.question))
+            sets = coalitions(orders)
+            left_out = [[turn for i, turn in enumerate(self._turns) if i not in kept] for kept in sets]
+            held = [await self._try("attack", "", turns) for turns in left_out]
+            # A coalition has value 1 if its turns as recorded, others replaced, give the same answer.
+            values = {kept: float(not each.changed) for kept, each in zip(sets, held, strict=True)}
+            failed = any(each.failed for each in held)
+            effects = [
+                Effect("turn", turn.id, changed=phi[1] > 0 and not failed, failed=failed, phi=tuple(phi))
+                for turn, phi in zip(self._turns, shapley(values, orders).tolist(), strict=True)
+            ]
         else:
             agents = sorted({turn.agent for turn in self._turns}, key=lambda agent: (-suspected.get(agent, 0.0), agent))
             effects = await self._tried(agents, search == "groups")
@@ -74,16 +84,3 @@ class Explanation:
         matter = [each.of for each in effects if each.kind == "turn" and each.changed]
         edges = [(of, turn.id) for of in matter for turn in self._trace.turns if of in turn.heard]
         return effects + [await self._try("edge", f"{of} -> {to}", unheard=(to, of)) for of, to in edges]
-
-    async def _shapley(self, number: int, seed: int) -> list[Effect]:
-        """Values of turns. A coalition has value 1 if its turns as recorded, others replaced, give the same answer."""
-        orders = draw_orders(len(self._turns), number, seed)
-        sets = coalitions(orders)
-        others = [[turn for i, turn in enumerate(self._turns) if i not in kept] for kept in sets]
-        held = [await self._try("attack", "", turns) for turns in others]
-        failed = any(each.failed for each in held)
-        phi = shapley({kept: float(not each.changed) for kept, each in zip(sets, held, strict=True)}, orders).tolist()
-        return [
-            Effect("turn", turn.id, changed=of[1] > 0 and not failed, failed=failed, phi=tuple(of))
-            for turn, of in zip(self._turns, phi, strict=True)
-        ]

@@ -1,10 +1,9 @@
 """`job=recall`: measures recall@k, the share of documents with the answer that search finds."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from itertools import islice
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from itertools import islice, product
+from typing import Any, Literal
 
 from actors.messages import Search, SearchMode, derive_seed
 from experiments.analysis.result_table import ResultTable, with_interval
@@ -21,22 +20,6 @@ from topologies.method import query_of
 Scope = Literal["pool", "corpus"]
 
 
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """Means over questions with known supporting documents. They are for one scope, search mode and k.
-
-    recall: the share of these among the best k documents; complete: of questions with all of them among the best k.
-    """
-
-    scope: Scope
-    mode: SearchMode
-    k: int
-    recall: float
-    ci95: tuple[float, float]
-    complete: float
-    questions: int
-
-
 def recall_report(
     dataset: Dataset,
     store: Store,
@@ -46,27 +29,33 @@ def recall_report(
     limit: int | None = None,
     progress: Progress | None = None,
     seed: int = 0,
-) -> list[Recall]:
-    """Measures recall on the first `limit` evaluated questions that name supporting documents."""
+) -> list[dict[str, Any]]:
+    """Measures recall on the first `limit` evaluated questions that name supporting documents.
+
+    Returns means for each scope, search mode and k. `recall` is the share of these documents among the best k, with its
+    `ci95`; `complete` is the share of the `questions` with all of them among the best k.
+    """
     items = list(islice((item for item in dataset.evaluate() if item.supporting), limit))
     clusters = [item.cluster or item.question.id for item in items]
     rows = []
-    for scope in scopes:
-        for mode in modes:
-            bar = progress.phase(f"searching, {scope}, {mode}", total=len(items)) if progress else None
-            ranked = []
-            for item in items:
-                # Searched once with the largest k; smaller ones are the first of the same list.
-                ranked.append(best_documents(item, store, max(ks), scope, mode))
-                if bar:
-                    bar.advance()
-            for k in ks:
-                shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]
-                # No questions with supporting documents: recall 0 of 0 questions instead of an error.
-                count, draws = max(1, len(shares)), derive_seed(seed, "recall", scope, mode, k)
-                interval = score_interval(shares, draws, clusters) if shares else (0.0, 0.0)
-                complete = sum(share == 1 for share in shares) / count
-                rows.append(Recall(scope, mode, k, sum(shares) / count, interval, complete, len(shares)))
+    for scope, mode in product(scopes, modes):
+        bar = progress.phase(f"searching, {scope}, {mode}", total=len(items)) if progress else None
+        ranked = []
+        for item in items:
+            # Searched once with the largest k; smaller ones are the first of the same list.
+            ranked.append(best_documents(item, store, max(ks), scope, mode))
+            if bar:
+                bar.advance()
+        for k in ks:
+            shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]
+            # No questions with supporting documents: recall 0 of 0 questions instead of an error.
+            count, draws = max(1, len(shares)), derive_seed(seed, "recall", scope, mode, k)
+            means = {
+                "recall": sum(shares) / count,
+                "ci95": score_interval(shares, draws, clusters) if shares else (0.0, 0.0),
+                "complete": sum(share == 1 for share in shares) / count,
+            }
+            rows.append({"scope": scope, "mode": mode, "k": k, **means, "questions": len(shares)})
     return rows
 
 
@@ -84,19 +73,19 @@ def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchM
         sources *= 4
 
 
-def table(rows: Sequence[Recall]) -> ResultTable:
+def table(rows: Sequence[Mapping[str, Any]]) -> ResultTable:
     """Makes a row per scope and search. It has recall@k, and the share of questions with all documents found."""
-    ks = sorted({row.k for row in rows})
-    cells = {(row.scope, row.mode, row.k): (with_interval(row.recall, row.ci95), f"{row.complete:.3f}") for row in rows}
+    ks = sorted({row["k"] for row in rows})
+    found: dict[tuple[str, ...], list[str]] = {}
+    for row in sorted(rows, key=lambda row: ks.index(row["k"])):
+        cells = found.setdefault((row["scope"], row["mode"]), [])
+        cells += [with_interval(row["recall"], row["ci95"]), f"{row['complete']:.3f}"]
     return ResultTable(
         columns=("scope", "search", *(header for k in ks for header in (f"recall@{k} (95%)", "all"))),
-        rows=[
-            (scope, mode, *(cell for k in ks for cell in cells.get((scope, mode, k), ("", ""))))
-            for scope, mode in dict.fromkeys((row.scope, row.mode) for row in rows)
-        ],
+        rows=[(*searched, *cells) for searched, cells in found.items()],
         notes=(
-            f"{max((row.questions for row in rows), default=0):,} questions that name their supporting documents; all: "
-            "the share of them with every one of these found.",
+            f"{max((row['questions'] for row in rows), default=0):,} questions that name their supporting documents; "
+            "all: the share of them with every one of these found.",
         ),
         names=2,
     )
@@ -117,7 +106,7 @@ class RecallJob(Job):
             for note in notes_of(dataset):
                 progress.print(f"note: {note}")
             rows = recall_report(dataset, store, limit=config.data.limit, progress=progress, seed=config.seed)
-        (folder.path / "recall.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+        (folder.path / "recall.json").write_text(json.dumps(rows, indent=2) + "\n")
         print()
         table(rows).print()
         return True

@@ -26,7 +26,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.errors import UserError, visible
-from experiments.analysis.learned_steps import learned_graphs
+from experiments.analysis.embedded import learned_graphs
 from experiments.analysis.page import Section, page
 from experiments.config.loading import named_again
 from experiments.inspection.turns import inspect

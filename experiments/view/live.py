@@ -7,7 +7,7 @@ import json
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
@@ -152,13 +152,10 @@ class Lines:
             file.seek(self._places[number])
             return file.readline(jsonl.LINE_BYTES)
 
-    @contextmanager
-    def _content(self) -> Iterator[BinaryIO]:
+    def _content(self) -> AbstractContextManager[BinaryIO]:
         if self._unpacked:
-            yield self._unpacked
-        else:
-            with self.path.open("rb") if self._form else BytesIO() as file:
-                yield file
+            return nullcontext(self._unpacked)
+        return self.path.open("rb") if self._form else BytesIO()
 
 
 def _form(path: Path) -> str:

@@ -177,5 +177,5 @@ def test_the_settings_name_an_encoder_for_each(tmp_path: Path) -> None:
     plain_store = open_store(plain.retrieval, dataset, tmp_path)
     assert store.search(asked) != plain_store.search(asked)
     (pools, *_) = recall_report(dataset, store, ks=(5,), scopes=("pool",), modes=("vector",), limit=4)
-    assert pools.questions == 4
-    assert pools.recall > 0
+    assert pools["questions"] == 4
+    assert pools["recall"] > 0

@@ -18,7 +18,7 @@ from experiments.datasets.item import Item, Score
 from experiments.datasets.mmqa import Mmqa
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.retrieval_settings import RetrievalSettings
-from experiments.studies.recall import Recall, recall_report, table
+from experiments.studies.recall import recall_report, table
 from retrieval import index
 from retrieval.built_folder import MARKER
 from retrieval.embed import Encoders, LexicalEncoder, SentenceEncoder, Vectors, make_encoder
@@ -447,9 +447,10 @@ class TwoQuestions:
 def test_recall_counts_documents_once_and_leaves_out_questions_that_name_none(store: Store) -> None:
     rows = recall_report(TwoQuestions(), store, ks=(1, 2), scopes=("pool",), modes=("hybrid",))
     # Two questions are too few for a bootstrap: Wilson's interval of a share of .75.
-    [interval] = {row.ci95 for row in rows}
+    [interval] = {row["ci95"] for row in rows}
     assert interval == pytest.approx((0.198, 0.973), abs=1e-3)
-    assert rows == [Recall("pool", "hybrid", k, 0.75, interval, complete=0.5, questions=2) for k in (1, 2)]
+    means = {"recall": 0.75, "ci95": interval, "complete": 0.5, "questions": 2}
+    assert rows == [{"scope": "pool", "mode": "hybrid", "k": k, **means} for k in (1, 2)]
     shown = table(rows)
     assert shown.columns == ("scope", "search", "recall@1 (95%)", "all", "recall@2 (95%)", "all")
     assert list(shown.rows) == [("pool", "hybrid", *("0.750 (0.198-0.973)", "0.500") * 2)]

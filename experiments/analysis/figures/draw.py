@@ -6,12 +6,12 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, arms_of, arms_of_runs, merge, varied
+from experiments.analysis.embedded import attacked_agents
 from experiments.analysis.figures.learned import edge_heatmaps, learned_graph, learning_curves
 from experiments.analysis.figures.style import save
 from experiments.analysis.figures.sweeps import by_position, by_setting, utility_against_tokens, utility_and_seconds
 from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_arms
 from experiments.analysis.gains import control_names
-from experiments.analysis.learned_steps import attacked_agents
 from experiments.analysis.scores import by_method
 from experiments.analysis.summary import Metrics, metric_of
 from experiments.records.recorder import RunFolder

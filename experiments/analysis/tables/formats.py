@@ -87,34 +87,42 @@ def lay_out(
     table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Evaluated]
 ) -> Layout:
     """Lays out a table: measured blocks first, then reported ones, by model."""
+    blocks = []
+    for block in measured:
+        best: list[float | None] = []
+        for i, column in enumerate(table.columns):
+            means = {mean for _, cells in block.rows if (mean := cells[i].mean) is not None}
+            # Nothing is best where all are equal, and for costs most is not best.
+            best.append(max(means) if len(means) > 1 and column.measure not in COSTS else None)
+        rows = []
+        for row, cells in block.rows:
+            texts = (text(table, column, cell) for column, cell in zip(table.columns, cells, strict=True))
+            tops = (cell.mean is not None and cell.mean == top for cell, top in zip(cells, best, strict=True))
+            rows.append((row.label, tuple(map(ShownCell, texts, tops))))
+        blocks.append(ShownBlock(f"Measured here: {block.label}", tuple(rows)))
+    # A dict keeps the order of first appearance, which is the paper's.
+    for paper, number, model in dict.fromkeys((figure.paper, figure.table, figure.model) for figure in figures):
+        own = [figure for figure in figures if (figure.paper, figure.table, figure.model) == (paper, number, model)]
+        rows = []
+        for row in table.rows:
+            printed = {
+                one.column: one.value + (f" ± {one.spread}" if one.spread else "") + ("?" if one.doubt else "")
+                for one in own
+                if one.system == row.key
+            }
+            # Rows that a paper does not report are left out; single blanks stay, so that columns line up.
+            if printed:
+                rows.append((row.label, tuple(ShownCell(printed.get(column.name, "")) for column in table.columns)))
+        blocks.append(ShownBlock(f"Reported by {paper} (Table {number}), not measured here: {model}", tuple(rows)))
     return Layout(
         name=table.name,
         caption=" ".join(_captions(table, measured, runs)),
         # Neighbouring columns of one group share a heading; the same group further on gets another one.
         groups=tuple((group, len(list(of_it))) for group, of_it in groupby(column.group for column in table.columns)),
         columns=tuple(column.name for column in table.columns),
-        blocks=(*(_measured(table, block) for block in measured), *_reported(table, figures)),
+        blocks=tuple(blocks),
         notes=tuple(_notes(table, measured, figures, runs)),
     )
-
-
-def _measured(table: PaperTable, block: MeasuredBlock) -> ShownBlock:
-    best: list[float | None] = []
-    for i, column in enumerate(table.columns):
-        means = [mean for _, cells in block.rows if (mean := cells[i].mean) is not None]
-        # Nothing is best where all are equal, and for costs most is not best.
-        best.append(max(means) if len(set(means)) > 1 and column.measure not in COSTS else None)
-    rows = tuple(
-        (
-            row.label,
-            tuple(
-                ShownCell(text(table, column, cell), best=cell.mean is not None and cell.mean == top)
-                for column, cell, top in zip(table.columns, cells, best, strict=True)
-            ),
-        )
-        for row, cells in block.rows
-    )
-    return ShownBlock(f"Measured here: {block.label}", rows)
 
 
 def text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
@@ -128,23 +136,6 @@ def text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
     scale, digits = (100, 1) if table.percent else (1, 3)
     mean, low, high = (f"{scale * value:.{digits}f}" for value in (cell.mean, *cell.ci95))
     return f"{mean} ({low}–{high})"
-
-
-def _reported(table: PaperTable, figures: Sequence[ReportedFigure]) -> Iterator[ShownBlock]:
-    # A dict keeps the order of first appearance, which is the paper's.
-    for paper, number, model in dict.fromkeys((figure.paper, figure.table, figure.model) for figure in figures):
-        own = [figure for figure in figures if (figure.paper, figure.table, figure.model) == (paper, number, model)]
-        rows = []
-        for row in table.rows:
-            cells = {
-                one.column: one.value + (f" ± {one.spread}" if one.spread else "") + ("?" if one.doubt else "")
-                for one in own
-                if one.system == row.key
-            }
-            # Rows that a paper does not report are left out; single blanks stay, so that columns line up.
-            if cells:
-                rows.append((row.label, tuple(ShownCell(cells.get(column.name, "")) for column in table.columns)))
-        yield ShownBlock(f"Reported by {paper} (Table {number}), not measured here: {model}", tuple(rows))
 
 
 def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequence[Evaluated]) -> Iterator[str]:

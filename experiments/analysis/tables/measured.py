@@ -77,6 +77,19 @@ class Evaluated:
         own = self.values if varied else dict(flat(asdict(self.config)))
         return all(own.get(key) == value for key, value in values.items())
 
+    def counts(self, table: PaperTable, column: PaperColumn) -> bool:
+        """True if its questions may count in a column: it is of the column's data set and split."""
+        data = (column.data,) if column.data else table.data
+        return self.is_of(data) and column.split in ("", self.config.data.split)
+
+    def scores(self, method: str, columns: Sequence[PaperColumn], measure: str) -> dict[str, float]:
+        """Scores by question, for the questions that any of the columns counts."""
+        return {
+            question: measures[measure]
+            for question, (tags, measures) in self.answers[method].items()
+            if measure in measures and any(column.takes(tags) for column in columns)
+        }
+
     def is_of(self, data: Collection[str]) -> bool:
         """True if the run evaluated one of these data sets, or a generated one in its place."""
         return not {self.metrics["dataset"], GENERATED.get(self.metrics["dataset"])}.isdisjoint(data)
@@ -161,17 +174,12 @@ def measure(
     return measured
 
 
-def _counts(table: PaperTable, column: PaperColumn, run: Evaluated) -> bool:
-    data = (column.data,) if column.data else table.data
-    return run.is_of(data) and column.split in ("", run.config.data.split)
-
-
 def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence[Evaluated]) -> ScoreGroup | None:
     """Scores of a column's questions in the runs of its data set. None for means and without scores."""
-    of_it = [run for run in runs if not column.mean_of and _counts(table, column, run)]
+    of_it = [run for run in runs if not column.mean_of and run.counts(table, column)]
     # All questions of the data set, not the column's alone: groups of one origin need the same columns.
     questions = sorted({question for run in of_it for question in run.answers[row.method]})
-    values = as_matrix([_scores(run, row.method, [column], column.measure) for run in of_it], questions)
+    values = as_matrix([run.scores(row.method, [column], column.measure) for run in of_it], questions)
     of_questions = {question: cluster for run in of_it for question, cluster in run.clusters.items()}
     clusters, bounded = [of_questions[question] for question in questions], column.measure not in COSTS
     origin = f"{column.data} {column.split}"
@@ -210,8 +218,8 @@ def _compared(
         counted = [column for column in columns if column.measure == chosen]
         trials: list[tuple[PaperRow, list[tuple[int, dict[str, float]]]]] = []
         for row in rows:
-            of_data = [run for run in runs[row.key] if any(_counts(table, column, run) for column in counted)]
-            by_seed = [(run.config.seed, _scores(run, row.method, counted, chosen)) for run in of_data]
+            of_data = [run for run in runs[row.key] if any(run.counts(table, column) for column in counted)]
+            by_seed = [(run.config.seed, run.scores(row.method, counted, chosen)) for run in of_data]
             if by_seed := [(seed, scores) for seed, scores in by_seed if scores]:
                 trials.append((row, by_seed))
         # The same columns for all rows, as `compare_pairs` expects.
@@ -228,12 +236,3 @@ def _compared(
             margin = min(run.config.compare.margin for of_row in runs.values() for run in of_row)
             if compared := compare_pairs(pairs, derive_seed(seed, "compared", data), margin):
                 yield data, compared
-
-
-def _scores(run: Evaluated, method: str, columns: Sequence[PaperColumn], measure: str) -> dict[str, float]:
-    """Scores by question, for the questions that any of the columns counts."""
-    return {
-        question: measures[measure]
-        for question, (tags, measures) in run.answers[method].items()
-        if measure in measures and any(column.takes(tags) for column in columns)
-    }

@@ -7,10 +7,9 @@ from itertools import product
 import numpy as np
 
 from actors.messages import derive_seed
-from experiments.analysis.game import solve
 from experiments.analysis.scores import by_method
 from experiments.analysis.summary import Metrics, rounded
-from experiments.analysis.worst_case import worst_cases
+from experiments.analysis.worst_case import solve, worst_cases
 from experiments.attacks.kind import AttackSettings
 from experiments.datasets.item import Item
 from experiments.running.discussions import Discussions

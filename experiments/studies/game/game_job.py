@@ -4,7 +4,7 @@ import json
 from itertools import islice
 
 from actors.errors import UserError
-from experiments.analysis.game import game_table
+from experiments.analysis.run_table import game_table
 from experiments.datasets.item import Dataset
 from experiments.evidence.library import LabelledLibrary
 from experiments.planning.plan import Plan

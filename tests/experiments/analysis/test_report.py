@@ -15,7 +15,7 @@ import pytest
 from actors.errors import UserError
 from actors.messages import Kind, Lookup, Question, Source, Usage
 from experiments.analysis.agents import FILE, agent_rows
-from experiments.analysis.learned_steps import learned_graphs
+from experiments.analysis.embedded import learned_graphs
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.summary import EMBEDDED_NOTE, summarise
 from experiments.datasets.item import Item, Score, text_score
@@ -315,7 +315,7 @@ def test_a_learned_graph_is_thinned_to_the_ends_of_its_stages_and_steps_between(
     run = make_run(tmp_path, steps=40, questions=2)
     (graph,) = learned_graphs(run)
     assert len(graph["steps"]) == 82
-    monkeypatch.setattr("experiments.analysis.learned_steps.MOST_VALUES", 10 * 2 * 81)
+    monkeypatch.setattr("experiments.analysis.embedded.MOST_VALUES", 10 * 2 * 81)
     (thinned,) = learned_graphs(run)
     kept = [(step["stage"], step["step"]) for step in thinned["steps"]]
     assert {(1, 0), (1, 40), (2, 0), (2, 40)} < set(kept)

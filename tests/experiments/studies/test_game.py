@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from actors.errors import UserError
-from experiments.analysis.game import game_table, solve
+from experiments.analysis.run_table import game_table, solve
 from experiments.attacks.kind import AttackSettings
 from experiments.config.loading import load
 from experiments.jobs import plan_of
