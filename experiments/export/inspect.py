@@ -87,7 +87,8 @@ def _sample(model: str, discussion: TimedDiscussion) -> il.EvalSample:
         begun = {"timestamp": _time(started_s + time.start), "working_start": time.start, "span_id": turn.id}
         ended = {**begun, "timestamp": _time(started_s + time.start + time.seconds)}
         choice = im.ChatCompletionChoice(message=said[turn.id])
-        usage = _usage(turn.prompt_tokens, turn.completion_tokens)
+        spent = {"input_tokens": turn.prompt_tokens, "output_tokens": turn.completion_tokens}
+        usage = im.ModelUsage(**spent, total_tokens=turn.tokens)
         events += [
             ie.SpanBeginEvent(id=turn.id, name=turn.agent, type="agent", **begun),
             ie.ModelEvent(
@@ -102,6 +103,8 @@ def _sample(model: str, discussion: TimedDiscussion) -> il.EvalSample:
             ),
             ie.SpanEndEvent(id=turn.id, **ended),
         ]
+    spent = {"input_tokens": scored.prompt_tokens, "output_tokens": scored.completion_tokens}
+    used = im.ModelUsage(**spent, total_tokens=scored.tokens)
     scores = {name: getattr(scored, name) for name in ("utility", "f1", "strict_em") if not scored.failed_calls}
     return il.EvalSample(
         id=scored.question,
@@ -114,14 +117,10 @@ def _sample(model: str, discussion: TimedDiscussion) -> il.EvalSample:
         scores={name: Score(value=value, answer=scored.answer) for name, value in scores.items() if value is not None},
         error=il.EvalError(message="a turn failed", traceback="", traceback_ansi="") if scored.failed_calls else None,
         metadata={**scored.tags, **{name: getattr(scored, name) for name in FACTS}},
-        model_usage={model: _usage(scored.prompt_tokens, scored.completion_tokens)},
+        model_usage={model: used},
         events=events,
         total_time=max((time.start + time.seconds for _, time, _ in turns), default=0.0),
     )
-
-
-def _usage(read: int, written: int) -> im.ModelUsage:
-    return im.ModelUsage(input_tokens=read, output_tokens=written, total_tokens=read + written)
 
 
 def _time(seconds: float) -> datetime:

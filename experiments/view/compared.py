@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any, Self
 from urllib.parse import quote
@@ -52,10 +53,11 @@ class Compared:
 
     def pairs(self) -> list[dict[str, Any]]:
         """Returns the `agreement` of every two methods, of one run or of both."""
-        utilities, margin, clusters = self._utilities()
+        utilities, margin, clusters = self.utilities
         return agreement(utilities, 0, "utility", (), margin, clusters)
 
-    def _utilities(self) -> tuple[Utilities, float, dict[str, str]]:
+    @cached_property
+    def utilities(self) -> tuple[Utilities, float, dict[str, str]]:
         """Utilities by method, the smaller of the runs' margins, and clusters by question."""
         found: Utilities = {}
         clusters: dict[str, str] = {}
@@ -71,7 +73,7 @@ class Compared:
     def page(self) -> str:
         """The page: tests of shared methods, the settings that differ, the discussions."""
         links = [Markup('<a href="run/{}/">{}</a>').format(quote(name), name) for name in self.names]
-        utilities, margin, clusters = self._utilities()
+        utilities, margin, clusters = self.utilities
         alike = [(a, b) for a, b in combinations(utilities, 2) if a[2:] == b[2:]]
         tests = paired_tests(utilities, alike, 0, "paired", margin, clusters)
         # The methods' names have their run in front.

@@ -57,7 +57,6 @@ class LiveRun:
     def trace(self, group: str, line: int) -> str:
         """Returns the trace on a line (from 1) of a group's file, as JSON. Raises UserError where there is none."""
         with self._lock:
-            self._read_scores()  # which name the groups
             path = self._file(group)
             text = self._traces.setdefault(group, Lines(path)).line(line - 1)
         trace = jsonl.decoded(path, line, text, decode_trace, DAMAGED)
@@ -73,8 +72,7 @@ class LiveRun:
         """Returns for each of `words`, in lower case, the lines of discussions that hold it. They are a group's."""
         found: list[list[int]] = [[] for _ in words]
         with self._lock:
-            self._read_scores()
-        path = self._file(group)
+            path = self._file(group)
 
         def spoken_in(line: str) -> str:
             turns, names = json.loads(line)["turns"], ("agent", "content", "answer", "error")
@@ -103,6 +101,7 @@ class LiveRun:
             self._entries, self._counts = [], {}
 
     def _file(self, group: str) -> Path:
+        self._read_scores()  # which name the groups
         if group not in self._counts:
             raise UserError(f"{group}: the run has no discussions of this name")
         return self.run.path / f"traces/evaluate-{group}.jsonl"

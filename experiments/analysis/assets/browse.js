@@ -157,7 +157,7 @@ class Browser {
     const entries = [this.current, this.filters.rival(this.current)].filter(Boolean);
     const shown = entries.map((entry) => link(entry)).join(" ");
     if (shown === this.shown) return;
-    const traces = await Promise.all(entries.map((entry) => this.discussions.trace(entry)));
+    const traces = await Promise.all(entries.map((entry) => this.discussions.source.trace(entry)));
     if (this.current !== entries[0]) return;
     this.shown = shown;
     this.bring = showDiscussion(this.article, this.discussions, entries.map((entry, i) => [entry, traces[i]]), this.steps());
@@ -178,7 +178,7 @@ function row(entry, label, current) {
 
 async function start() {
   const source = document.getElementById("index") ? new Packed() : new Served();
-  const browser = globalThis.browsing = new Browser(await Discussions.open(source));
+  const browser = globalThis.browsing = new Browser(new Discussions(source, await source.index()));
   await browser.route();
   if (document.getElementById("learner")) showLearned(await source.learned());
   document.documentElement.dataset.ready = "true";

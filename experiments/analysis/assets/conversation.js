@@ -29,7 +29,10 @@ class Conversation {
       if (before && before !== now) this.former.set(turn.id, before);
       held.set(turn.agent, now);
     }
-    [...this.opinions.values()].forEach((opinion, i) => Object.assign(opinion, opinionSign(i)));
+    for (const [i, opinion] of [...this.opinions.values()].entries()) {
+      opinion.sign = i < 26 ? String.fromCharCode(65 + i) : String(i + 1);
+      opinion.style = i < 6 ? `opinion-${i}` : "opinion-other";
+    }
   }
 
   opinion(turn) {
@@ -61,10 +64,6 @@ class Conversation {
 /** Answers that differ in capitals and blanks alone are one opinion. */
 function same(answer) {
   return answer.trim().replace(/\s+/g, " ").toLowerCase();
-}
-
-function opinionSign(i) {
-  return { sign: i < 26 ? String.fromCharCode(65 + i) : String(i + 1), style: i < 6 ? `opinion-${i}` : "opinion-other" };
 }
 
 /** Names of the fields of a task's reply, each once: what a step of a system does. */

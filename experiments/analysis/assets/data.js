@@ -140,10 +140,6 @@ class Discussions {
     this.renew(index);
   }
 
-  static async open(source) {
-    return new Discussions(source, await source.index());
-  }
-
   /** Takes the discussions that have ended since. False where there are none. */
   async grow() {
     const index = await this.source.index({ after: this.entries.length, version: this.version });
@@ -167,23 +163,15 @@ class Discussions {
     for (const entry of entries) this.byQuestion.get(entry.question).push(entry);
   }
 
-  trace(entry) {
-    return this.source.trace(entry);
-  }
-
   /** The entries that hold all words, in lower case, in their question, answers or messages. */
   async search(entries, words, progress) {
     const spoken = await this.source.texts(entries, words, progress);
     return entries.filter((entry) => {
-      const text = described(entry);
+      const parts = [entry.question, entry.text, entry.answer, ...(entry.gold ?? []), entry.judged];
+      const text = parts.filter(Boolean).join("\n").toLowerCase();
       return words.every((word, i) => text.includes(word) || spoken[i].has(entry));
     });
   }
-}
-
-function described(entry) {
-  const parts = [entry.question, entry.text, entry.answer, ...(entry.gold ?? []), entry.judged];
-  return parts.filter(Boolean).join("\n").toLowerCase();
 }
 
 function spoken(trace) {
