@@ -389,12 +389,10 @@ def spread_of(trials: Sequence[tuple[Floats, Clusters]]) -> Spread:
     return Spread(math.sqrt(squares / count), max(0.0, correlation), math.sqrt(max(0.0, between)))
 
 
-def smallest_difference(
-    spread: Spread, sizes: Sequence[int], seeds: int = 1, alpha: float = 2 * TAIL, power: float = 0.8
-) -> float:
-    """The difference that a two-sided test shows with this power, with such clusters and seeds.
+def smallest_difference(spread: Spread, sizes: Sequence[int], seeds: int = 1) -> float:
+    """The difference that a two-sided test shows with a power of .8, with clusters of these `sizes` and so many seeds.
 
-    (t(1 - alpha / 2) + t(power)) times the standard error, whose variance is that of the questions times Kish's design
+    (t(.975) + t(.8)) times the standard error, whose variance is that of the questions times Kish's design
     effect, which more seeds do not reduce, and that of the graphs over the seeds. Satterthwaite's degrees of freedom.
     """
     total, count = float(sum(sizes)), len(sizes)
@@ -402,8 +400,7 @@ def smallest_difference(
     by_cluster, by_seed = spread.questions**2 * effect / total, spread.graphs**2 / seeds
     parts = by_cluster**2 / max(1, count - 1) + by_seed**2 / max(1, seeds - 1)
     freedom = (by_cluster + by_seed) ** 2 / parts if parts else 1.0
-    reach = float(student.ppf(1 - alpha / 2, freedom) + student.ppf(power, freedom))
-    return reach * math.sqrt(by_cluster + by_seed)
+    return float(student.ppf([1 - TAIL, 0.8], freedom).sum()) * math.sqrt(by_cluster + by_seed)
 
 
 def least_clusters(tests: int) -> int:

@@ -20,15 +20,15 @@ def coalitions(orders: Sequence[Sequence[int]]) -> list[frozenset[int]]:
     return list(dict.fromkeys(frozenset(order[:size]) for order in orders for size in range(len(order) + 1)))
 
 
-def shapley(value: Mapping[frozenset[int], float], orders: Sequence[Sequence[int]], level: float = 0.95) -> Floats:
+def shapley(value: Mapping[frozenset[int], float], orders: Sequence[Sequence[int]]) -> Floats:
     """Shapley values of turns, float [players, 3]: means of v(those before i, and i) - v(those before i) over orders.
 
-    The estimate is that of Castro et al. (2009). Columns are the value and the ends of Student's interval over the
+    The estimate is that of Castro et al. (2009). Columns are the value and the ends of Student's 95% interval over the
     means of pairs of orders; NaN for a single pair.
     """
     values = np.array([[value[frozenset(order[:size])] for size in range(len(order) + 1)] for order in orders])
     gains = np.take_along_axis(np.diff(values), np.argsort(orders), axis=1)
     pairs = gains.reshape(len(orders) // 2, 2, -1).mean(axis=1)
-    half = stats.t.ppf((1 + level) / 2, len(pairs) - 1) * stats.sem(pairs)
+    half = stats.t.ppf(0.975, len(pairs) - 1) * stats.sem(pairs)
     phi: Floats = pairs.mean(axis=0)[:, None] + np.stack([0 * half, -half, half], axis=1)
     return phi
