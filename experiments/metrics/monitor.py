@@ -34,21 +34,25 @@ def fallen(
     """
     kinds = np.array([*map(str, modalities), "none"])
     peers = (kinds[:, None] == kinds) & ~np.eye(len(kinds), dtype=bool)
+    # The mean of each agent's peers in a discussion; 0 for one without any.
     alone = dict.fromkeys(np.flatnonzero(~peers.any(0)), 0.0)
     theirs, theirs_now = (
         (of.fillna(0) @ peers / (of.notna() @ peers.astype(int)).replace(0, np.nan)).fillna(alone)
         for of in (trained, evaluated)
     )
+    # Least squares, of all agents together.
     x, y = (each - each.mean() for each in (theirs.where(trained.notna()), trained.where(theirs.notna())))
     slope = np.clip((x * y).sum().sum() / max((x * x).sum().sum(), 1e-9), 0, 1)
-    of_discussions = (trained, evaluated, trained - slope * theirs, evaluated - slope * theirs_now)
-    by_question = (of.groupby(level=0, sort=False).mean().reset_index(drop=True) for of in of_discussions)
-    own, own_now, before, now = by_question
+    own, own_now, before, now = (
+        of.groupby(level=0, sort=False).mean().reset_index(drop=True)
+        for of in (trained, evaluated, trained - slope * theirs, evaluated - slope * theirs_now)
+    )
     found = {}
     for column in before:
         seen, later = before[column].dropna().to_numpy(), now[column].dropna()
         if not len(seen) or not len(later):
             continue
+        # Bets from several questions on, with shares of the money that sum to less than 1.
         starts = [0, *(FIRST * 2**i for i in range(len(later).bit_length()) if FIRST * 2**i < len(later))]
         weights = 1 / np.arange(1.0, len(starts) + 1) / np.arange(2.0, len(starts) + 2)
         # The part of the money that is not bet stays, as does that of bets that have not begun.

@@ -6,10 +6,9 @@ import re
 import secrets
 import socket
 import webbrowser
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Lock
+from functools import lru_cache
 from typing import Any
 
 import uvicorn
@@ -153,8 +152,7 @@ class Viewer:
         self._root = root
         self._named = named
         self._overviews = Overviews(root)
-        self._open: OrderedDict[str, LiveRun] = OrderedDict()
-        self._lock = Lock()
+        self._live = lru_cache(MOST_OPEN)(lambda name: LiveRun(root.run(name)))
 
     def runs(self, request: Request) -> Response:
         return _html(list_page(self._overviews))
@@ -196,12 +194,8 @@ class Viewer:
     def data(self, request: Request) -> Response:
         """Returns the data of a run's page, by the name in the address."""
         name = request.path_params["run"]
-        run = self._root.run(name)
-        with self._lock:
-            live = self._open.pop(name, None) or LiveRun(run)
-            self._open[name] = live
-            if len(self._open) > MOST_OPEN:
-                self._open.popitem(last=False)
+        self._root.run(name)  # it may be gone since
+        live = self._live(name)
         match request.path_params["data"]:
             case "index":  # groups and entries of discussions, or the entries that are new
                 after = int(_given(request, "after", NUMBER, "0"))
