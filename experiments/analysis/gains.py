@@ -1,7 +1,6 @@
 """Gains of methods over their controls, and each method's number of independent agents."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,4 +108,4 @@ def gains_table(metrics: Metrics) -> ResultTable:
     unequal = (name for name, row in rows.items() if row["twin"] is None)
     unlike = (f"{name} has no coordination gain: its twin has not the same tokens within 2%." for name in unequal)
     notes = (*NOTES, *differences(found["paired"], rows), *unlike)
-    return replace(ResultTable.of("method", rows, cells, notes, f"Gains in {metrics['metric']}"), spare=SPARE)
+    return ResultTable.of("method", rows, cells, notes, f"Gains in {metrics['metric']}", spare=SPARE)

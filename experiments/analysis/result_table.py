@@ -46,10 +46,11 @@ class ResultTable:
         cells: Mapping[str, Cell],
         notes: Sequence[str] = (),
         title: str = "",
+        **more: Any,
     ) -> "ResultTable":
         """Makes a row of cells, by header, for each of `rows`. Their keys are the first column, `name`."""
         body = [(key, *(cell(row) for cell in cells.values())) for key, row in rows.items()]
-        return ResultTable((name, *cells), body, notes, title)
+        return ResultTable((name, *cells), body, notes, title, **more)
 
     def print(self, console: Console | None = None, further: Iterable[str] = ()) -> None:
         """Prints title, table, notes and `further` ones. The console is standard output if None.

@@ -1,22 +1,13 @@
 """The table of a run's metrics.json, for its end and its report."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from experiments.analysis import judged
 from experiments.analysis.findings import in_short
 from experiments.analysis.gains import control_names
 from experiments.analysis.result_table import Cell, ResultTable, number, tenths, with_interval
-from experiments.analysis.summary import (
-    CERTIFIED,
-    SIGNIFICANT,
-    TROUBLES,
-    Metrics,
-    metric_of,
-    model_notes,
-    verdict_text,
-)
+from experiments.analysis.summary import CERTIFIED, SIGNIFICANT, TROUBLES, Metrics, metric_of, model_notes, verdict_text
 from experiments.records.trials import LEARNED_FROM
 
 # Columns that a narrow terminal leaves out, the least wanted first.
@@ -102,8 +93,8 @@ def run_table(metrics: Metrics) -> ResultTable:
         notes.append(f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context.")
     notes += [note.format(metric=metric) for name, note in NOTES.items() if name in known]
     notes += judged.notes(metrics["judged"]) if judged_rows else []
-    table = ResultTable.of("method", rows, columns, notes)
-    return replace(table, spare=SPARE, brief=(*brief, *model_notes(metrics["model"])))
+    brief += model_notes(metrics["model"])
+    return ResultTable.of("method", rows, columns, notes, spare=SPARE, brief=brief)
 
 
 def paired_table(paired: Mapping[str, Metrics], metric: str) -> ResultTable:

@@ -99,8 +99,8 @@ def learners_table(
         f"{test['ci95'][1]:+.3f}, p = {test['p_holm']:.2g} adjusted; {test['n']} teams): {verdict_text(test)}."
         for name, test in tests.items()
     ]
-    table = ResultTable.of("learner", rows, columns, title="Learners on planted worlds and on the team")
-    return replace(table, notes=[*brief, *notes], brief=brief)
+    title = "Learners on planted worlds and on the team"
+    return ResultTable.of("learner", rows, columns, [*brief, *notes], title, brief=brief)
 
 
 def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], metric: str) -> Figure:

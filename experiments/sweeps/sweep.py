@@ -172,10 +172,7 @@ def run_left(
                 progress.print(f"note: {note}")
             preparing.advance()
         # An event loop in another thread watches replicas while Tune blocks this one.
-        with (
-            start_blocking_portal() as portal,
-            runtime_start.runtime_started(config, progress, trials=True) as runtime,
-        ):
+        with start_blocking_portal() as portal, runtime_start.runtime_started(config, progress, trials=True) as runtime:
             for group in groups(list(left.values())):
                 shared = launching.launch_shared(group[0].plan, runtime, inputs.open_cache(config), progress.print)
                 portal.call(up, group, runtime, progress)

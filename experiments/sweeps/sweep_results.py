@@ -6,14 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.analysis.compare import (
-    POSITION,
-    arms_of,
-    compare_pairs,
-    merge,
-    natural_pairs,
-    read_trials,
-)
+from experiments.analysis.compare import POSITION, arms_of, compare_pairs, merge, natural_pairs, read_trials
 from experiments.analysis.figures import draw, style
 from experiments.analysis.run_table import shared_notes
 from experiments.analysis.summary import metric_of, verdict, verdicts
