@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from actors.errors import UserError
-from experiments.analysis.run_table import game_table, solve
+from experiments.analysis.run_table import game_table
+from experiments.analysis.worst_case import solve
 from experiments.attacks.kind import AttackSettings
 from experiments.config.loading import load
 from experiments.jobs import plan_of
