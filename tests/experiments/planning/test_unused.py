@@ -160,9 +160,11 @@ def test_a_setting_without_effect_in_a_part_of_a_sweep_is_noted(capsys: pytest.C
     assert capsys.readouterr().out.startswith("note: attack.share has no effect in 1 of 2 settings of the sweep: ")
 
 
-def test_no_preset_is_refused() -> None:
-    for name in experiments():
+def test_every_preset_says_in_one_line_what_it_is_and_none_is_refused() -> None:
+    for name, description in experiments().items():
+        assert 20 < len(description) < 120
         config, overrides = load_overrides([f"experiment={name}"])
+        assert config.experiment == name
         assert overrides is not None
         # A few settings of each sweep: to make all of them takes minutes.
         settings = combinations(config.sweep, 0) if is_sweep(config) else []
