@@ -133,19 +133,19 @@ METHODS = (
     _on(graphs.regular, "a random graph of four neighbours each, the same for all questions", drawn=True),
     _on(
         graphs.small_world,
-        "a ring of four nearest neighbours with a tenth of the edges led elsewhere, the same for all questions",
+        "a ring of four nearest neighbours with a tenth of the edges rewired, the same for all questions",
         drawn=True,
     ),
     _on(graphs.debate, "no agent hears another inside a round; each hears everyone's previous round"),
     Method(
         "random",
-        "as many edges and agents read as the learned graph has left, drawn anew for every question",
+        "a random graph with as many edges and read agents as the learned one, drawn for every question",
         _random,
         needs_graph=True,
     ),
     Method(
         "best_single",
-        "the agent of the team whose answers alone scored best in training, by itself",
+        "the agent of the team whose answers alone scored best in training",
         best_single,
         needs_graph=True,
         alone=True,

@@ -71,15 +71,15 @@ class DefenceSettings:
     """Settings of the methods that defend without labels."""
 
     calibration: int = setting(40, at_least=1, at_most=10_000_000, when="watches")
-    """Training questions on which agents are watched, unlabelled, by methods that rank them (anomaly, agreement)."""
+    """anomaly, agreement: unlabelled training questions on which agents are watched."""
     dropped: int | None = setting(None, at_least=0, when="watches")
-    """Number of agents that such a method silences (null: the outliers, fewer than half)."""
+    """anomaly, agreement: number of agents to silence (null: the outliers, fewer than half)."""
     error_rate: float = setting(0.05, at_least=1e-9, at_most=0.5, when="methods=e_process", since="0.4.0")
     """e_process: largest probability that any honest agent is ever isolated in an evaluation."""
     tolerance: float = setting(0.05, at_least=0.001, at_most=0.4, when="methods=e_process", since="0.4.0")
-    """e_process: largest share of discussions in which an honest agent gives an answer that evidence does not have."""
+    """e_process: largest share of discussions in which an honest agent's answer is in no evidence."""
     block: int = setting(4, at_least=1, at_most=100_000, when="methods=e_process", since="0.4.0")
-    """e_process: discussions that are held at once, whatever the concurrency; it decides between them."""
+    """e_process: number of discussions between two decisions, held at once whatever the concurrency."""
 
 
 @dataclass
@@ -89,26 +89,26 @@ class SystemSettings:
     context: Literal["own", "retrieved"] = setting(
         "own", when="methods=sp|cot|self_correction|ccot|ddcot|mad|bdog_debate|bdog_graph|bdog"
     )
-    """Evidence of SP, CoT, Self-Correction, CCoT, DDCoT, MAD and BDoG: a question's own hint and picture, or also the
-    evidence that was retrieved for it."""
+    """SP, CoT, Self-Correction, CCoT, DDCoT, MAD and BDoG: evidence is a question's own hint and picture, or also the
+    `retrieved` evidence."""
     reader_sees: bool = setting(False, when="methods=echosight")
-    """EchoSight: shows pictures to the model that answers, which in the paper reads the section alone."""
+    """EchoSight: shows pictures to the model that answers; in the paper it reads the section alone."""
     rounds: int = setting(3, at_least=1, at_most=100, when="methods=bdog_debate|bdog")
     """BDoG: most rounds of a debate (the authors' code: 2)."""
     epsilon: int | None = setting(0, at_least=0, when="methods=bdog")
-    """BDoG: largest distance between the blueprint graphs of two rounds that ends a debate (null: none does, as in the
+    """BDoG: ends a debate when the blueprint graphs of two rounds are at most this far apart (null: never, as in the
     authors' code)."""
     blueprints: str | None = setting(None, outside=bool, when="methods=bdog_graph|bdog")
-    """BDoG: JSON file of first blueprint graphs by question id, as GPT-4 or Gemini wrote them (null: drawn anew)."""
+    """BDoG: JSON file of first blueprint graphs by question id, such as those of GPT-4 or Gemini (null: drawn anew)."""
     consistency: Literal["answers", "summaries", "majority"] = setting(
         "answers", when="methods=hm_rag_no_vector|hm_rag_no_graph|hm_rag_no_web|hm_rag_no_decomposition|hm_rag"
     )
-    """HM-RAG: agreement at which the light model merges the answers: equal `answers`, or `summaries` of which any two
-    are alike (Eqs. 13 and 14). With `majority` an answer of two agents is final, as in the authors' code."""
+    """HM-RAG: when the light model merges the answers: with equal `answers`, or with `summaries` that are all alike
+    (Eqs. 13 and 14). With `majority` an answer of two agents is final, as in the authors' code."""
     match: float = setting(0.3, at_least=-1, at_most=1, when="methods=dytopo", since="0.4.0")
-    """DyTopo: cosine of a need and an offer above which the one who needs hears the one who offers (tau)."""
+    """DyTopo: an agent hears another whose offer has a cosine above this with its need (tau)."""
     paths: int = setting(5, at_least=1, at_most=1_000, when="methods=mh_perceptive|mh_offline|mh_dfs|mh_mmkg")
-    """MH-MMKG: most paths through a knowledge graph to answer with (alpha)."""
+    """MH-MMKG: largest number of paths through a knowledge graph in an answer's evidence (alpha)."""
 
 
 class LearnedGraph(Topology, Protocol):

@@ -102,5 +102,5 @@ def self_consistency(context: MethodContext) -> Topology:
     return Twin(context.method, tokens, left_over, read=None) if tokens else Single(context.method)
 
 
-WHAT = "one agent alone: as many samples as the tokens of the team named before it pay for, and a vote"
+WHAT = "one agent that spends the tokens of the team named before it on samples of its answer, and votes"
 METHODS = (Method("self_consistency", WHAT, self_consistency, asks_team=False, alone=True, spends=True),)

@@ -48,4 +48,4 @@ def hashed(text: str) -> Floats:
     return np.bincount([derive_seed(word) % WIDTH for word in words(text)], minlength=WIDTH).astype(float)
 
 
-METHODS = (guarded("blind_guard", "weighs agents by how like the others' their messages are", blind_guard),)
+METHODS = (guarded("blind_guard", "weighs agents by the likeness of their messages to the others'", blind_guard),)

@@ -75,4 +75,4 @@ def claims(talk: Talk) -> Floats:
     return made
 
 
-METHODS = (Method("e_process", "complete graph without agents that claim too often what no source has", EProcesses),)
+METHODS = (Method("e_process", "complete graph without agents whose answers too often have no source", EProcesses),)

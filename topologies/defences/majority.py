@@ -97,7 +97,7 @@ def certified(votes: Sequence[Vote]) -> int:
 METHODS = (
     Method(
         "majority",
-        "all answer once by themselves and the most frequent answer wins",
+        "all answer once, alone; the most frequent answer wins",
         lambda context: Majority(context.method, context.agents),
     ),
 )

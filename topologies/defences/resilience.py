@@ -101,7 +101,7 @@ def corrected(question: Question, message: Message, inspection: Message) -> Mess
 METHODS = (
     Method(
         "challenger",
-        "complete graph in which all are told to challenge what they hear",
+        "complete graph in which all are instructed to challenge messages",
         lambda context: Challenger(context.method, wired(context)),
     ),
     Method(

@@ -108,13 +108,13 @@ def features(traces: Sequence[Trace], asked: Questions) -> Floats:
 METHODS = (
     Method(
         "agreement",
-        "complete graph without those that agreed least in unlabelled discussions",
+        "complete graph without the agents that agreed least in unlabelled discussions",
         lambda context: silenced(context, disagreement),
         needs_calibration=True,
     ),
     Method(
         "anomaly",
-        "complete graph without those that behaved least like the others in unlabelled discussions",
+        "complete graph without the agents that behaved least like the others in unlabelled discussions",
         lambda context: silenced(context, anomaly),
         needs_calibration=True,
     ),

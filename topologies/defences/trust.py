@@ -43,4 +43,4 @@ def trust(talk: Talk) -> Floats:
     return scores
 
 
-METHODS = (guarded("trust", "trusts agents less that stay far from the others", trust),)
+METHODS = (guarded("trust", "weighs down agents that stay far from the others", trust),)

@@ -98,4 +98,4 @@ def certainty(message: Message) -> float:
     return float(stated[0]) if stated else 0.5
 
 
-METHODS = (system("llava_mr2ag", "each passage judged and answered from by itself; scores pick", LlavaMr2ag),)
+METHODS = (system("llava_mr2ag", "each passage is judged and answered from alone; the best score wins", LlavaMr2ag),)

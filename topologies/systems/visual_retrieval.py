@@ -146,7 +146,7 @@ def reranked(alike: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hi
 
 
 METHODS = (
-    system("wiki_llava", "the picture names documents, the question their passages", WikiLlava),
-    system("rora_vlm", "pictures found extend the query and bring passages; foreign ones go", RoraVlm),
+    system("wiki_llava", "the picture finds documents, the question passages in them", WikiLlava),
+    system("rora_vlm", "similar pictures extend the query and bring passages; unrelated ones are dropped", RoraVlm),
     system("echosight", "sections of visually retrieved documents, reranked; the best one is read", EchoSight),
 )
