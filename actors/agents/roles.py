@@ -43,9 +43,7 @@ DECISION = Role(
     "and give the one answer that is best supported.",
 )
 SINGLE = Role(
-    "single",
-    Modality.BOTH,
-    "You are a scientist. Work out what is asked, find what bears on it, and answer.",
+    "single", Modality.BOTH, "You are a scientist. Work out what is asked, find what bears on it, and answer."
 )
 ROLES = {role.name: role for role in (*TEXTUAL, *VISUAL, DECISION, SINGLE)}
 
