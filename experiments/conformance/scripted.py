@@ -79,7 +79,7 @@ class ScriptedTeam:
         self._agents = {role.name: RoleAgent(role, self) for role in self.roles}
 
     def metered(self, noted: Noted | None = None) -> Self:
-        """Returns itself: it does not count what is spent."""
+        """Returns itself, as it counts no usage."""
         return self
 
     async def ask(self, turn: Turn) -> Message:

@@ -1,8 +1,7 @@
 """Finds the files of a release: only here a name from it becomes a file that is opened.
 
 A name in a release may be wrong or hostile: only regular files inside the folder are ever opened, so that no other file
-of the machine gets into a prompt. Links that stay inside are followed; those that lead outside only with
-`data.allow_links=true`.
+of the machine gets into a prompt. Links that stay inside are followed, others only with `data.allow_links=true`.
 """
 
 import os

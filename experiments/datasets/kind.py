@@ -78,8 +78,8 @@ class DatasetKind:
 
     release: where its files come from, in a phrase.
     make: opens the data set for a run.
-    directed: edges of its own knowledge graph lead from head to tail only. Those of a graph that is extracted from its
-        texts have the directions of the wording and are followed both ways.
+    directed: edges of its own knowledge graph lead from head to tail only. Edges of an
+        extracted graph have the directions of the wording and are followed both ways.
     advice: its authors' advice to an agent that decides where a search through that graph continues.
     rubric: how its paper judges answers: by a grade from 1 to 5, or as the same as the reference or not.
     scope: the sources that a question searches, its own pool or the whole corpus.

@@ -34,7 +34,7 @@ class OpenedRun:
 
     Args:
         named: `key=value` of what the configuration names outside of the folder, as the user trusts it; None: all.
-        asks: models are asked: their addresses have to be named too, and what is `named` replaces the run's settings.
+        asks: models are asked: their addresses have to be named too, and `named` replaces settings of the run.
 
     Raises:
         UserError: the configuration is damaged, or names what `named` lacks; the line has the overrides to add.

@@ -20,7 +20,7 @@ class RunRoles:
     """All roles of a run.
 
     team: the agents that discuss, textual ones first, in the topology's order. others: the decision agent, the one
-    that answers alone, those of methods, and those that extract. team_is_asked: the team takes part.
+    that answers alone, roles of methods, and roles that extract. team_is_asked: the team takes part.
     """
 
     team: tuple[Role, ...]

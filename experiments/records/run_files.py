@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -90,7 +90,17 @@ def disk_failure(error: BaseException, folder: Path) -> str:
 
     Files outside the run's folder may be missing or closed for other reasons.
     """
-    found = _os_error(error, set())
+    left: list[BaseException | None] = [error]
+    seen, found = set[int](), None
+    while left and found is None:
+        # An error that was taken out of its group and raised again refers back to the group.
+        if (cause := left.pop(0)) is None or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        found = cause if isinstance(cause, OSError) else None
+        # A file that cannot be closed after a failed write raises an error with the first one as its context.
+        own = [cause.__cause__ or cause.__context__]
+        left[:0] = cause.exceptions if isinstance(cause, BaseExceptionGroup) else own
     if found is None or found.errno not in FULL | BARRED | WRONG_KIND | LOST:
         return ""
     if not folder.is_dir():
@@ -103,16 +113,3 @@ def disk_failure(error: BaseException, folder: Path) -> str:
     if found.errno in WRONG_KIND:
         return f"{failure}; a file and a folder have changed places: restore it from a copy"
     return f"{failure}; make it writable" if found.errno in BARRED else f"{failure}; check that disk"
-
-
-def _os_error(error: BaseException | None, seen: set[int]) -> OSError | None:
-    # An error that was taken out of its group and raised again refers back to the group.
-    if error is None or id(error) in seen:
-        return None
-    if isinstance(error, OSError):
-        return error
-    seen.add(id(error))
-    # A file that cannot be closed after a failed write raises an error with the first one as its context.
-    causes = error.exceptions if isinstance(error, BaseExceptionGroup) else (error.__cause__ or error.__context__,)
-    found: Iterator[OSError | None] = (_os_error(cause, seen) for cause in causes)
-    return next(filter(None, found), None)

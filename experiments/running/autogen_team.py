@@ -118,7 +118,7 @@ def write_team(
 def load_team(path: Path, trusted: Collection[str] = ()) -> GraphFlow:
     """Loads a team that may use `trusted` addresses of endpoints, and send them `trusted` environment variables.
 
-    Raises UserError for a file that no run writes, and for one that names what is not trusted.
+    Raises UserError for a file that no run writes, and for one that names anything that is not trusted.
     """
     try:
         if path.stat().st_size > FILE_BYTES:

@@ -46,7 +46,7 @@ async def extract_graph(context: RunContext) -> Extraction:
 
 
 async def extract(step: Step, context: RunContext, sources: Callable[[], Iterable[Source]]) -> dict[str, Extracted]:
-    """Extracts from all sources of which nothing is kept yet. Returns what is kept of all.
+    """Extracts from the sources that have nothing kept yet. Returns the kept extractions of all.
 
     Processes that need the same wait for one of them. Sources whose turn failed are asked about again by the next run.
     Raises UserError where a replay has nothing to ask, and TooManyFailures where most sources would state nothing.
