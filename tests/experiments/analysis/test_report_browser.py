@@ -24,7 +24,7 @@ from tests.support.browser import Browser, browser, find
 from tests.support.fake_run import FACTS, METHODS, make_run, trace
 from tests.support.hostile import HOSTILE, write_report
 
-pytestmark = pytest.mark.skipif(find() is None, reason="no Chromium or Chrome on this machine")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find() is None, reason="no Chromium or Chrome on this machine")]
 
 QUESTIONS = 170
 TURNS = QUESTIONS * (3 * 19 + 2)
@@ -373,7 +373,6 @@ def test_pages_fit_from_phones_to_wide_screens(browser: Browser, large: Path, sc
     browser.page.set_viewport_size({"width": 1400, "height": 1000})
 
 
-@pytest.mark.slow
 def test_ten_thousand_discussions_are_listed_filtered_and_searched(browser: Browser, tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path, "x")
     run.config.write_text("")

@@ -119,7 +119,14 @@ async def method(here: World, name: str, watched: Sequence[Watched]) -> Topology
     return topology_of(name, LabelledLibrary(here.evidence, ()), here.config, here.agents, learned, watched)
 
 
-@pytest.mark.parametrize("name", [method.name for method in METHODS if not method.needs_library])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(method.name, marks=[pytest.mark.slow] if method.name in LEARNED else [])
+        for method in METHODS
+        if not method.needs_library
+    ],
+)
 async def test_every_method_gives_the_same_traces_at_any_concurrency_and_survives_a_failing_agent(
     cache: Path, tmp_path: Path, name: str
 ) -> None:
