@@ -27,13 +27,13 @@ ROUNDS = "sweep.axes.topology.rounds=[1,2]"
 
 @pytest.fixture(scope="module")
 def swept(output: Path) -> Path:
-    """Rounds x seeds, interrupted in the first trial, resumed, killed after it, and resumed again."""
-    process = begin(*TINY, ROUNDS, "sweep.seeds=2", f"output={output}")
+    """Rounds x seeds, interrupted in the first trial, resumed over Ray, killed after it, and resumed without."""
+    process = begin(*TINY, ROUNDS, "sweep.seeds=2", "runtime=inline", f"output={output}")
     wait_for(process, output, "*-mmqa_prune/trials/*/scores.jsonl")
     error = interrupt(process)
     [folder] = output.glob("*-mmqa_prune")
     assert f"resume={folder}" in error
-    process = begin(f"resume={folder}")
+    process = begin(f"resume={folder}", "runtime=ray")
     wait_for(process, folder, RESULTS)
     process.kill()
     _, error = process.communicate()
@@ -41,7 +41,7 @@ def swept(output: Path) -> Path:
     assert 1 <= first.count(b"\n") < 4, error
     finished = {path: path.stat().st_mtime_ns for path in folder.glob("trials/*/metrics.json")}
     finished = {path: at for path, at in finished.items() if path.parent.name in first.decode()}
-    assert folder_of(finish(begin(f"resume={folder}"))) == folder
+    assert folder_of(finish(begin(f"resume={folder}", "runtime=inline"))) == folder
     assert (folder / RESULTS).read_bytes().startswith(first)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "a finished trial was done again"
     return folder
@@ -58,11 +58,11 @@ def test_no_trial_is_lost_or_repeated_by_a_kill(swept: Path) -> None:
 def test_a_sweep_whose_trials_hold_their_own_agents_has_the_same_records(
     swept: Path, output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["topology.rounds=2", "sweep.seeds=2", "runtime=inline", "wandb.mode=offline"]
+    words = ["topology.rounds=1", "sweep.seeds=2", "runtime=inline", "wandb.mode=offline"]
     assert main([*TINY, *words, f"output={output / 'inline'}"]) == 0
     inline = folder_of(capsys.readouterr().out)
-    assert_same_records(swept / "trials" / "0002-rounds=2,seed=0", inline / "trials" / "0000-seed=0")
-    assert_same_records(swept / "trials" / "0003-rounds=2,seed=1", inline / "trials" / "0001-seed=1")
+    assert_same_records(swept / "trials" / "0000-rounds=1,seed=0", inline / "trials" / "0000-seed=0")
+    assert_same_records(swept / "trials" / "0001-rounds=1,seed=1", inline / "trials" / "0001-seed=1")
 
 
 def test_a_trial_is_a_whole_run_folder(swept: Path) -> None:
