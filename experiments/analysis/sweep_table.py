@@ -121,11 +121,8 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
         yield from (plain(row.values[key]) if key in row.values else "-" for key in keys)
         if row.ci95 is None:
             # Utility in training is on other questions: it is named as such, and has no interval.
-            yield from (
-                "(all stopped early)",
-                f"{row.means['training_utility']:.3f} in training",
-                *[""] * len(measures),
-            )
+            in_training = f"{row.means['training_utility']:.3f} in training"
+            yield from ("(all stopped early)", in_training, *[""] * len(measures))
         else:
             yield from (row.method, with_interval(row.means["utility"], row.ci95))
             yield from (measure(row.means) for measure in measures.values())

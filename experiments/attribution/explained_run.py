@@ -74,10 +74,7 @@ def table(found: Sequence[Explained], method: str, settings: ExplainSettings) ->
         would = f"{of.answer} ({of.utility:g})" if of.phi is None else f"phi {of.phi[0]:.2f}"
         suspects = ", ".join(each.suspects) if len(each.suspects) < len(each.suspicion) else "all agents"
         rows.append((each.question, str(each.answer), of.of, would, suspects))
-    agents, failed = (
-        Counter(each.agent for each in found),
-        sum(effect.failed for each in found for effect in each.effects),
-    )
+    agents, failed = Counter(each.agent for each in found), sum(one.failed for each in found for one in each.effects)
     asked, tokens, recorded = (sum(getattr(each, name) for each in found) for name in ("asked", "tokens", "recorded"))
     often = ", ".join(f"{agent or 'no single agent'} {number:,}" for agent, number in agents.most_common(6))
     notes = [

@@ -73,14 +73,16 @@ def normalised(text: str, lemmatise: Lemmatise | None = None) -> str:
 
     Decimal points stay, and so does an article that is the whole answer. One character stays as it is.
     """
-    text = text.lower()
-    words = len(text.split())
+    words = text.lower().split()
     # "?" or "a" as an answer would otherwise become empty and match nothing.
-    if len(text.strip()) == 1:
-        return _digits(text)
-    plain = _NO_DECIMAL_POINT.sub("", text.translate(_PUNCTUATION))
-    digits = _digits(plain if words == 1 else _ARTICLE.sub(" ", plain))
-    return lemmatise(digits) if lemmatise else digits
+    alone = len(text.strip()) == 1
+    if not alone:
+        plain = _NO_DECIMAL_POINT.sub("", text.lower().translate(_PUNCTUATION))
+        words = (plain if len(words) == 1 else _ARTICLE.sub(" ", plain)).split()
+    # Through `int`, so that 007 and 7 are the same number.
+    numbers = {word: _whole(word) for word in words if word.isdigit()} | NUMBER_WORDS
+    digits = " ".join(word if (number := numbers.get(word)) is None else str(number) for word in words)
+    return lemmatise(digits) if lemmatise and not alone else digits
 
 
 def lemmatiser() -> Lemmatise | None:
@@ -93,12 +95,6 @@ def lemmatiser() -> Lemmatise | None:
         return None
     model = importlib.import_module("spacy").load("en_core_web_sm", disable=["ner", "textcat", "parser"])
     return lambda text: " ".join(token.lemma_ for token in model(text))
-
-
-def _digits(text: str) -> str:
-    # Through `int`, so that 007 and 7 are the same number.
-    numbers = {word: _whole(word) for word in text.split() if word.isdigit()} | NUMBER_WORDS
-    return " ".join(word if (number := numbers.get(word)) is None else str(number) for word in text.split())
 
 
 def _whole(word: str) -> int | None:

@@ -126,7 +126,9 @@ class Lines:
 
         Raises UserError where the file is damaged.
         """
-        form = _form(self.path)
+        # The file that holds the records now; empty without any.
+        forms = (form for form in (self.path, jsonl.compressed(self.path)) if form.exists())
+        form = next((f"{form.stat().st_ino:x}{form.suffix}" for form in forms), "")
         if form != self._form or (self.path.exists() and self.path.stat().st_size < self._places[-1]):
             # A compressed file becomes a temporary one, in which any place can be read.
             self._unpacked = jsonl.seekable(self.path) if form.endswith(".gz") else None
@@ -155,11 +157,3 @@ class Lines:
         if self._unpacked:
             return nullcontext(self._unpacked)
         return self.path.open("rb") if self._form else BytesIO()
-
-
-def _form(path: Path) -> str:
-    """Names the file that holds a record now; empty without any."""
-    for form in (path, jsonl.compressed(path)):
-        if form.exists():
-            return f"{form.stat().st_ino:x}{form.suffix}"
-    return ""
