@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -82,6 +83,7 @@ class Wired:
         self.judged: tuple[Suspicion, Suspicion] = (), ()  # suspicion and weights of a defence that chose the wiring
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        """Holds the discussion of a question. Raises ValueError when spatial edges close a cycle."""
         agents, held = self.agents, Discussion(self.method, question, seed, sample)
         wiring = self._wire if isinstance(self._wire, Wiring) else self._wire(question)
         rounds, n = wiring.rounds, wiring.agents
@@ -89,6 +91,8 @@ class Wired:
         spatial = weighed_senders(wiring.spatial, wiring.spatial_p, n)
         temporal = weighed_senders(wiring.temporal, wiring.temporal_p, n)
         turns: dict[tuple[int, int], asyncio.Task[Message]] = {}
+        # Turns that wait for each other would wait forever.
+        TopologicalSorter({(t, i): [(t, j) for j in senders] for (t, i), senders in spatial.items()}).prepare()
 
         async def speak(t: int, i: int) -> Message:
             """Waits for the turns that this one hears or remembers, and takes it."""

@@ -72,6 +72,13 @@ async def test_an_agent_speaks_as_soon_as_its_senders_have_and_not_when_the_roun
     assert team.spoken.index("2/bob") < team.spoken.index("1/cy")
 
 
+async def test_agents_that_wait_for_each_other_are_an_error_before_any_is_asked() -> None:
+    team = Recording()
+    with pytest.raises(ValueError, match="cycle"):
+        await Wired("m", AGENTS, wiring([(0, 1), (1, 0)], [])).answer(QUESTION, team.ask, seed=1)
+    assert team.spoken == []
+
+
 async def test_a_failed_turn_is_recorded_and_heard_by_nobody() -> None:
     team = Recording(failing="ann")
     trace = await Wired("m", AGENTS, wiring([(0, 1)], [(0, 2)])).answer(QUESTION, team.ask, seed=1)
