@@ -11,10 +11,12 @@ import pytest
 from actors.processes import runs
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.slow
+# Long enough for a busy machine to let the process give a sign of life.
 GUARDED = """
 import os, sys, time
 from actors.runtime.guard import Guard
-guard = Guard(os.getpid(), hung_s=2, beat_s=0.05)
+guard = Guard(os.getpid(), hung_s=5, beat_s=0.2)
 print(guard._guard.pid, flush=True)
 {}
 print("done", flush=True)
@@ -39,7 +41,7 @@ def test_a_process_that_is_stopped_is_killed() -> None:
     assert not runs(guard)
 
 
-@pytest.mark.parametrize("work", ["time.sleep(4)", "guard.close(); time.sleep(4)", "sum(range(10**7))"])
+@pytest.mark.parametrize("work", ["time.sleep(7)", "guard.close(); time.sleep(7)", "sum(range(10**7))"])
 def test_a_process_that_lives_is_left_alone_and_its_guard_ends_with_it(work: str) -> None:
     process, guard = begun(work)
     assert process.communicate(timeout=60) == ("done\n", None)
@@ -49,10 +51,10 @@ def test_a_process_that_lives_is_left_alone_and_its_guard_ends_with_it(work: str
 
 
 def test_a_process_that_was_stopped_together_with_its_guard_goes_on() -> None:
-    process, guard = begun("time.sleep(6)")
+    process, guard = begun("time.sleep(9)")
     guard.suspend()
     process.send_signal(signal.SIGSTOP)
-    time.sleep(3)
+    time.sleep(6)
     guard.resume()
     process.send_signal(signal.SIGCONT)
     process.communicate(timeout=60)
