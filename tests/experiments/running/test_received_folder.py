@@ -19,6 +19,7 @@ from experiments.records.checkpoint import Checkpoint
 from experiments.records.recorder import RunFolder
 from experiments.running.autogen_team import load_team
 from experiments.running.replayed_run import answering, open_recorded
+from experiments.sweeps.trials import expand
 from run import main
 
 
@@ -265,9 +266,7 @@ def test_a_run_that_says_that_it_replays_itself_ends(folder: Path) -> None:
 
 def test_a_sweep_s_trials_run_what_the_sweep_says(folder: Path, mark: Path, refused: Said) -> None:
     changed(folder, **{"sweep.axes": {"topology": {"rounds": [1, 2]}}, "methods": ["single"]})
-    from experiments.sweeps.sweep import _checked
-
-    trial = _checked(load([f"resume={folder}"]))[0]
+    trial = expand(load([f"resume={folder}"]))[0]
     path = folder / "trials" / trial.name
     path.mkdir(parents=True)
     trial.config.attack.kind = "marking:Thing"
