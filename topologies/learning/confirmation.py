@@ -22,10 +22,12 @@ from topologies.wiring import Bools, Floats, Ints, Wirings
 PRUNED, UNPRUNED, EMPTY, RANDOM = GRAPHS = ("pruned", "unpruned", "empty", "random")
 """The pruned graph, all edges, no edges between agents, and random edges, as many as the pruned graph has."""
 LOOKS = 4  # at most
-LEAD, EMPTY_LEAD = 1.0, 0.25
-"""Lead that a graph needs to take the pruned one's place, in standard errors of the difference of means.
+LEADS = np.array([0.0, 1.0, 0.25, 1.0])
+"""Lead that each graph needs over a cut one, in standard errors of the difference of means.
 
-The empty graph needs less over a graph that was cut: unlike others, it brings back no edge that was found to harm."""
+The empty graph needs less than others, which bring back edges that were found to harm."""
+CLEAR = 2.0
+"""Lead over a graph from which nothing was cut. Where nothing is known, a smaller one would be taken by chance."""
 
 
 class Confirmation:
@@ -114,8 +116,7 @@ class Confirmation:
         mean, error = leads(self.scores)
         after = self.left()
         cut = any(bool((every & ~after[kind]).any()) for kind, every in self.every.items())
-        needed = [EMPTY_LEAD if cut and name == EMPTY else LEAD for name in GRAPHS]
-        winner = int(np.where(mean > needed * error, mean, 0).argmax())
+        winner = int(np.where(mean > (LEADS if cut else CLEAR) * error, mean, 0).argmax())
         self._set(phase=CONFIRMED, winner=winner)
         if winner:
             draw = np.random.default_rng(derive_seed(self.spec.seed, "chosen graph"))
