@@ -44,15 +44,22 @@ class Ocr:
             with FileLock(self._folder / "reading.lock"):  # two runs at once would read the same pictures
                 if not kept.is_file():
                     half_written = kept.with_suffix(".writing")
-                    read = _engine()(np.asarray(read_picture(picture))[:, :, ::-1])  # the engine takes blue first
-                    words = []
-                    if read.txts is not None:
-                        for corners, text, score in zip(read.boxes.tolist(), read.txts, read.scores, strict=True):
-                            across, down = zip(*corners, strict=True)
-                            words += [((min(across), min(down), max(across), max(down)), text)] if score >= SURE else []
-                    half_written.write_text(in_reading_order(words), encoding="utf-8")
+                    half_written.write_text(recognised(picture), encoding="utf-8")
                     os.replace(half_written, kept)
         return kept.read_text(encoding="utf-8")
+
+
+def recognised(picture: Path) -> str:
+    """Reads the text of a picture, line by line. Raises OSError when it cannot be opened."""
+    read = _engine()(np.asarray(read_picture(picture))[:, :, ::-1])  # the engine takes blue first
+    words: list[tuple[Box, str]] = []
+    if read.txts is None:
+        return ""
+    for corners, text, score in zip(read.boxes.tolist(), read.txts, read.scores, strict=True):
+        if score >= SURE:
+            across, down = zip(*corners, strict=True)
+            words.append(((min(across), min(down), max(across), max(down)), text))
+    return in_reading_order(words)
 
 
 @cache

@@ -158,7 +158,7 @@ class OpenAIModel:
         )
 
     async def _find_pictures(self, most: int, least: int = 0) -> None:
-        """Lowers the pictures of a request to those that the endpoint takes, unless these are fewer than `least`."""
+        """Finds how many pictures the endpoint takes, and sends no more. A number below `least` changes nothing."""
         fitted = partial(self._fitted, only=(SYSTEM_WITH_PICTURES,))
         taken, reason = await count_pictures(fitted, self._ready, most)
         if reason and taken >= least:

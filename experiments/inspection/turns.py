@@ -108,13 +108,13 @@ class TurnInspector:
             model.close()
         evidence, numbers = evidence_for(turn.question, role.evidence), places(turn.question)
         completions = [call.completion for call in model.calls if call.completion]
+        details["calls"] = calls = []
         for call in model.calls:
             reply = call.completion
             shown = {name: getattr(call.request, name) for name in ("system", "shared", "own", "correction")}
             shown["images"] = [_source(image) | {"caption": image.text} for image in call.request.images]
             tokens = {name: getattr(reply, name) if reply else 0 for name in ("prompt_tokens", "completion_tokens")}
-            about = shown | {"reply": reply.text if reply else None, "source": call.source} | tokens
-            details["calls"] = [*details["calls"], about]
+            calls.append(shown | {"reply": reply.text if reply else None, "source": call.source} | tokens)
         details["marks"] = marks(form_of(in_own_form(turn, role)), completions)
         details["searches"] = self._searches(held, message.id, [source.id for source in evidence])
         for source in evidence:

@@ -44,7 +44,7 @@ class Judgement:
 
     @property
     def status(self) -> Status:
-        """How it ended. It is `unparsed` where the judge replied without a readable grade."""
+        """Status of the judgement: `unparsed` where the judge replied without a readable grade."""
         if self.grade is not None:
             return Status.OK
         return Status.UNPARSED if self.completion_tokens else Status.FAILED

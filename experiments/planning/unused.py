@@ -117,8 +117,10 @@ def _unmet(plan: Plan, group: str, condition: str) -> str | None:
             # A judge and a role's model have whole settings.
             case ["judge", *names]:
                 value, names = judge_model(plan.config) or ModelSettings(kind="none"), names or ["kind"]
-            case ["roles", role, "model" | "reader" as part, *names] if names and model_of_role(plan.config, role):
-                value = (model_of_role(plan.config, role) or ())[part == "reader"]
+            case ["roles", role, "model" | "reader" as part, *names] if names and (
+                merged := model_of_role(plan.config, role)
+            ):
+                value = merged[part == "reader"]
             case names:
                 pass
         for each in names:

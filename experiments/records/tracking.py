@@ -96,7 +96,6 @@ class Tracker:
     ) -> None:
         self._on_step = on_step
         self._path = path
-        # Without a thread nothing takes them.
         self._calls: queue.SimpleQueue[tuple[str, Callable[[wandb.Run], object]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._failed = self._given_up = False
@@ -127,15 +126,15 @@ class Tracker:
                 self._axes.add(axis)
             run.log(logged)
 
-        self._calls.put(("log", send))
+        self._call("log", send)
 
     def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = (), used: Usage | None = None) -> None:
         """Logs metrics.json, figures, discussions, usage and learned graphs."""
-        self._calls.put(("summarise", lambda run: summarise(run, self._path, metrics, figures, used)))
+        self._call("summarise", lambda run: summarise(run, self._path, metrics, figures, used))
 
     def finish(self, exit_code: int = 0) -> None:
         """Ends the W&B run within the time that it has. Does nothing when called again."""
-        self._calls.put(("finish", lambda run: run.finish(exit_code=exit_code)))
+        self._call("finish", lambda run: run.finish(exit_code=exit_code))
         self._calls.put(None)
         thread, self._thread = self._thread, None
         if thread is None:
@@ -150,6 +149,10 @@ class Tracker:
             teardown = threading.Thread(target=_tear_down, args=(self._given_up,), name="tracking", daemon=True)
             teardown.start()
             teardown.join(TEARDOWN_S)
+
+    def _call(self, what: str, call: Callable[[wandb.Run], object]) -> None:
+        if self._thread is not None:  # else nothing takes calls, and a disabled run would collect them
+            self._calls.put((what, call))
 
     def _work(self, *start: Any) -> None:
         what, run = "start", None

@@ -37,7 +37,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Report:
-    """Steps and mean utility of a trial so far. It says whether the folder is complete, or why it never will be."""
+    """Steps and mean utility of a trial so far.
+
+    finished: the folder is complete. failed: the reason why it never will be, or empty.
+    """
 
     steps: int = 0
     utility: float = 0.0

@@ -63,7 +63,7 @@ def stopped(learner: Learner) -> Learner:
 
 
 def wrongly_cut(learner: Learner, truth: Truth) -> int | None:
-    """Counts helpful edges that were cut as harmful. None stands for a learner that is never certain."""
+    """Counts helpful edges that were cut as certain to harm. Returns None for a learner without certainty."""
     cut = learner.certain_harm()
     if cut is None:
         return None
@@ -81,7 +81,7 @@ def shares(wirings: Wirings, full: Wirings) -> tuple[float, ...]:
 
 def price(wirings: Wirings) -> tuple[int, int]:
     """Counts the needed turns of one discussion, and the messages read in them and by the decision agent."""
-    # The first stands for all: baselines and learned graphs differ between discussions in speaking order at most.
+    # Discussions of a baseline or a learned graph differ in speaking order at most, so that the first is enough.
     speaks = None if wirings.speaks is None else wirings.speaks[0]
     wiring = Wiring.of_matrices(wirings.spatial[0], wirings.temporal[0], wirings.decision[0], speaks=speaks)
     taken = needed_turns(wiring)

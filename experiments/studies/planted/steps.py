@@ -13,8 +13,11 @@ from topologies.wiring import Floats
 
 
 class TrainingStep(NamedTuple):
-    """One training step: questions until now, mean tokens of a discussion, turns, different turns, and their cost; and
-    its scores (`of_columns`)."""
+    """One training step.
+
+    used: questions until now. tokens: mean of a discussion. turns, different: numbers of turns and of different ones.
+    computed: cost of the different ones. scores: of the step (`of_columns`).
+    """
 
     used: int
     tokens: float

@@ -133,10 +133,10 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
     full = random_wirings(team, settings.evaluated, 0, chances=(1.0, 1.0, 1.0))
     kind = team.questions(settings.evaluated, "evaluation").kind
     by_hand = team.scenario.by_hand(full, team.special, kind)
+    graphs = {"full": full, "none": unheard(full), "by_hand": by_hand, "best": best}
     bench = _Bench(world, settings, team, truth, best_utility, full)
-    outcomes = [bench.outcome(name, graph) for name, graph in (("full", full), ("none", unheard(full)))]
-    bench.simple = max(outcome.utility for outcome in outcomes)
-    outcomes += [bench.outcome("by_hand", by_hand), bench.outcome("best", best)]
+    outcomes = [bench.outcome(name, wirings) for name, wirings in graphs.items()]
+    simple = max(outcome.utility for outcome in outcomes[:2])
     learner = partial(LearnerSpec, team.modalities, model.rounds, team.seed)
     specs = {
         str(name): learner(variant, config.learner, config.pruning, features=len(model.kinds) * variant.by_question)
@@ -172,15 +172,13 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
             steps = list(learn(own, team, samples * config.training.samples))
             bench.add_point(of_regime, budget * own.stages * config.pruning.steps, own, steps)
         outcomes.append(bench.learned(name, own, steps, True, of_regime))
-    return [*outcomes, *shared]
+    rows = [*outcomes, *shared]
+    return [row if row.random is None else replace(row, gain=row.utility - max(simple, row.random)) for row in rows]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Bench:
-    """One world with its truth, on which graphs and learners are measured.
-
-    full: the graph of all edges. simple: the higher utility of all edges and no edges.
-    """
+    """One world with its truth, on which graphs and learners are measured. full: the graph of all edges."""
 
     world: PlantedWorld
     settings: PlantedSettings
@@ -188,7 +186,6 @@ class _Bench:
     truth: Truth
     best_utility: float
     full: Wirings
-    simple: float = 0.0
 
     def outcome(self, name: str, wirings: Wirings, p: Edges[Floats] | None = None, **measured: Any) -> Outcome:
         # The best graph is evaluated already.
@@ -212,7 +209,6 @@ class _Bench:
         evaluated, graph = self.settings.evaluated, learner.inference_wirings()
         turns, different = (sum(getattr(step, count) for step in steps) for count in ("turns", "different"))
         sparse = random_wirings(self.team, evaluated, 1, shares(graph, self.full))
-        at_random = utility(self.team, sparse, None, evaluated)
         reported = watched(learner, self.team, [step.scores for step in steps])
         shown = [after for agent, (_, after) in reported.items() if agent in self.team.special]
         measured: dict[str, Any] = {
@@ -224,7 +220,6 @@ class _Bench:
             "wrongly": wrongly_cut(learner, self.truth),
             "reported": min(shown, default=None),
             "alarms": len(reported.keys() - {*self.team.special, self.team.agents}),
-            "random": at_random,
+            "random": utility(self.team, sparse, None, evaluated),
         }
-        row = self.outcome(name, *along(learner, self.team, evaluated), **measured)
-        return replace(row, gain=row.utility - max(self.simple, at_random))
+        return self.outcome(name, *along(learner, self.team, evaluated), **measured)
