@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from actors.messages import Field, FieldKind
-from actors.reader import plan, task_state
+from actors.reader import search_plan, task_state
 from actors.reader.english import STOP_WORDS, name_spans, normal_name, sentences, stem, words
 from actors.reader.grading import agree
 from actors.reader.question import parts
@@ -78,7 +78,7 @@ def thought(state: TaskState, line: Field) -> list[str]:
     known = _in_sentences(state.most_bearing(2)) or NOTHING
     if state.answer:
         return [f"{known} {CONCLUSION}{state.answer.rstrip('.')}."]
-    return [f"{known} {NEXT}{plan.next_question(state)}"]
+    return [f"{known} {NEXT}{search_plan.next_question(state)}"]
 
 
 def triples_of(statement: Statement) -> list[Edge]:
@@ -200,30 +200,32 @@ def _in_sentences(bearing: Sequence[Statement]) -> str:
 Skill = Callable[[TaskState, Field], list[str]]
 
 SKILLS: Mapping[FieldKind, Skill] = {
-    FieldKind.ACTION: plan.action,
+    FieldKind.ACTION: search_plan.action,
     FieldKind.ANSWER: answer,
     FieldKind.CANDIDATE: candidate,
     FieldKind.CONFIDENCE: confidence,
     FieldKind.DESCRIPTION: description,
     FieldKind.ENOUGH: lambda state, line: task_state.yes_or_no(line, task_state.suffices(state)),
     FieldKind.ENTITY: entity,
-    FieldKind.INSTRUCTION: lambda state, line: [plan.node(state)[2]],
+    FieldKind.INSTRUCTION: lambda state, line: [search_plan.node(state)[2]],
     FieldKind.INTENTS: lambda state, line: one_of(line, str(min(3, len(parts(state.question))))),
     FieldKind.KEYWORD: keyword,
-    FieldKind.PARENTS: lambda state, line: [", ".join(map(str, plan.node(state)[1]))] if plan.node(state)[1] else [],
-    FieldKind.QUERY: plan.query,
+    FieldKind.PARENTS: lambda state, line: (
+        [", ".join(map(str, parents))] if (parents := search_plan.node(state)[1]) else []
+    ),
+    FieldKind.QUERY: search_plan.query,
     FieldKind.RELEVANT: task_state.relevant,
     FieldKind.RETRIEVE: lambda state, line: task_state.yes_or_no(line, not task_state.suffices(state)),
     FieldKind.SELECTED: task_state.selected,
     FieldKind.SIDE: side,
-    FieldKind.STEP: plan.step,
-    FieldKind.SUB_QUESTION: plan.sub_question,
+    FieldKind.STEP: search_plan.step,
+    FieldKind.SUB_QUESTION: search_plan.sub_question,
     FieldKind.SUMMARY: summary,
     FieldKind.SUPPORTED: task_state.supported,
     FieldKind.THEME: theme,
     FieldKind.THOUGHT: thought,
     FieldKind.TRIPLE: triple,
-    FieldKind.TYPE: lambda state, line: one_of(line, plan.node(state)[0].lower()),
+    FieldKind.TYPE: lambda state, line: one_of(line, search_plan.node(state)[0].lower()),
     FieldKind.VISUAL: task_state.visual,
 }
 

@@ -14,11 +14,11 @@ from actors.errors import ClusterError
 from actors.messages import Role
 from actors.models import Model
 from actors.processes import collect_rarely
-from actors.runtime.client import Client
 from actors.runtime.head import connect, disconnect
 from actors.runtime.pool import Pools, RemotePool
 from actors.runtime.process import AgentProcess, Process, ReplicaProcess
 from actors.runtime.remote import RESTARTS, Actor
+from actors.runtime.service_client import Client
 from actors.runtime.stateful import LearnerProcess, RemoteStateful
 from actors.runtime.supervision import START_S, OnEvent, ignore, supervise, wait_until_up, watch_head
 from actors.runtime.team import RemoteAgents, instances_of, roles_held

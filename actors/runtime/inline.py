@@ -18,7 +18,7 @@ from actors.processes import collect_rarely
 from actors.runtime.pool import Pools
 from actors.runtime.remote import one_line
 from actors.runtime.supervision import START_S, OnEvent, ignore
-from actors.runtime.team import Team, TurnResult, instances_of, make_agent, roles_held
+from actors.runtime.team import LiveTeam, TurnResult, instances_of, make_agent, roles_held
 from actors.settings import AgentSettings
 
 
@@ -79,14 +79,14 @@ class InlineAgents:
     def __reduce__(self) -> tuple[Any, ...]:
         return InlineAgents, (self.roles, self.settings, self.models, self.instances)
 
-    def team(self, name: str = "") -> Team:
+    def team(self, name: str = "") -> LiveTeam:
         for role in [] if self._here else self.roles.values():
             pool, reuse = self.models[role.name]
             key = id(pool), reuse
             if key not in self._caches:
                 self._caches[key] = pool.model(reuse)
             self._here[role.name] = make_agent(role, self._caches[key], self.settings)
-        return Team({role: InlineClient(agent) for role, agent in self._here.items()}, name, self.instances)
+        return LiveTeam({role: InlineClient(agent) for role, agent in self._here.items()}, name, self.instances)
 
     def close(self) -> None:
         """Close the caches of this process."""

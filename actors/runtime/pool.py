@@ -14,8 +14,8 @@ from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelError, ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request
 from actors.models import Model, abilities_of
-from actors.runtime.client import Client
 from actors.runtime.remote import GONE, Actor, loss
+from actors.runtime.service_client import Client
 
 RETRY_S = 0.25
 # Preempted machines and kills for memory come in series, and a failed turn changes results: two losses are no proof.

@@ -9,9 +9,9 @@ from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError
 
 from actors.errors import ClusterError
 from actors.runtime.channel import ChannelLost
-from actors.runtime.client import Client
 from actors.runtime.process import Process
 from actors.runtime.remote import GONE, RETRY_S, Actor
+from actors.runtime.service_client import Client
 
 Answer = tuple[Any, bytes | None]  # a method's result, and the state after it where the method changed that
 

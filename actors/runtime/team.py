@@ -11,8 +11,8 @@ from actors.agents.role_agent import RoleAgent
 from actors.errors import AgentLost, UserError
 from actors.messages import Message, Role, Turn, Usage
 from actors.models import Model
-from actors.runtime.client import Client
 from actors.runtime.remote import Actor, loss
+from actors.runtime.service_client import Client
 from actors.settings import AgentSettings
 
 TurnResult = tuple[Message, Usage]
@@ -50,7 +50,7 @@ class AgentClient(Protocol):
         """Sends the notes that are left and leaves the agents."""
 
 
-class Team:
+class LiveTeam:
     """Agents by name, with what each has used since the team was made.
 
     Agents elsewhere learn with their next turns that a discussion has ended, so that forgetting costs no call.
@@ -118,13 +118,13 @@ class RemoteAgents:
     actors: Mapping[str, Actor]
     instances: Mapping[str, str]
 
-    def team(self, name: str = "") -> Team:
+    def team(self, name: str = "") -> LiveTeam:
         """A team of these agents. `name` keeps its discussions apart from other teams'."""
 
         def client(role: str, actor: Actor) -> Client[Turn, TurnResult]:
             return Client(actor.address, lambda error: AgentLost(f"agent lost: {role}: {loss(error)}"))
 
-        return Team({role: client(role, actor) for role, actor in self.actors.items()}, name, self.instances)
+        return LiveTeam({role: client(role, actor) for role, actor in self.actors.items()}, name, self.instances)
 
     def close(self) -> None:
         """Nothing to do: agents close what they hold open when they end."""

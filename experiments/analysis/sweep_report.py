@@ -11,7 +11,7 @@ from experiments.analysis.compare import varied
 from experiments.analysis.page import LABELS, REPORT, Section, page, pictures
 from experiments.analysis.result_table import ResultTable, shown, tenths, with_interval
 from experiments.analysis.summary import EMBEDDED_NOTE, model_notes
-from experiments.analysis.tables.formats import Layout
+from experiments.analysis.tables.formats import ShownTable
 from experiments.records import start
 from experiments.records.run_files import write_atomically
 from experiments.records.trials import TRIALS, TrialResult
@@ -28,7 +28,7 @@ def sweep_sections(
     metric: str,
     drawn: Sequence[Path],
     settings: ResultTable,
-    papers: Sequence[Layout] = (),
+    papers: Sequence[ShownTable] = (),
     attacks: Sequence[ResultTable] = (),
     page_of_trial: str = REPORT,
 ) -> Iterator[Section]:

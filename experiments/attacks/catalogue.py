@@ -5,7 +5,7 @@ from functools import cache
 from actors.errors import UserError
 from actors.lookup import find
 from experiments.attacks.arguing import Collude, Contagion, Late, Response, Sabotage, Sleeper
-from experiments.attacks.inputs import Input, Memory
+from experiments.attacks.input_and_memory import Input, Memory
 from experiments.attacks.kind import AttackKind
 from experiments.attacks.poison import Corpus, Picture, Poison
 from experiments.attacks.transit import Delay, Drop, Duplicate, Impersonate, Misroute, Tamper

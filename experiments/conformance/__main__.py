@@ -11,7 +11,7 @@ from experiments.conformance.attacks import check_attack
 from experiments.conformance.methods import check_method
 from experiments.conformance.parts import NotConforming, check_dataset, check_encoder, check_model
 from experiments.jobs import plan_of
-from experiments.planning.models import find_models
+from experiments.planning.run_models import find_models
 from experiments.running.inputs import open_dataset
 from retrieval.embed import make_encoder
 

@@ -10,7 +10,7 @@ from experiments.dry_run.counts import PhaseCounts, RunCounts, short
 from experiments.dry_run.dry_run import count_run
 from experiments.dry_run.power import power_notes
 from experiments.records.progress import Progress
-from experiments.sweeps.trials import Trial, expand, print_unused, rivals
+from experiments.sweeps.expansion import Trial, expand, print_unused, rivals
 
 COUNTED = {"turns": "turns", "calls": "calls", "prompt tokens": "prompt", "completion tokens": "completion"}
 

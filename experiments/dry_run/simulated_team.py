@@ -17,7 +17,7 @@ from experiments.dry_run.counts import PhaseCounts
 from experiments.dry_run.token_count import TokenCounter
 from experiments.judging.judge import grading_request
 from experiments.judging.rubric import GRADED, Rubric
-from experiments.planning.models import MAIN
+from experiments.planning.run_models import MAIN
 from topologies.topology import Topology
 
 # Of a usual length: its tokens stand for every reply's where none were measured.

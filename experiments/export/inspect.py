@@ -17,7 +17,7 @@ from inspect_ai.scorer import Score
 
 from experiments.config.saved import read
 from experiments.export.source import TimedDiscussion, discussions
-from experiments.planning.models import models_named
+from experiments.planning.run_models import models_named
 from experiments.records.recorder import RunFolder
 from experiments.records.records import by_question
 

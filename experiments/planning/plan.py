@@ -19,8 +19,8 @@ from experiments.evidence.extraction import CAPTIONS, GRAPH, Step
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.judging.rubric import RUBRICS, Rubric
 from experiments.planning.learners import learned_methods, plan_learners
-from experiments.planning.models import RunModels, find_models
-from experiments.planning.roles import RunRoles, find_roles
+from experiments.planning.run_models import RunModels, find_models
+from experiments.planning.run_roles import RunRoles, find_roles
 from experiments.records.recorder import RunFolder
 from topologies.catalogue import METHODS, find_methods
 from topologies.learning.spec import LearnerSpec, shared_training

@@ -19,7 +19,7 @@ from actors.errors import UserError
 from actors.messages import Role
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings
-from experiments.planning.models import RunModels
+from experiments.planning.run_models import RunModels
 from topologies.topology import DECISION_AGENT
 from topologies.wiring import Wiring, needed_turns, weighed_senders
 

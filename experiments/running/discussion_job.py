@@ -7,8 +7,8 @@ from pathlib import Path
 from experiments.config.references import resumption_line
 from experiments.datasets.item import Dataset
 from experiments.planning.learners import learner_makers
-from experiments.planning.models import models_named
 from experiments.planning.plan import Job, Plan
+from experiments.planning.run_models import models_named
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker

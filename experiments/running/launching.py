@@ -15,8 +15,8 @@ from actors.models import Model
 from actors.runtime.runtime import Agents, ModelPool, Runtime
 from experiments.config.config import Config
 from experiments.judging.judge import Judge
-from experiments.planning.models import JUDGE, MAIN
 from experiments.planning.plan import Plan
+from experiments.planning.run_models import JUDGE, MAIN
 from topologies.topology import Noted, Team
 
 COMPLETIONS = "completions"  # the folder, among other caches

@@ -13,8 +13,8 @@ from experiments.config.saved import read as read_config
 from experiments.datasets.item import Dataset
 from experiments.evidence.extraction import CAPTIONS, GRAPH, Step, captioned, extracted_file, missing, read_extracted
 from experiments.evidence.library import triples_given
-from experiments.planning.models import find_models
 from experiments.planning.plan import Plan
+from experiments.planning.run_models import find_models
 from experiments.records.recorder import RunFolder
 from retrieval.store import Store
 

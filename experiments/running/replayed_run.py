@@ -15,8 +15,8 @@ from experiments.config.saved import read as read_config
 from experiments.config.setting_groups import RoleSettings
 from experiments.datasets.benchmark import choose
 from experiments.datasets.item import Dataset, Subset
-from experiments.planning.models import models_named
 from experiments.planning.plan import Plan
+from experiments.planning.run_models import models_named
 from experiments.records import jsonl, run_files
 from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.recorder import RunFolder

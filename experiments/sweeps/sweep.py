@@ -22,10 +22,10 @@ from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.trials import RESULTS, TRIALS, Results, TrialResult, read_results
 from experiments.running import inputs, launching, model_record, runtime_start
-from experiments.sweeps.learners import conclude_learners, explore_planted, planted_of
+from experiments.sweeps.expansion import Trial, expand, groups, print_unused
+from experiments.sweeps.planted_learners import conclude_learners, explore_planted, planted_of
 from experiments.sweeps.sweep_results import conclude_sweep
 from experiments.sweeps.trial_run import Report
-from experiments.sweeps.trials import Trial, expand, groups, print_unused
 
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
 OUTLIVE_S = 30.0  # seconds that processes of a killed sweep get to end

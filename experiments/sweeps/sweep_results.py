@@ -15,11 +15,11 @@ from experiments.analysis.sweep_table import attack_tables, sweep_rows, sweep_ta
 from experiments.analysis.tables.formats import write_tables
 from experiments.analysis.tables.measured import Evaluated
 from experiments.config.config import Config
-from experiments.planning.models import models_named
 from experiments.planning.plan import Plan
+from experiments.planning.run_models import models_named
 from experiments.records.trials import read_results
 from experiments.running.conclude import timed
-from experiments.sweeps.trials import rivals
+from experiments.sweeps.expansion import rivals
 
 
 def conclude_sweep(

@@ -23,7 +23,7 @@ from actors.runtime.remote import reason
 from experiments.config.saved import read
 from experiments.jobs import plan_of
 from experiments.planning.learners import learner_makers
-from experiments.planning.models import models_named
+from experiments.planning.run_models import models_named
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker

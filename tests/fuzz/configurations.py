@@ -17,7 +17,7 @@ from experiments.config.loading import PRESETS, experiments, load
 from experiments.config.saved import read, save
 from experiments.config.setting_groups import RoleSettings
 from experiments.jobs import plan_of
-from experiments.sweeps.trials import expand
+from experiments.sweeps.expansion import expand
 from tests.fuzz.loading import TooLong, bounded
 from tests.fuzz.received import ROLES, SWEPT, TAGS
 

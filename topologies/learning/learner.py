@@ -22,7 +22,7 @@ from torch import Generator, Tensor
 
 from actors.messages import Modality, derive_seed
 from topologies.graphs import as_wirings, joined
-from topologies.learning.checks import checked_clock, checked_scores
+from topologies.learning.checked import checked_clock, checked_scores
 from topologies.learning.confirmation import GRAPHS, Confirmation
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState

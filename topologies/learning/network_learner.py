@@ -16,7 +16,7 @@ from torch import Generator, Tensor, nn
 
 from actors.messages import Modality, derive_seed
 from topologies.graphs import acyclic, as_wirings, joined
-from topologies.learning.checks import checked_clock, checked_scores
+from topologies.learning.checked import checked_clock, checked_scores
 from topologies.learning.convolution import chain_of
 from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport

@@ -59,7 +59,7 @@ class ShownBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ShownTable:
     """A table for any format. `groups` are headings over as many columns each, "" for none."""
 
     name: str
@@ -85,7 +85,7 @@ class Layout:
 
 def lay_out(
     table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Evaluated]
-) -> Layout:
+) -> ShownTable:
     """Lays out a table: measured blocks first, then reported ones, by model."""
     blocks = []
     for block in measured:
@@ -114,7 +114,7 @@ def lay_out(
             if printed:
                 rows.append((row.label, tuple(ShownCell(printed.get(column.name, "")) for column in table.columns)))
         blocks.append(ShownBlock(f"Reported by {paper} (Table {number}), not measured here: {model}", tuple(rows)))
-    return Layout(
+    return ShownTable(
         name=table.name,
         caption=" ".join(_captions(table, measured, runs)),
         # Neighbouring columns of one group share a heading; the same group further on gets another one.
@@ -210,7 +210,7 @@ CSV_HEADER = (
 )
 
 
-def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed: int) -> list[Layout]:
+def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed: int) -> list[ShownTable]:
     """Writes `tables/<name>.md`, `.tex` and `.csv` for each table of an experiment that the runs fill. Prints their
     names.
 
@@ -233,12 +233,12 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed:
     return written
 
 
-def markdown(layout: Layout) -> str:
+def markdown(layout: ShownTable) -> str:
     """Fills the template: the caption, one table, and the notes. Each block has a heading row."""
     return TEMPLATES.get_template("table.md").render(layout=layout)
 
 
-def latex(layout: Layout) -> str:
+def latex(layout: ShownTable) -> str:
     """A float with booktabs' rules, as wide as the text. It needs the packages booktabs and graphicx."""
     return TEMPLATES.get_template("table.tex").render(layout=layout)
 

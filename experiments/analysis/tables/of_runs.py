@@ -14,7 +14,7 @@ from experiments.analysis.result_table import Cell, number, plain, with_interval
 from experiments.analysis.run_table import MEASURES
 from experiments.analysis.summary import model_notes
 from experiments.analysis.sweep_table import recorded_rows
-from experiments.analysis.tables.formats import Layout, ShownBlock, ShownCell, latex, markdown
+from experiments.analysis.tables.formats import ShownBlock, ShownCell, ShownTable, latex, markdown
 from experiments.config.config import is_sweep
 from experiments.config.saved import read
 from experiments.config.yaml_tree import yaml_tree
@@ -112,7 +112,7 @@ def _rows(path: str, label: str) -> Iterator[Row]:
         yield {**row, "model": model, "low": low, "high": high, **{key: visible(text) for key, text in texts.items()}}
 
 
-def _laid_out(rows: Sequence[Row], by_run: bool) -> Layout:
+def _laid_out(rows: Sequence[Row], by_run: bool) -> ShownTable:
     """Lays out runs as headings over their methods, with a column for each measure. With `by_run` a run is a column."""
     runs = dict.fromkeys(row["run"] for row in rows)
     if by_run:
@@ -139,4 +139,6 @@ def _laid_out(rows: Sequence[Row], by_run: bool) -> Layout:
                 for method, value in values.items():
                     shown[method][i] = replace(shown[method][i], best=value == choose(values.values()))
         blocks.append(ShownBlock(heading, tuple((method, tuple(cells)) for method, cells in shown.items())))
-    return Layout("runs", "Methods compared.", (("", len(columns)),), tuple(columns), tuple(blocks), (NOTE, *models))
+    return ShownTable(
+        "runs", "Methods compared.", (("", len(columns)),), tuple(columns), tuple(blocks), (NOTE, *models)
+    )

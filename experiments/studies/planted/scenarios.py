@@ -140,7 +140,7 @@ class Xor(Scenario):
         return without(wirings, special[1:])
 
 
-class Late(Scenario):
+class LateLiar(Scenario):
     """The special agent lies in evaluation, and not in training."""
 
     def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
@@ -202,7 +202,7 @@ SCENARIOS: dict[Influence, Scenario] = {
     Influence.HERD: Leader(1, "neither", VOTERS, weight=20.0),
     Influence.OVERLOAD: Overload(0, "neither", {"distraction": 0.15, "help": 1.8}, heeded=0.0),
     Influence.XOR: Xor(2, "neither", {"help": 1.2}, heeded=0.3),
-    Influence.LATE: Late(1),
+    Influence.LATE: LateLiar(1),
     Influence.ZERO: Ungraded(1),
     Influence.HYPOCRITE: TwoFaced(1, weight=3.0),
     Influence.SAINT: TwoFaced(1, "above", weight=3.0),

@@ -15,7 +15,7 @@ from actors.messages import derive_seed
 from experiments.analysis.scores import clusters_of
 from experiments.analysis.statistics import Clusters, holm, least_clusters, paired_test
 from experiments.analysis.summary import Metrics, mean_and_interval, paired_tests, rounded
-from experiments.planning.models import models_named
+from experiments.planning.run_models import models_named
 from experiments.records.run_files import write_atomically
 from experiments.running.run_context import RunContext
 from experiments.studies.redundancy.removal import FULL, ROUNDING, Redundancy, by_kind, redundant

@@ -22,7 +22,7 @@ from actors.prompting.reply import parse_reply
 from actors.reader.colleagues import given_in_to
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.arguing import Contagion
-from experiments.attacks.inputs import Input
+from experiments.attacks.input_and_memory import Input
 from experiments.attacks.kind import AttackContext, AttackSettings
 from experiments.attacks.persuasion import argue, persuade
 from topologies.defences.resilience import CHALLENGE

@@ -16,8 +16,8 @@ import pytest
 from actors.errors import AgentLost
 from actors.runtime import channel, service
 from actors.runtime.channel import HEADER, Address, ChannelLost
-from actors.runtime.client import Client
 from actors.runtime.service import Service
+from actors.runtime.service_client import Client
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 

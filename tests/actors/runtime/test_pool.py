@@ -12,9 +12,9 @@ import pytest
 from actors.errors import ModelError, ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request
 from actors.models import abilities_of
-from actors.runtime.client import Client
 from actors.runtime.pool import LOSSES, LOST, ReplicaPool, ranking
 from actors.runtime.process import ReplicaProcess
+from actors.runtime.service_client import Client
 from tests.support.waiting import until
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from actors.errors import UserError
 from experiments.analysis.statistics import ScoreGroup, crossed_interval, mean_interval
-from experiments.analysis.tables.formats import Layout, escape, latex, lay_out, markdown, table_csv, write_tables
+from experiments.analysis.tables.formats import ShownTable, escape, latex, lay_out, markdown, table_csv, write_tables
 from experiments.analysis.tables.measured import FEWEST, Evaluated, MeasuredCell, measure
 from experiments.analysis.tables.paper_table import (
     FOLDER,
@@ -35,7 +35,7 @@ from experiments.records.recorder import JUDGEMENTS, RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS
 from experiments.running.inputs import open_dataset
-from experiments.sweeps.trials import expand
+from experiments.sweeps.expansion import expand
 from run import main
 from tests.experiments.running.test_run_models import serving
 from tests.support.endpoint import Asked, Server, Told, completion
@@ -337,7 +337,7 @@ def test_reported_means_of_columns_are_their_unweighted_means(name: str) -> None
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> tuple[Layout, str, str, list[dict[str, str]]]:
+def written(tmp_path: Path) -> tuple[ShownTable, str, str, list[dict[str, str]]]:
     read = {"sp": SUBJECTS, "m3prune": [(question, tags, 1.0) for question, tags, _ in SUBJECTS]}
     run = run_of(tmp_path / "r", read)
     [layout] = write_tables(tmp_path, "table1", [run], 0)
@@ -368,7 +368,7 @@ def rows_of_latex(text: str) -> list[list[str]]:
     return clean
 
 
-def test_markdown_latex_and_csv_say_the_same(written: tuple[Layout, str, str, list[dict[str, str]]]) -> None:
+def test_markdown_latex_and_csv_say_the_same(written: tuple[ShownTable, str, str, list[dict[str, str]]]) -> None:
     layout, md, tex, lines = written
     shown = [[name, *(cell.text for cell in cells)] for block in layout.blocks for name, cells in block.rows]
     assert rows_of_markdown(md) == shown
@@ -388,7 +388,7 @@ def test_markdown_latex_and_csv_say_the_same(written: tuple[Layout, str, str, li
 
 
 def test_reported_figures_stand_apart_and_are_never_the_best(
-    written: tuple[Layout, str, str, list[dict[str, str]]],
+    written: tuple[ShownTable, str, str, list[dict[str, str]]],
 ) -> None:
     layout, md, tex, _ = written
     measured, *others = layout.blocks

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from actors.errors import UserError
 from experiments.config.loading import load
 from experiments.config.saved import read, save
-from experiments.sweeps.trials import expand
+from experiments.sweeps.expansion import expand
 from run import main
 from tests.support.paths import ROOT
 

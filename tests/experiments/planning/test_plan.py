@@ -11,7 +11,7 @@ from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.jobs import plan_of
-from experiments.planning.models import find_models, models_named
+from experiments.planning.run_models import find_models, models_named
 from experiments.running.launching import processes
 from tests.support.topologies import topology as topology_of
 from topologies.baselines import random_like

@@ -19,7 +19,7 @@ from experiments.conformance.methods import MethodInWorld
 from experiments.conformance.scripted import improvised, sample_world
 from experiments.jobs import plan_of
 from experiments.planning.unused import FACTS, check_used
-from experiments.sweeps.trials import combinations, expand, print_unused
+from experiments.sweeps.expansion import combinations, expand, print_unused
 from tests.support.paths import ROOT
 from topologies.catalogue import METHODS
 from topologies.method import SystemSettings

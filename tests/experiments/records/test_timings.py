@@ -10,7 +10,7 @@ from actors.messages import Abilities, Completion, Message, Question, Role, Turn
 from actors.messages import Modality as M
 from actors.runtime.inline import InlineClient
 from actors.runtime.pool import ReplicaPool
-from actors.runtime.team import Team, make_agent
+from actors.runtime.team import LiveTeam, make_agent
 from actors.settings import AgentSettings
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.timings import DiscussionTimes, TimingLog, of_trace, times_of_turns
@@ -103,7 +103,7 @@ async def test_the_replica_and_its_cached_tokens_arrive_with_the_turn_and_not_in
     noted: list[tuple[Turn, float, Usage]] = []
     pool = ReplicaPool([Replica(), Replica()])  # type: ignore[list-item]
     agent = make_agent(Role("reader", M.TEXT, ""), pool, AgentSettings())
-    team = Team({"reader": InlineClient(agent)})
+    team = LiveTeam({"reader": InlineClient(agent)})
     metered = team.metered(lambda *each: noted.append(each))
     message = await metered.ask(turn())
     await team.ask(turn())  # of another phase

@@ -32,7 +32,7 @@ from experiments.config.setting_groups import RoleSettings
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.jobs import plan_of
-from experiments.planning.models import find_models
+from experiments.planning.run_models import find_models
 from experiments.running.autogen_team import export_team, write_team
 from tests.support.paths import ROOT
 from topologies.topology import Wired

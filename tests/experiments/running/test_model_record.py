@@ -13,7 +13,7 @@ from actors.messages import Abilities
 from actors.reader.reader import ReaderSettings
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.planning.models import find_models
+from experiments.planning.run_models import find_models
 from experiments.records.recorder import RunFolder
 from experiments.running.model_record import AbleModel, check_abilities, describe
 

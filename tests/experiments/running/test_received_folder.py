@@ -19,7 +19,7 @@ from experiments.records.checkpoint import Checkpoint
 from experiments.records.recorder import RunFolder
 from experiments.running.autogen_team import load_team
 from experiments.running.replayed_run import answering, open_recorded
-from experiments.sweeps.trials import expand
+from experiments.sweeps.expansion import expand
 from run import main
 
 

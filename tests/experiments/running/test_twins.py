@@ -15,7 +15,7 @@ from experiments.jobs import plan_of
 from experiments.planning.unused import check_used
 from experiments.records.recorder import RunFolder
 from experiments.running.recorded_team import RecordedTeam
-from experiments.sweeps.trials import rivals
+from experiments.sweeps.expansion import rivals
 from run import main
 from tests.experiments.running.test_attacked_run import carry_out, contents
 from topologies.controls.twin import tokens_of

@@ -16,8 +16,8 @@ from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import RESULTS, Results, TrialResult, read_results
+from experiments.sweeps.expansion import Trial, expand, groups
 from experiments.sweeps.sweep import run_sweep
-from experiments.sweeps.trials import Trial, expand, groups
 from tests.support.topologies import SYSTEMS as PAPERS
 
 pytestmark = pytest.mark.slow
@@ -245,7 +245,7 @@ def test_a_combination_is_checked_once_and_each_of_its_seeds_has_a_configuration
         checked.append(config)
         return plan_of(config)
 
-    monkeypatch.setattr("experiments.sweeps.trials.plan_of", counted)
+    monkeypatch.setattr("experiments.sweeps.expansion.plan_of", counted)
     found = expand(load(["experiment=mmqa_prune", "sweep.axes.topology.rounds=[1,2]", "sweep.seeds=3", "seed=5"]))
     assert len(checked) == 2
     assert [(trial.config.topology.rounds, trial.config.seed) for trial in found] == [
