@@ -39,7 +39,7 @@ from itertools import zip_longest
 
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Question, Role, Source, Status, Task, Value
 from topologies.answers import wording
-from topologies.method import PICTURES, system
+from topologies.method import PICTURES, MethodContext, system
 from topologies.systems.helpers import fused, pictures_among
 from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed
 from topologies.systems.session import Session, System, about, input_lines, sources
@@ -130,61 +130,61 @@ UNREAD = 2  # planning steps in a row that cannot be read, each asked for twice,
 
 
 class Mmapg(System):
-    """Planner's graph.
+    """Planner's graph; with `examine=False` on the nearest sources, however far they are.
 
     Every search returns at most `top_k.texts` or `top_k.pictures` candidates within the radius, if there is one.
     """
 
+    def __init__(self, context: MethodContext, examine: bool = True) -> None:
+        super().__init__(context)
+        self._examine = examine
+
     async def discuss(self, session: Session) -> Message:
-        session.question = about(session.question, await session.own())
+        session.question = question = about(session.question, await session.own())
         overall = await session.ask(PLANNER.name, task=Task(OVERALL, (SUB_QUESTION,)))
         guide = input_lines(FieldKind.SUB_QUESTION, overall.values(SUB_QUESTION.name))
-        question, repeated = session.question, wording(session.question.text)
+        repeated, unread = wording(question.text), 0
         # Line 2 of Algorithm 1: the graph starts as the question.
         graph = [PlanNode(1, "Question", (), question.text, question.text)]
         # The messages of each node that was carried out; the last one has its content, the others led to it.
         outcomes: dict[int, list[Message]] = {}
-
-        async def carried_out(node: PlanNode, planned: Message) -> list[Message]:
-            if node.type == "Question":
-                return [planned]
-            findings = _loose(outcomes.get(parent, ()) for parent in node.parents)
-            if node.type == "Retrieval":
-                lines = [graph[parent - 1].input_line() for parent in node.parents]
-                return await self.retrieve(session, node.instruction, lines, findings, planned)
-            whole = repeated in wording(node.instruction)
-            asked = None if whole else about(question, question.evidence, node.instruction)
-            # Node 1 is the question that the answer serves, whether it is among the parents or not.
-            lines = [graph[number - 1].input_line() for number in sorted({1, *node.parents})]
-            return [await session.ask(REASONER.name, question=asked, inputs=lines, heard=findings)]
-
-        unread = 0
         for _ in range(MOST_NODES):
             task = Task(NEXT, (ANALYSIS, TYPE, PARENTS, INSTRUCTION), (*guide, *(node.input_line() for node in graph)))
-            planned = await session.ask(PLANNER.name, task=task, heard=_loose(outcomes.values()))
+            planned = await session.ask(PLANNER.name, task=task, heard=loose(outcomes.values()))
             unread = 0 if planned.status is Status.OK else unread + 1
             if unread == UNREAD:
                 break
             if unread:
                 continue
             node = placed(graph, planned)
+            outcome: list[Message] = []
+            findings = loose(outcomes.get(parent, ()) for parent in node.parents)
+            if node.runs and node.type == "Question":
+                outcome = [planned]
+            elif node.runs and node.type == "Retrieval":
+                lines = [graph[parent - 1].input_line() for parent in node.parents]
+                outcome = await self.retrieve(session, node.instruction, lines, findings, planned)
+            elif node.runs and node.type == "Answer":
+                whole = repeated in wording(node.instruction)
+                asked = None if whole else about(question, question.evidence, node.instruction)
+                # Node 1 is the question that the answer serves, whether it is among the parents or not.
+                lines = [graph[number - 1].input_line() for number in sorted({1, *node.parents})]
+                outcome = [await session.ask(REASONER.name, question=asked, inputs=lines, heard=findings)]
             if node.runs and node.type != "Stop":
-                outcomes[node.number] = await carried_out(node, planned)
-            outcome = outcomes.get(node.number, [])
+                outcomes[node.number] = outcome
             graph.append(replace(node, content=content_of(node, outcome[-1] if outcome else None)))
             if node.type == "Stop":
                 break
-        # Nodes that were not carried out are not among the outcomes; 0 is no node's number.
-        last = max(outcomes, default=0)
-        node = graph[last - 1] if last else graph[0]
+        # Node 1, the question, is not carried out.
+        last = graph[max(outcomes, default=1) - 1]
         # Of choices, an answer to anything but the question is none.
-        final = node.type == "Answer" and (not question.choices or repeated in wording(node.instruction))
-        if final and outcomes[last][-1].answer is not None:
-            return outcomes[last][-1]
-        findings = _loose(outcomes.values())
+        final = last.type == "Answer" and (not question.choices or repeated in wording(last.instruction))
+        if final and outcomes[last.number][-1].answer is not None:
+            return outcomes[last.number][-1]
+        findings = loose(outcomes.values())
         if not any(node.type == "Retrieval" and node.runs for node in graph):
             findings += await self.retrieve(session, question.text)
-        lines = (*guide, *(node.input_line() for node in graph))
+        lines = [*guide, *(node.input_line() for node in graph)]
         return await session.ask(REASONER.name, inputs=lines, heard=findings)
 
     async def retrieve(
@@ -195,11 +195,38 @@ class Mmapg(System):
         heard: Sequence[Message] = (),
         planned: Message | None = None,
     ) -> list[Message]:
-        """Retrieves for an instruction and condenses the results, after its parents' contents and findings."""
+        """Retrieves for an instruction and condenses the results, after its parents' contents and findings.
+
+        planned: the turn with the instruction.
+        """
+        texts, pictures, radius = self.top_k.texts, self.top_k.pictures, self.top_k.radius
+        if not self._examine:
+            near = partial(session.search, instruction, mode="vector", of=planned)
+            hits = await asyncio.gather(near(texts), near(pictures, kinds=PICTURES))
+            if not any(hits):
+                return []
+            nearest = about(session.question, sources((*hits[0], *hits[1])), instruction)
+            task = Task(CONDENSE, (SUMMARY,), tuple(lines))
+            return [await session.ask(REASONER.name, question=nearest, task=task, heard=heard)]
         request = about(session.question, (), instruction)
         task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY, ASK), tuple(lines))
         decomposed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=heard)
-        candidates, triples = await self._candidates(session, instruction, decomposed)
+        keywords = decomposed.values(KEYWORD.name) or (instruction,)
+        looked_at = decomposed.values(VISUAL.name) != ("no",)
+        # Eq. 8: named pictures are searched for in texts too, and key phrases in the words of pictures.
+        titles = decomposed.values(ENTITY.name) if looked_at else ()
+        phrases = tuple(dict.fromkeys((*keywords, *titles)))
+        # All searches are called for in a fixed order here, and awaited together below.
+        in_texts = [session.search(text, texts, radius=radius, of=decomposed) for text in phrases]
+        among_pictures = partial(session.search, k=pictures, kinds=PICTURES, radius=radius, of=decomposed)
+        in_pictures = [among_pictures(text, mode="text") for text in phrases]
+        if looked_at:
+            shown = decomposed.values(QUERY.name) or (() if titles else (instruction,))
+            in_pictures += [among_pictures(text, mode="vector") for text in shown]
+        edges = session.graph(keywords, texts, of=decomposed)
+        read, seen, around = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
+        candidates = (*fused(read, texts), *fused(seen, pictures))
+        triples = [f"{edge.head} | {edge.relation} | {edge.tail}" for edge in around]
         examined = await self._examined(session, request, candidates, triples, decomposed)
         bearing = [message for message, _ in examined]
         if not bearing:
@@ -208,30 +235,6 @@ class Mmapg(System):
         condensed = await session.ask(TEXT_EXAMINER.name, question=request, task=task)
         # Findings go on uncondensed; the failed turn stays last, and no agent hears it.
         return [condensed] if condensed.status is Status.OK else [*bearing, condensed]
-
-    async def _candidates(
-        self, session: Session, instruction: str, decomposed: Message
-    ) -> tuple[list[Source], tuple[str, ...]]:
-        """Searches for an instruction; returns sources, texts before pictures, and triples."""
-        keywords = decomposed.values(KEYWORD.name) or (instruction,)
-        looked_at = decomposed.values(VISUAL.name) != ("no",)
-        titles, descriptions = (
-            (decomposed.values(ENTITY.name), decomposed.values(QUERY.name)) if looked_at else ((), ())
-        )
-        # Eq. 8: named pictures are searched for in texts too, and key phrases in the words of pictures.
-        phrases = tuple(dict.fromkeys((*keywords, *titles)))
-        # All searches are called for in a fixed order here, and awaited together below.
-        in_texts = [session.search(text, self.top_k.texts, radius=self.top_k.radius, of=decomposed) for text in phrases]
-        k, radius = self.top_k.pictures, self.top_k.radius
-        among_pictures = partial(session.search, k=k, kinds=PICTURES, radius=radius, of=decomposed)
-        in_pictures = [among_pictures(text, mode="text") for text in phrases]
-        if looked_at:
-            shown = descriptions if titles or descriptions else (instruction,)
-            in_pictures += [among_pictures(text, mode="vector") for text in shown]
-        edges = session.graph(keywords, self.top_k.texts, of=decomposed)
-        texts, pictures, triples = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
-        candidates = [*fused(texts, self.top_k.texts), *fused(pictures, self.top_k.pictures)]
-        return candidates, tuple(f"{edge.head} | {edge.relation} | {edge.tail}" for edge in triples)
 
     async def _examined(
         self,
@@ -293,35 +296,13 @@ class WithoutPlanning(Mmapg):
         return await session.ask(REASONER.name, heard=path)
 
 
-class WithoutRetrieval(Mmapg):
-    """Planner's graph on the nearest sources, however far they are."""
-
-    async def retrieve(
-        self,
-        session: Session,
-        instruction: str,
-        lines: Sequence[InputLine] = (),
-        heard: Sequence[Message] = (),
-        planned: Message | None = None,
-    ) -> list[Message]:
-        texts, pictures = await asyncio.gather(
-            session.search(instruction, self.top_k.texts, mode="vector", of=planned),
-            session.search(instruction, self.top_k.pictures, kinds=PICTURES, mode="vector", of=planned),
-        )
-        if not texts and not pictures:
-            return []
-        nearest = about(session.question, sources((*texts, *pictures)), instruction)
-        task = Task(CONDENSE, (SUMMARY,), tuple(lines))
-        return [await session.ask(REASONER.name, question=nearest, task=task, heard=heard)]
-
-
-def _loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
+def loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
     """Returns the findings of outcomes that no node's content holds: those before the message with the content."""
     return [message for outcome in outcomes for message in outcome[:-1]]
 
 
 METHODS = (
     system("mmapg_no_planning", "retrieval and reasoning alternate, examined", WithoutPlanning, ROLES),
-    system("mmapg_no_retrieval", "adaptive planning, nearest sources unexamined", WithoutRetrieval, ROLES),
+    system("mmapg_no_retrieval", "adaptive planning, nearest sources unexamined", partial(Mmapg, examine=False), ROLES),
     system("mmapg", "adaptive planning graph over texts and pictures, examined", Mmapg, ROLES),
 )
