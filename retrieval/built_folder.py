@@ -98,10 +98,11 @@ def reading(target: Path, kinds: tuple[type[Exception], ...] = BROKEN) -> Iterat
         raise _cannot(f"the search index {target} is damaged", error, remedy) from error
 
 
-def all_rows(folder: Path, table: Table, columns: Sequence[str], where: str) -> list[dict[str, Any]]:
-    """Returns every row of a folder's table that meets a condition, in no particular order. Raises StoreError."""
+def all_rows(folder: Path, table: Table, columns: Sequence[str], where: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns every row of a folder's table that meets all conditions, in no particular order. Raises StoreError."""
     with reading(folder):
-        rows: list[dict[str, Any]] = table.search().where(where).select(list(columns)).limit(None).to_list()
+        found = table.search().where(" AND ".join(where)).select(list(columns)).limit(None)
+        rows: list[dict[str, Any]] = found.to_list()
         return rows
 
 

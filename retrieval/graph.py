@@ -63,7 +63,7 @@ class KnowledgeGraph:
         fusion of the entity's rank and the edge's nearness to the words. `theme`: edges nearest to the words.
         """
         searchable = [well_formed(word) for word in words if any(map(str.isalnum, word))]
-        where = _where(space)
+        where = space.where(triples=True)
         if not searchable or not len(self) or k < 1:
             return []
         with reading(self._folder):
@@ -71,7 +71,7 @@ class KnowledgeGraph:
                 ranked = fused([ranking for word in searchable for ranking in self._edges(word, where)])
             elif keys := self._nearest(searchable, where, k):
                 place = {key: rank for rank, key in enumerate(keys)}
-                by_text, by_vector = self._edges(" ".join(searchable), _all_of(_touching(keys), where))
+                by_text, by_vector = self._edges(" ".join(searchable), [_touching(keys), *where])
                 by_entity = sorted(
                     by_vector,
                     key=lambda pair: min(place.get(pair[0][end], len(keys)) for end in ("head_key", "tail_key")),
@@ -83,13 +83,13 @@ class KnowledgeGraph:
 
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
         """Returns all edges of an entity by id. Case and accents of names are ignored."""
-        where = _all_of(_touching([entity_key(entity)]), _where(space))
+        where = [_touching([entity_key(entity)]), *space.where(triples=True)]
         rows = all_rows(self._folder, self._triples, COLUMNS, where)
         return sorted(map(_triple, rows), key=attrgetter("id"))
 
     def entity(self, name: str, space: SearchSpace = EVERYTHING, near: str = "") -> list[Source]:
         """Returns texts and rows titled with an entity's name, then its pictures; those nearest to `near` first."""
-        rows = all_rows(self._folder, self._entities, ["sources"], f"id = {quoted([entity_key(name)])}")
+        rows = all_rows(self._folder, self._entities, ["sources"], [f"id = {quoted([entity_key(name)])}"])
         ids = [id for row in rows for id in row["sources"]]
         sources = self._store.sources(ids, space)
         place: dict[str, int] = {}
@@ -103,39 +103,28 @@ class KnowledgeGraph:
 
         return sorted(sources, key=order)
 
-    def _nearest(self, words: Sequence[str], where: str, k: int) -> list[str]:
+    def _nearest(self, words: Sequence[str], where: Sequence[str], k: int) -> list[str]:
         """Keys of the k entities nearest to any of the words: with that name, by words, by vectors."""
-        within = ""
+        within = []
         if where:  # an entity is visible if one of its edges is
             rows = all_rows(self._folder, self._triples, ["head_key", "tail_key"], where)
             visible = {key for row in rows for key in row.values()}
             if not visible:
                 return []
-            within = f"id IN ({quoted(visible)})"
+            within = [f"id IN ({quoted(visible)})"]
         rankings: list[list[Ranked]] = []
         for word in words:
             asked = {VECTOR: partial(self._store.encoder.encode_query, word)}
             near = TableSearch(self._entities, ["id"], word, asked, within, None, exact=bool(within))
-            same = _all_of(f"id = {quoted([entity_key(word)])}", within)
-            named = self._entities.search().where(same).select(["id"]).limit(1).to_list()
+            named = all_rows(self._folder, self._entities, ["id"], [f"id = {quoted([entity_key(word)])}", *within])
             # The entity with exactly that name leads a separate ranking.
             rankings += [[(row, 1.0) for row in named], near.by_text(CONSIDERED), near.by_vector(CONSIDERED)]
         return [row["id"] for row, _ in fused(rankings)[:k]]
 
-    def _edges(self, words: str, where: str) -> tuple[list[Ranked], list[Ranked]]:
+    def _edges(self, words: str, where: Sequence[str]) -> tuple[list[Ranked], list[Ranked]]:
         asked = {VECTOR: partial(self._store.encoder.encode_query, words)}
         near = TableSearch(self._triples, COLUMNS, words, asked, where, None, exact=bool(where))
         return near.by_text(CONSIDERED), near.by_vector(CONSIDERED)
-
-
-def _all_of(*conditions: str) -> str:
-    return " AND ".join(filter(None, conditions))
-
-
-def _where(space: SearchSpace) -> str:
-    # A data set's triples without a source belong to no document.
-    pool = None if space.pool is None else ["", *space.pool]
-    return _all_of(*SearchSpace(pool, space.withheld).where("source"))
 
 
 def _touching(keys: Collection[str]) -> str:

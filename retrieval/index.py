@@ -99,16 +99,12 @@ def _build(folder: Path, corpus: Corpus, encoders: Encoders) -> Marks:
 def _vectors(encoders: Encoders, column: str, chunk: list[Source]) -> pa.Array:
     """Encodes the sources of a column; null for sources of the other encoder."""
     encoder = encoders.columns[column]
-    if not encoders.apart:
-        return vector_column(encoded(encoder, chunk))
-    seen = [number for number, source in enumerate(chunk) if column in encoders.searched({source.kind})]
-    # As lists, which may be null: rows of one vector each, or of several.
-    rows: list[Any] = [None] * len(chunk)
-    if seen:
-        for number, vector in zip(seen, encoded(encoder, [chunk[number] for number in seen]), strict=True):
-            vector = vector.astype(np.float32, copy=False)
-            rows[number] = vector if vector.ndim == 1 else list(vector)
-    return pa.array(rows, vector_type(encoder))
+    own = [number for number, source in enumerate(chunk) if column in encoders.searched({source.kind})]
+    if not own:
+        return pa.nulls(len(chunk), vector_type(encoder))
+    place = {number: row for row, number in enumerate(own)}
+    places = pa.array(map(place.get, range(len(chunk))), pa.int64())
+    return vector_column(encoded(encoder, [chunk[number] for number in own])).take(places)
 
 
 def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Encoder]) -> None:

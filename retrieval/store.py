@@ -34,9 +34,10 @@ class SearchSpace:
     pool: Collection[str] | None = None
     withheld: Collection[str] = ()
 
-    def where(self, source: str = "id") -> list[str]:
-        """Makes conditions in SQL; `source` is the column with ids of sources."""
-        pool = [] if self.pool is None else [f"doc IN ({quoted(self.pool)})"]
+    def where(self, *, triples: bool = False) -> list[str]:
+        """Makes conditions in SQL on sources, or on triples, of which a data set's have no source and no document."""
+        source, others = ("source", [""]) if triples else ("id", [])
+        pool = [] if self.pool is None else [f"doc IN ({quoted([*self.pool, *others])})"]
         withheld = quoted(self.withheld)
         return [*pool, f"{source} NOT IN ({withheld}) AND doc NOT IN ({withheld})"] if withheld else pool
 
@@ -109,7 +110,7 @@ class Store:
             return encoded
 
         queries = {column: cache(partial(encode, column, encoder)) for column, encoder in columns.items()}
-        rows = TableSearch(self._table, COLUMNS, text, queries, " AND ".join(where), search.radius, exact)
+        rows = TableSearch(self._table, COLUMNS, text, queries, where, search.radius, exact)
         with reading(self.folder):
             if mode == "hybrid":
                 ranked = fused([rows.by_text(max(FUSED_ROWS, k)), rows.by_vector(max(FUSED_ROWS, k))])[:k]
@@ -123,15 +124,14 @@ class Store:
         if not docs:
             return []
         place = {doc: number for number, doc in enumerate(docs)}
-        rows = all_rows(self.folder, self._table, COLUMNS, f"doc IN ({quoted(docs)})")
+        rows = all_rows(self.folder, self._table, COLUMNS, [f"doc IN ({quoted(docs)})"])
         return sorted(map(source_of, rows), key=lambda source: (place[source.doc], source.id))
 
     def sources(self, ids: Collection[str], space: SearchSpace) -> list[Source]:
         """Returns the sources with these ids in the space, ordered by id. Raises StoreError for a damaged index."""
         if not ids or (space.pool is not None and not space.pool):
             return []
-        where = " AND ".join([f"id IN ({quoted(ids)})", *space.where()])
-        rows = all_rows(self.folder, self._table, COLUMNS, where)
+        rows = all_rows(self.folder, self._table, COLUMNS, [f"id IN ({quoted(ids)})", *space.where()])
         return sorted(map(source_of, rows), key=attrgetter("id"))
 
     def everything(self) -> Iterator[Source]:

@@ -29,7 +29,7 @@ class TableSearch:
     Both return the k best (row, score), best first, equal scores by id.
 
     queries: by column of vectors. Called only where a vector is needed: encoding may take longer than searching.
-    where: the filter in SQL; empty for none.
+    where: conditions in SQL, all of which a row meets.
     radius: largest cosine distance, in both searches.
     exact: scan all rows that pass the filter, which should be few.
     """
@@ -38,7 +38,7 @@ class TableSearch:
     columns: Sequence[str]
     text: str
     queries: Mapping[str, Query]
-    where: str
+    where: Sequence[str]
     radius: float | None
     exact: bool
 
@@ -49,10 +49,8 @@ class TableSearch:
         # Of a plain text, LanceDB would take quotation marks for a phrase.
         words = MatchQuery(self.text, "body")  # type: ignore[call-arg]  # defaults that mypy does not see
 
-        def search(limit: int) -> Any:
-            return self.table.search(words, query_type="fts").limit(limit).select(columns)
-
-        return self._best(search, k, lambda row: row["_score"], self._distance)
+        found = self.table.search(words, query_type="fts").select(columns)
+        return self._best(found, k, lambda row: row["_score"], self._distance)
 
     def by_vector(self, k: int) -> list[Ranked]:
         """Ranks by cosine similarity. Scores of several columns cannot be compared, so their ranks are fused."""
@@ -60,25 +58,26 @@ class TableSearch:
         return rankings[0] if len(rankings) == 1 else fused(rankings)[:k]
 
     def _by_column(self, column: str, vector: Vectors, k: int) -> list[Ranked]:
+        found: Any = self.table.search(vector, vector_column_name=column)
+        found = found.distance_type("cosine").select([*self.columns, "_distance"])
+        # An index searches only some of its cells and might miss a pool's rows; a pool is small enough to scan.
+        found = found.bypass_vector_index() if self.exact else found
+        # LanceDB sums over several vectors of a query, where `max_sim` averages.
+        vectors = len(np.atleast_2d(vector))
+
         def distance(row: Row) -> float:
-            # LanceDB sums over several vectors of a query, where `max_sim` averages.
-            return float(row["_distance"]) / (len(vector) if vector.ndim > 1 else 1)
+            return float(row["_distance"]) / vectors
 
-        def search(limit: int) -> Any:
-            near: Any = self.table.search(vector, vector_column_name=column)
-            near = near.distance_type("cosine").limit(limit).select([*self.columns, "_distance"])
-            # An index searches only some of its cells and might miss a pool's rows; a pool is small enough to scan.
-            return near.bypass_vector_index() if self.exact else near
+        return self._best(found, k, lambda row: 1 - distance(row), distance)
 
-        return self._best(search, k, lambda row: 1 - distance(row), distance)
-
-    def _best(self, search: Callable[[int], Any], k: int, score: Measure, distance: Measure) -> list[Ranked]:
+    def _best(self, found: Any, k: int, score: Measure, distance: Measure) -> list[Ranked]:
         """Returns the k best within the radius."""
+        if self.where:
+            found = found.where(" AND ".join(self.where), prefilter=True)
         # A few more than k usually include all ties with the k-th.
         limit = k + 8
         while True:
-            found = search(limit)
-            rows: list[Row] = (found.where(self.where, prefilter=True) if self.where else found).to_list()
+            rows: list[Row] = found.limit(limit).to_list()
             near = (row for row in rows if self.radius is None or distance(row) <= self.radius)
             ranked = in_order((row, round(score(row), DIGITS)) for row in near)
             last = round(score(rows[-1]), DIGITS) if rows else 0.0

@@ -1,13 +1,14 @@
 """Base of the loaders of benchmarks: files, splits, limits by seed, links, checked pictures."""
 
 import base64
-import binascii
 import heapq
 import logging
 import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -103,7 +104,7 @@ class Benchmark(ABC):
 
     def train(self) -> Iterator[Item]:
         """Training items. None where nothing is learned and the training file is not there."""
-        if "train" in self.parts and not self.request.held_out and not self.has("train"):
+        if "train" in self.files and not self.request.held_out and not self.has("train"):
             return iter(())
         return self.split("train", self.request.train)
 
@@ -133,21 +134,9 @@ class Benchmark(ABC):
         """Accuracy of a choice. For free text M³Prune's EM (containment), and F1 of MultimodalQA's script."""
         return choice_score(item, answer) if item.question.choices else text_score(item, answer)
 
-    def limited(self, items: Iterable[T], id_of: Callable[[T], str], count: int | None) -> Iterator[T]:
-        """Chooses `count` of the items by seed, or all, in their order. Raises UserError for ids that recur."""
-        if count is None:
-            return iter(items)
-        seen: set[str] = set()
-
-        def checked() -> Iterator[tuple[int, T]]:
-            for place, item in enumerate(items):
-                with placed(str(self.folder)):
-                    once(id_of(item), seen, "question")
-                yield place, item
-
-        # A heap, not a sort: MultimodalQA's 24,000 training questions need not be in memory for a choice of 40.
-        order = heapq.nsmallest(count, checked(), key=lambda pair: _draw(id_of(pair[1]), self.request.seed))
-        return (item for _, item in sorted(order, key=lambda pair: pair[0]))
+    def chosen(self, items: Iterable[T], id_of: Callable[[T], str], count: int | None) -> Iterator[T]:
+        """Chooses items by the run's seed, as `choose`."""
+        return choose(items, id_of, count, self.request.seed, str(self.folder))
 
 
 class SingleSplit(Benchmark):
@@ -170,21 +159,32 @@ class SingleSplit(Benchmark):
                 f"of {total:,} questions, {train:,} are to be learned from and {limit or 'the rest'} evaluated, and "
                 "none may be both: lower data.limit, pruning.steps or training.questions_per_step, or add questions"
             )
-        order = sorted(self.groups, key=lambda id: _draw(id, self.request.seed))
-        # Not `order[-train:]`, which is everything for train=0.
-        chosen = frozenset(order[total - train :] if name == "train" else order[:evaluated])
-        for id, items in self.groups.items():
-            if id in chosen:
-                yield from items[:1] if name == "train" else items
+        if name == "train":
+            others = set(self.chosen(self.groups, str, total - train))
+            return (items[0] for id, items in self.groups.items() if id not in others)
+        return chain.from_iterable(self.groups[id] for id in self.chosen(self.groups, str, evaluated))
 
 
-def choose(ids: Iterable[str], count: int | None, seed: int) -> frozenset[str] | None:
-    """Chooses the first `count` ids in an order by seed and id. None for all. A larger count adds to a smaller one."""
-    return None if count is None else frozenset(heapq.nsmallest(count, ids, key=lambda id: _draw(id, seed)))
+def choose(
+    items: Iterable[T], id_of: Callable[[T], str], count: int | None, seed: int, where: str = "data"
+) -> Iterator[T]:
+    """Chooses the first `count` items in an order by seed and id, or all. They keep their own order.
 
+    A larger count adds to a smaller one. Raises UserError, which begins with `where`, for an id that recurs.
+    """
+    if count is None:
+        return iter(items)
+    seen: set[str] = set()
 
-def _draw(id: str, seed: int) -> tuple[int, str]:
-    return derive_seed(seed, id), id
+    def drawn(pair: tuple[int, T]) -> tuple[int, str]:
+        id = id_of(pair[1])
+        with placed(where):
+            once(id, seen, "question")
+        return derive_seed(seed, id), id
+
+    # A heap, not a sort: MultimodalQA's 24,000 training questions need not be in memory for a choice of 40.
+    first = heapq.nsmallest(count, enumerate(items), key=drawn)
+    return (item for _, item in sorted(first, key=itemgetter(0)))
 
 
 def check_image(path: Path, *, decode: bool = True) -> None:
@@ -209,18 +209,17 @@ def write_picture(file: Path, encoded: str) -> None:
     try:
         # Without `validate` foreign characters are skipped, and a damaged file would go unnoticed.
         content = base64.b64decode(encoded.strip(), validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise UserError(f"the picture is not base64 text ({error}): download the file again") from error
     # Renamed once it is checked: a run that is killed here leaves no half picture.
     part = file.with_name(f"{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(content)
+        check_image(part)
+        part.replace(file)  # atomic: other processes see the whole picture or none
     except OSError as error:
         raise UserError(f"the picture {file} cannot be written ({error}): free some disk space") from error
-    try:
-        check_image(part)
     except UserError as error:
         part.unlink()
         raise UserError("the picture cannot be decoded: download the file again") from error
-    part.replace(file)  # atomic: other processes see the whole picture or none

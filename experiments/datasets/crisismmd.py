@@ -106,7 +106,7 @@ class CrisisMmd(Benchmark):
             # The pictures of one post may be in different splits.
             evaluated = {post.tweet_id for post in self.posts[self.evaluated]}
             posts = [post for post in posts if post.tweet_id not in evaluated]
-        for post in self.limited(posts, lambda post: post.image_id, count):
+        for post in self.chosen(posts, lambda post: post.image_id, count):
             own = (f"{post.tweet_id}:text", post.image_id)
             yield Item(
                 # By picture, because a post may have several. Merged classes share a text, which is one choice only.

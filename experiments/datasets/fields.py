@@ -6,7 +6,6 @@ may hold anything.
 """
 
 import math
-import re
 import reprlib
 from typing import Annotated, Any, TypeVar
 
@@ -93,25 +92,13 @@ def adapter(layout: type[T] | TypeAdapter[T]) -> TypeAdapter[T]:
     return layout if isinstance(layout, TypeAdapter) else TypeAdapter(layout)
 
 
-def parsed(schema: TypeAdapter[T], text: bytes | str, where: str) -> T:
-    """The typed record of a JSON text. Raises UserError that begins with `where` and names the field at fault."""
-    try:
-        return schema.validate_json(text)
-    except ValidationError as error:
-        reason = str(error.errors(include_url=False)[0].get("ctx", {}).get("error", ""))
-        if broken := re.fullmatch(r"(?s)(.*) at line (\d+) column \d+", reason):
-            # A record of one line has its line in `where`.
-            line = f", line {broken[2]}" if broken[2] != "1" else ""
-            raise UserError(
-                f"{where}{line}: broken JSON ({broken[1]}); the file may be truncated, download it again"
-            ) from None
-        raise UserError(f"{where}: {complaint(error)}") from None
-
-
 def validated(schema: TypeAdapter[T], value: object, where: str) -> T:
-    """The typed record of a value in memory. Raises UserError like `parsed`."""
+    """The typed record of a JSON text in bytes, or of a value in memory.
+
+    Raises UserError that begins with `where` and names the field at fault.
+    """
     try:
-        return schema.validate_python(value)
+        return schema.validate_json(value) if isinstance(value, bytes) else schema.validate_python(value)
     except ValidationError as error:
         raise UserError(f"{where}: {complaint(error)}") from None
 
@@ -121,6 +108,10 @@ def complaint(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
     field = ".".join(map(str, first["loc"]))
+    if first["type"] == "json_invalid":
+        # A record of one line has its line before this.
+        reason = str(context["error"]).replace(" at line 1 ", " at ")
+        return f"broken JSON ({reason}); the file may be truncated, download it again"
     if first["type"] == "missing":
         outer, _, last = field.rpartition(".")
         return f"{f'{outer}: ' if outer else ''}the record has no {last!r} as the official release has"

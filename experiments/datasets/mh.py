@@ -28,7 +28,7 @@ from pydantic import Field
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source, Triple
-from experiments.datasets.benchmark import Benchmark, Parts, choose
+from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Id, Label, NonBlank, Text
 from experiments.datasets.item import Item
 from experiments.datasets.reading import placed
@@ -120,10 +120,10 @@ class Mh(Benchmark):
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         ids = list(self._questions)
         if name == "train":
-            chosen = choose(ids, self.settings.limit, self.request.seed)
             # Without a limit every question is evaluated, and none is left to learn from.
-            ids = [] if chosen is None else [id for id in ids if id not in chosen]
-        for id in self.limited(ids, str, count):
+            evaluated = set(self.chosen(ids, str, self.settings.limit))
+            ids = [id for id in ids if id not in evaluated]
+        for id in self.chosen(ids, str, count):
             question = self._questions[id]
             paths = paths_of(question.route, question.monster, self._monsters)
             own = tuple(dict.fromkeys(source.doc for source in self._pictures(id)))

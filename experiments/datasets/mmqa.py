@@ -84,7 +84,7 @@ class Mmqa(Benchmark):
         if self.settings.selection == "paper":
             # A question's type names every modality that it needs.
             lines = (line for line in lines if "TableQ" not in line[1].type)
-        return each(self.limited(lines, lambda line: line[1].qid, count), item_of)
+        return each(self.chosen(lines, lambda line: line[1].qid, count), item_of)
 
     def sources(self) -> Iterator[Source]:
         seen: set[str] = set()

@@ -9,6 +9,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
@@ -16,13 +17,13 @@ import ijson
 from pydantic import TypeAdapter
 
 from actors.errors import UserError
-from experiments.datasets.fields import ID, MB, RECORD, ROW, adapter, parsed, validated
+from experiments.datasets.fields import ID, MB, RECORD, ROW, adapter, validated
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 # Limits are far above what the official releases hold; the largest of these are in brackets.
-LINES = 2_000_000  # lines of a file (218,285 passages of MultimodalQA)
+RECORDS = 2_000_000  # records of a file (218,285 passages of MultimodalQA)
 UNPACKED = 4096 * MB  # bytes of a file, unpacked (hundreds of MB: the passages, and WebQA's questions)
 WHOLE = 32 * MB  # bytes of a file that is read as a whole (0.5 MB, ScienceQA's pid_splits.json)
 NESTING = 100  # levels of a JSON text (8, WebQA)
@@ -67,20 +68,18 @@ def once(id: str, seen: set[str], noun: str = "id") -> None:
     seen.add(id)
 
 
-class ShortPadding:
-    """The bytes of a gzip file. Raises gzip.BadGzipFile for more than `PADDING` zeros after a member.
+class ShortPadding(FileIO):
+    """A gzip file. Raises gzip.BadGzipFile for more than `PADDING` zeros after a member.
 
     `gzip` skips such zeros one at a time: gigabytes of them, which need no room on a disk, would take hours.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._zeros = 0
+    zeros = 0
 
-    def read(self, size: int = -1) -> bytes:
-        found = self._file.read(size)
-        self._zeros = self._zeros + 1 if found == b"\0" else 0
-        if self._zeros > PADDING:
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self.zeros = self.zeros + 1 if found == b"\0" else 0
+        if self.zeros > PADDING:
             raise gzip.BadGzipFile(f"more than {PADDING:,} zeros follow a member of it")
         return found
 
@@ -88,64 +87,70 @@ class ShortPadding:
 @contextmanager
 def unpacked(path: Path) -> Iterator[BinaryIO]:
     """Opens the content of a gzip file. Reading it raises what `gzip.open` raises."""
-    with path.open("rb") as file, gzip.GzipFile(fileobj=cast("BinaryIO", ShortPadding(file)), mode="rb") as content:
+    with ShortPadding(path) as file, gzip.GzipFile(fileobj=file) as content:
         yield cast("BinaryIO", content)
+
+
+class Limited:
+    """The content of a release's file, without its byte order mark.
+
+    Raises UserError for a record of more than `most` bytes, and for a file of more than `RECORDS` records or `UNPACKED`
+    bytes. Call `begin` before every record but the first.
+    """
+
+    def __init__(self, path: Path, file: BinaryIO, most: int) -> None:
+        self._path, self._file, self._most = path, file, most
+        self._left, self._size, self._records = most, 0, 1
+
+    def begin(self) -> None:
+        self._left, self._records = self._most, self._records + 1
+
+    def read(self, size: int = -1) -> bytes:
+        return self._counted(self._file.read(size))
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields the lines, each with its newline."""
+        return iter(lambda: self._counted(self._file.readline(self._left + 1)), b"")
+
+    def _counted(self, found: bytes) -> bytes:
+        found = found if self._size else found.removeprefix(BYTE_ORDER_MARK)
+        self._left -= len(found)
+        self._size += len(found)
+        if self._left < 0 or self._size > UNPACKED or self._records > RECORDS:
+            raise UserError(
+                f"{self._path}, record {self._records:,}: larger than {self._most // MB} MB, or the file has more than "
+                f"{RECORDS:,} records or {UNPACKED // MB:,} MB, as no official release has: download it again"
+            )
+        return found
+
+
+@contextmanager
+def limited(path: Path, most: int = RECORD) -> Iterator[Limited]:
+    """Opens a file, plain or gzipped, whose records have `most` bytes at most."""
+    with reading(path), unpacked(path) if path.suffix == ".gz" else path.open("rb") as file:
+        yield Limited(path, file, most)
 
 
 def read_lines(path: Path, layout: type[T] | TypeAdapter[T]) -> Iterator[tuple[str, T]]:
     """Yields the records of a .jsonl or .jsonl.gz file with their places. Blank lines are left out."""
-    number, size, schema = 0, 0, adapter(layout)
-    with reading(path), unpacked(path) if path.suffix == ".gz" else path.open("rb") as file:
-        while line := file.readline(RECORD + 1):
-            number += 1
-            size += len(line)
+    schema = adapter(layout)
+    with limited(path) as file:
+        for number, line in enumerate(file, start=1):
             where = f"{path}, line {number}"
-            if len(line) > RECORD:
-                raise UserError(f"{where} is longer than {RECORD // MB} MB: download the file again")
-            if number > LINES or size > UNPACKED:
-                raise too_large(path, f"{LINES:,} lines or {UNPACKED // MB:,} MB")
-            if text := (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).strip():
-                yield where, parsed(schema, text, where)
+            if text := line.strip():
+                yield where, validated(schema, text, where)
+                file.begin()
 
 
 def read_bytes(path: Path, most: int = WHOLE) -> bytes:
     """A small file as a whole, without a byte order mark."""
-    with reading(path), path.open("rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise too_large(path, f"{most // MB} MB")
-    return content.removeprefix(BYTE_ORDER_MARK)
-
-
-def too_large(path: Path, limit: str) -> UserError:
-    return UserError(f"{path} has more than {limit}: no official release has so much; download it again")
+    with limited(path, most) as file:
+        return file.read(most + 1)
 
 
 def read_json(path: Path, layout: type[T] | TypeAdapter[T]) -> T:
     """A small JSON file as one record."""
-    return parsed(adapter(layout), read_bytes(path), str(path))
-
-
-class ShortRecords:
-    """A file for `ijson` that refuses records and files beyond the limits. `begin` is called before every record."""
-
-    def __init__(self, path: Path, file: BinaryIO) -> None:
-        self._path, self._file = path, file
-        self._left, self._size = RECORD, 0
-
-    def begin(self) -> None:
-        self._left = RECORD
-
-    def read(self, size: int = -1) -> bytes:
-        found = self._file.read(size)
-        found = found if self._size else found.removeprefix(BYTE_ORDER_MARK)
-        self._size += len(found)
-        self._left -= len(found)
-        if self._size > UNPACKED:
-            raise too_large(self._path, f"{UNPACKED // MB:,} MB")
-        if self._left < 0:
-            raise UserError(f"{self._path} has a record of more than {RECORD // MB} MB: download it again")
-        return found
+    return validated(adapter(layout), read_bytes(path), str(path))
 
 
 def read_members(
@@ -166,10 +171,9 @@ def read_members(
                 raise ValueError(f"more than {NESTING} levels")
             yield event, value
 
-    with reading(path), path.open("rb") as file:
-        limited = ShortRecords(path, file)
+    with limited(path) as file:
         try:
-            events = ijson.parse(shallow(ijson.basic_parse(limited, use_float=True)))
+            events = ijson.parse(shallow(ijson.basic_parse(file, use_float=True)))
             if of_list:
                 elements = ijson.items(events, f"{inside}.item" if inside else "item")
                 members = ((str(number), value) for number, value in enumerate(elements))
@@ -182,7 +186,7 @@ def read_members(
                 with placed(str(path)):
                     once(name, seen, noun)
                 yield where, name, validated(schema, value, where)
-                limited.begin()
+                file.begin()
         except UnicodeDecodeError:
             raise
         # Besides ijson's own: limits of nesting and of the digits of a number.
@@ -210,48 +214,35 @@ def read_table(path: Path, layout: type[T] | TypeAdapter[T], *, quoted: bool) ->
     Raises UserError also for a file without rows or without a column that the layout requires, and for a row of too few
     values.
     """
-    schema, number, left, records = adapter(layout), 0, ROW, 0
-    header: list[str] = []
-
-    def lines() -> Iterator[str]:
-        nonlocal number, left
-        # Ends of lines stay as they are: the reader of rows tells them from those inside of a field.
-        with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
-            while line := file.readline(left + 1):
-                number += 1
-                left -= len(line)
-                if left < 0 or number > LINES:
-                    raise UserError(
-                        f"{path}, line {number}: a row of more than {ROW // MB} MB, or more than {LINES:,} lines: no "
-                        "official release has so much; download it again"
-                    )
-                yield line
-
+    schema, header, empty = adapter(layout), list[str](), True
     # The limit belongs to the module: a picture is one field, and the default is 128 KiB.
     csv.field_size_limit(ROW)
-    rows = csv.reader(lines(), delimiter="\t", quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
-    while True:
-        left = ROW
+    with limited(path, ROW) as file:
+        # Lines keep their ends: the reader of rows tells them from those inside of a field.
+        lines = (line.decode() for line in file)
+        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
         try:
-            values = next(rows, None)
+            for values in filter(None, rows):
+                where = f"{path}, line {rows.line_num}"
+                file.begin()
+                if not header:
+                    if missing := [name for name in schema.json_schema()["required"] if name not in values]:
+                        raise UserError(
+                            f"{path} has no column {missing[0]!r} as the official release has: copy it again"
+                        )
+                    header = values
+                    continue
+                if len(values) < len(header) or (quoted and len(values) > len(header)):
+                    raise UserError(
+                        f"{where}: {len(values)} values under {len(header)} columns; the file may be truncated, "
+                        "download it again"
+                    )
+                empty = False
+                yield where, validated(schema, dict(zip(header, values, strict=False)), where)
         except csv.Error as error:
-            raise UserError(f"{path}, line {number} is not of a table ({error}): download it again") from error
-        if values is None:
-            break
-        where = f"{path}, line {number}"
-        if values and not header:
-            if missing := [name for name in schema.json_schema()["required"] if name not in values]:
-                raise UserError(f"{path} has no column {missing[0]!r} as the official release has: copy it again")
-            header = values
-        elif values:
-            if len(values) < len(header) or (quoted and len(values) > len(header)):
-                raise UserError(
-                    f"{where}: {len(values)} values under {len(header)} columns; the file may be truncated, download "
-                    "it again"
-                )
-            records += 1
-            yield where, validated(schema, dict(zip(header, values, strict=False)), where)
-    if not records:
+            where = f"{path}, line {rows.line_num}"
+            raise UserError(f"{where} is not of a table ({error}): download it again") from error
+    if empty:
         raise UserError(f"{path} is empty: download it again")
 
 

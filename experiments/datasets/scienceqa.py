@@ -90,7 +90,7 @@ class ScienceQa(Benchmark):
         present = [pid for pid in self._splits.get(name, ()) if pid in self._problems]
         if self.settings.pictures:
             present = [pid for pid in present if self._problems[pid].image]
-        for pid in self.limited(present, str, count):
+        for pid in self.chosen(present, str, count):
             problem = self._problems[pid]
             own = tuple(source.doc for source in self._own_sources(pid))
             lecture = lecture_id(problem.lecture)

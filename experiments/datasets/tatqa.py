@@ -95,7 +95,7 @@ class TatQa(Benchmark):
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         reports = each(read_elements(self.path(name), TatQaReport, "report"), report_items)
-        return self.limited(chain.from_iterable(reports), lambda item: item.question.id, count)
+        return self.chosen(chain.from_iterable(reports), lambda item: item.question.id, count)
 
     def sources(self) -> Iterator[Source]:
         """Paragraphs and table rows of the dev file and, where there is one, of the training file."""

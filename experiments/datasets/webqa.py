@@ -94,8 +94,8 @@ class WebQa(Benchmark):
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         records = [(guid, record) for guid, record in self._questions.items() if record.split == name]
-        limited = self.limited(records, itemgetter(0), count)
-        return each(((f"{self.path(QUESTIONS)}, question {guid}", record) for guid, record in limited), item_of)
+        chosen = self.chosen(records, itemgetter(0), count)
+        return each(((f"{self.path(QUESTIONS)}, question {guid}", record) for guid, record in chosen), item_of)
 
     def sources(self) -> Iterator[Source]:
         """Question by question, snippets and pictures."""

@@ -6,6 +6,7 @@ copied, or learned again from the recorded discussions, which works as long as t
 
 import os
 from dataclasses import asdict, replace
+from operator import attrgetter
 from pathlib import Path
 
 from actors.errors import UserError
@@ -116,5 +117,4 @@ def replayed_dataset(plan: Plan, recorded: Config, cache: Path) -> Dataset:
     if config.data.limit == recorded.data.limit:
         return whole
     # Chosen as every data set chooses them.
-    chosen = choose((item.question.id for item in whole.evaluate()), config.data.limit, config.seed)
-    return Subset(whole, [item for item in whole.evaluate() if chosen is None or item.question.id in chosen])
+    return Subset(whole, list(choose(whole.evaluate(), attrgetter("question.id"), config.data.limit, config.seed)))

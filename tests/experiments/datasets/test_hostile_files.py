@@ -191,7 +191,7 @@ def test_a_name_that_no_file_has_is_refused(name: str, tmp_path: Path) -> None:
 def test_a_line_that_unpacks_to_too_much_is_not_read_on(tmp_path: Path) -> None:
     root = release("mmqa", tmp_path)
     (root / "MMQA_texts.jsonl.gz").write_bytes(gzip.compress(b'["' + b"x" * (2 * RECORD)))
-    assert "MMQA_texts.jsonl.gz, line 1 is longer than 8 MB" in refused("mmqa", root)
+    assert "MMQA_texts.jsonl.gz, record 1: larger than 8 MB" in refused("mmqa", root)
 
 
 @pytest.mark.parametrize(("row", "cell"), [("1048576", "XFD1048576"), ("9", "XFD9"), ("99999999", "A99999999")])
