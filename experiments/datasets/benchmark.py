@@ -17,7 +17,7 @@ from actors.messages import Kind, Source, derive_seed
 from actors.pictures import opened
 from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score, choice_score, text_score
-from experiments.datasets.kind import DataRequest, DatasetKind, DataSettings
+from experiments.datasets.kind import DataRequest, DataSettings
 from experiments.datasets.reading import once, placed
 
 T = TypeVar("T")
@@ -29,13 +29,14 @@ log = logging.getLogger(__name__)
 class Benchmark(ABC):
     """A benchmark's release in a folder, read lazily. It is a `Dataset`; a subclass reads its items and sources.
 
+    A subclass may have attributes of `DatasetKind`.
+
     name, metric: as reports show them.
     release: where its files come from, for errors.
     parts: the paths that each of its files and folders may have; `train` is read only to learn.
     evaluated: the split that is evaluated.
     pictures: how pictures are checked when the corpus is read: decoded once, opened only, or not (`write_picture` has
         checked them).
-    directed, advice, rubric, scope, pictures_for: those of its `DatasetKind`.
     notes: what its user should know of this copy, such as missing pictures; filled while it is read.
     """
 
@@ -45,11 +46,6 @@ class Benchmark(ABC):
     parts: ClassVar[Parts] = {}
     evaluated = "dev"
     pictures: ClassVar[Literal["decoded", "opened", "checked"]] = "decoded"
-    directed: ClassVar[bool] = False
-    advice: ClassVar[str] = ""
-    rubric: ClassVar[Literal["graded", "same_answer"]] = "graded"
-    scope: ClassVar[Literal["question", "corpus"]] = "question"
-    pictures_for: ClassVar[Literal["all", "pictured"]] = "all"
 
     def __init__(self, request: DataRequest) -> None:
         self.request = request
@@ -57,12 +53,6 @@ class Benchmark(ABC):
         self.files = dict(self.parts)
         self.notes: list[str] = []
         self.folder = Folder(request.root, self.release, allow_links=request.settings.allow_links)
-
-    @classmethod
-    def kind(cls) -> DatasetKind:
-        """The value of `data=` that opens it."""
-        about = cls.directed, cls.advice, cls.rubric, cls.scope, cls.pictures_for
-        return DatasetKind(cls.name, cls.release, cls, *about)
 
     @classmethod
     def at(

@@ -14,7 +14,7 @@ from experiments.datasets.vidoseek import ViDoSeek
 from experiments.datasets.webqa import WebQa
 
 LOADERS = (Mmqa, ScienceQa, TatQa, Mh, ViDoSeek, WebQa, CrisisMmd, MmBench)
-DATASETS = (SAMPLE, *(loader.kind() for loader in LOADERS))
+DATASETS = (SAMPLE, *(DatasetKind.of(loader, loader.name) for loader in LOADERS))
 
 
 def dataset_kind(name: str) -> DatasetKind:
@@ -27,4 +27,4 @@ def dataset_kind(name: str) -> DatasetKind:
         return kind
     if not callable(kind):
         raise UserError(f"data={name} is neither a DatasetKind nor a function of a DataRequest")
-    return DatasetKind(name, "the files that it reads", kind)
+    return DatasetKind.of(kind, name)

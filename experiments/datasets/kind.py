@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -94,6 +94,12 @@ class DatasetKind:
     rubric: Literal["graded", "same_answer"] = "graded"
     scope: Literal["question", "corpus"] = "question"
     pictures_for: Literal["all", "pictured"] = "all"
+
+    @classmethod
+    def of(cls, loader: Callable[[DataRequest], Dataset], name: str) -> "DatasetKind":
+        """The kind of a loader. A class or a function may have attributes with the names of the other fields."""
+        known = {field.name: getattr(loader, field.name) for field in fields(cls)[3:] if hasattr(loader, field.name)}
+        return cls(name, getattr(loader, "release", "the files that it reads"), loader, **known)
 
     def open(self, request: DataRequest) -> Dataset:
         """Opens the data set and reads every question once. Raises UserError for a missing or broken release."""

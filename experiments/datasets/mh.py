@@ -118,41 +118,41 @@ class Mh(Benchmark):
     pictures = "opened"  # not decoded: there are thousands, of 4K
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        ids = list(self._questions)
+        ids = list(self.questions)
         if name == "train":
             # Without a limit every question is evaluated, and none is left to learn from.
             evaluated = set(self.chosen(ids, str, self.settings.limit))
             ids = [id for id in ids if id not in evaluated]
         for id in self.chosen(ids, str, count):
-            question = self._questions[id]
-            paths = paths_of(question.route, question.monster, self._monsters)
-            own = tuple(dict.fromkeys(source.doc for source in self._pictures(id)))
+            question = self.questions[id]
+            paths = paths_of(question.route, question.monster, self.monsters)
+            own = tuple(dict.fromkeys(source.doc for source in self.pictures_of(id)))
             # A path of n entities has n - 1 edges.
             hops = max(map(len, paths)) - 1
             yield Item(
                 question=Question(id, question.text),
                 gold=(question.answer,),
-                pool=(*own, *self._entities),
+                pool=(*own, *self.entities),
                 # An entity that the sheets only name has no source, so it is in no pool and cannot support.
-                supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self._entities),
+                supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self.entities),
                 own=own,
                 paths=paths,
-                topics=self._folders,
+                topics=self.folders,
                 tags={"task": TASKS[question.task], "monster": question.monster, "hops": str(hops)},
                 cluster=question.monster,
             )
 
     def sources(self) -> Iterator[Source]:
         """Every entity's information and key frames, then the questions' pictures."""
-        yield from chain.from_iterable(self._entities.values())
-        yield from chain.from_iterable(map(self._pictures, self._questions))
+        yield from chain.from_iterable(self.entities.values())
+        yield from chain.from_iterable(map(self.pictures_of, self.questions))
 
     def triples(self) -> Iterator[Triple]:
         """Every edge once. Raises UserError for a sheet that is missing or of another form."""
         triples = {}
-        for monster in self._folders:
+        for monster in self.folders:
             for _, row in read_sheet(self.folder.find(*sheet_of(monster, EDGES)), MhEdge, by_name=False):
-                head, tail = (entity_name(end, monster, self._monsters) for end in (row.head, row.tail))
+                head, tail = (entity_name(end, monster, self.monsters) for end in (row.head, row.tail))
                 relation = f"{row.relation} (if {row.condition})" if row.condition else row.relation
                 # Several monsters' sheets may state one edge, which counts once by its text.
                 id = f"{head} | {relation} | {tail}"
@@ -161,21 +161,21 @@ class Mh(Benchmark):
 
     def captions(self) -> Mapping[str, str]:
         """People's captions of pictures, by entity: a label of Table 4's Sim., hidden from agents that describe."""
-        sources = chain.from_iterable(self._entities.values())
+        sources = chain.from_iterable(self.entities.values())
         return {source.doc: source.text for source in sources if source.kind is Kind.IMAGE and source.text}
 
-    def _pictures(self, id: str) -> tuple[Source, ...]:
-        question = self._questions[id]
+    def pictures_of(self, id: str) -> tuple[Source, ...]:
+        question = self.questions[id]
         with placed(f"{self.path(QUESTIONS)}, question {id}"):
             place = "questions_mh", question.file, question.image
             return self.clip(f"{id}:picture", BATTLE, question.perception, *place)
 
     def check_files(self) -> None:
         super().check_files()
-        self.folder.require(sheet_of(monster, names) for monster in self._folders for names in (NODES, EDGES))
+        self.folder.require(sheet_of(monster, names) for monster in self.folders for names in (NODES, EDGES))
 
     @cached_property
-    def _questions(self) -> dict[str, MhQuestion]:
+    def questions(self) -> dict[str, MhQuestion]:
         """Questions by id: the `File`, with a number where several questions are about one."""
         counted: Counter[str] = Counter()
         questions: dict[str, MhQuestion] = {}
@@ -191,21 +191,21 @@ class Mh(Benchmark):
         return questions
 
     @cached_property
-    def _monsters(self) -> frozenset[str]:
-        return frozenset(question.monster for question in self._questions.values()) | set(self._folders)
+    def monsters(self) -> frozenset[str]:
+        return frozenset(question.monster for question in self.questions.values()) | set(self.folders)
 
     @cached_property
-    def _folders(self) -> tuple[str, ...]:
+    def folders(self) -> tuple[str, ...]:
         # Sorted: the first sheet with content for an entity wins.
         return tuple(self.folder.folders("mmkg"))
 
     @cached_property
-    def _entities(self) -> dict[str, tuple[Source, ...]]:
+    def entities(self) -> dict[str, tuple[Source, ...]]:
         """Information and frames of every entity, as one document. Of several rows the first with content counts."""
         entities: dict[str, tuple[Source, ...]] = {}
-        for monster in self._folders:
+        for monster in self.folders:
             for where, row in read_sheet(self.folder.find(*sheet_of(monster, NODES)), MhNode, by_name=False):
-                name = entity_name(row.name, monster, self._monsters)
+                name = entity_name(row.name, monster, self.monsters)
                 # Another monster's sheet may only mention it, with empty columns.
                 if not entities.get(name):
                     with placed(where):

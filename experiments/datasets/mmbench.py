@@ -74,7 +74,7 @@ class MmBench(SingleSplit):
     @cached_property
     def groups(self) -> dict[str, tuple[Item, ...]]:
         groups: dict[str, list[Item]] = {}
-        for item in each(read_table(self._file, ROW, quoted=True), item_of):
+        for item in each(read_table(self.file, ROW, quoted=True), item_of):
             groups.setdefault(item.group, []).append(item)
         whole: dict[str, tuple[Item, ...]] = {}
         for group, (first, *others) in groups.items():
@@ -88,19 +88,19 @@ class MmBench(SingleSplit):
             ]
             whole[group] = (first, *others) if others else tuple(replace(first, question=one) for one in rotations)
         if not whole:
-            raise UserError(f"{self._file} has no questions: copy {self.release}")
+            raise UserError(f"{self.file} has no questions: copy {self.release}")
         return whole
 
     def sources(self) -> Iterator[Source]:
         """Hint and picture of every question. The picture is written to the cache."""
         files: dict[str, Path] = {}
-        for where, row in read_table(self._file, ROW, quoted=True):
+        for where, row in read_table(self.file, ROW, quoted=True):
             if row.index not in self.groups:
                 continue  # a rotation has the picture and hint of its question's first row
             hint, picture = own_docs(row.index)
             if row.hint:
                 yield Source(hint, hint, Kind.TEXT, "Hint", row.hint)
-            file = files.get(row.image, self.request.cache / "mmbench" / f"{self._file.stem}-{row.index}.jpg")
+            file = files.get(row.image, self.request.cache / "mmbench" / f"{self.file.stem}-{row.index}.jpg")
             if row.image not in files:
                 with placed(where):
                     # A reference to an earlier row was found in `files`, by its index.
@@ -111,7 +111,7 @@ class MmBench(SingleSplit):
             yield Source(picture, picture, Kind.IMAGE, "Picture", "", str(file))
 
     @cached_property
-    def _file(self) -> Path:
+    def file(self) -> Path:
         files = [file for file in self.folder.files() if file.suffix == ".tsv"]
         if len(files) != 1:
             names = ", ".join(file.name for file in files) or "none"

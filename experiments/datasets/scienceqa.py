@@ -87,12 +87,12 @@ class ScienceQa(Benchmark):
         self.evaluated = request.settings.split
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        present = [pid for pid in self._splits.get(name, ()) if pid in self._problems]
+        present = [pid for pid in self.splits.get(name, ()) if pid in self.problems]
         if self.settings.pictures:
-            present = [pid for pid in present if self._problems[pid].image]
+            present = [pid for pid in present if self.problems[pid].image]
         for pid in self.chosen(present, str, count):
-            problem = self._problems[pid]
-            own = tuple(source.doc for source in self._own_sources(pid))
+            problem = self.problems[pid]
+            own = tuple(source.doc for source in self.own_sources(pid))
             lecture = lecture_id(problem.lecture)
             # A question with both a picture and a hint counts in both, "IMG+TXT".
             context = [tag for tag, present in (("IMG", problem.image), ("TXT", problem.hint)) if present]
@@ -102,7 +102,7 @@ class ScienceQa(Benchmark):
                 pool=own,
                 supporting=own,
                 own=own,
-                withheld=(lecture,) if lecture in self._lectures else (),
+                withheld=(lecture,) if lecture in self.lectures else (),
                 tags={
                     "subject": SUBJECTS[problem.subject],
                     "context": "+".join(context) or "NO",
@@ -116,14 +116,14 @@ class ScienceQa(Benchmark):
 
     def sources(self) -> Iterator[Source]:
         """Lectures, then hints and pictures of all problems."""
-        for id, (category, text) in self._lectures.items():
+        for id, (category, text) in self.lectures.items():
             yield Source(id, id, Kind.TEXT, category, text)
-        for pid in self._problems:
-            yield from self._own_sources(pid)
+        for pid in self.problems:
+            yield from self.own_sources(pid)
 
-    def _own_sources(self, pid: str) -> list[Source]:
+    def own_sources(self, pid: str) -> list[Source]:
         """A problem's hint and pictures, titled with its category. Raises UserError for a picture without a source."""
-        problem, sources = self._problems[pid], []
+        problem, sources = self.problems[pid], []
         title = problem.category
         if problem.hint:
             sources.append(Source(f"{pid}:hint", f"{pid}:hint", Kind.TEXT, title, problem.hint))
@@ -132,7 +132,7 @@ class ScienceQa(Benchmark):
         with placed(f"{self.folder.root / 'problems.json'}, problem {pid}"):
             # Sorted: of two files with one stem, the same one counts on every machine.
             files = {file.stem: str(file) for file in self.folder.files("images", problem.split, pid)}
-            known = self._described.get(pid, "")
+            known = self.described.get(pid, "")
             if "image" not in files and not known:
                 expected = self.folder.root / "images" / problem.split / pid / problem.image
                 raise UserError(
@@ -147,11 +147,11 @@ class ScienceQa(Benchmark):
         return sources
 
     @cached_property
-    def _splits(self) -> dict[str, tuple[str, ...]]:
+    def splits(self) -> dict[str, tuple[str, ...]]:
         return read_json(self.path("pid_splits"), SPLITS)
 
     @cached_property
-    def _problems(self) -> dict[str, ScienceQaProblem]:
+    def problems(self) -> dict[str, ScienceQaProblem]:
         path, problems = self.path("problems"), {}
         for where, pid, problem in read_members(path, ScienceQaProblem, "problem"):
             if not 0 <= problem.answer < len(problem.choices):
@@ -161,14 +161,14 @@ class ScienceQa(Benchmark):
                 )
             problems[pid] = problem
         # The release's other splits (minival, minitest, trainval) are made of these three.
-        listed = dict.fromkeys(pid for split in ("train", "val", "test") for pid in self._splits.get(split, ()))
+        listed = dict.fromkeys(pid for split in ("train", "val", "test") for pid in self.splits.get(split, ()))
         there = sum(pid in problems for pid in listed)
         if there < len(listed):
             self.note(f"scienceqa: {path} has {there:,} of the release's {len(listed):,} problems")
         return problems
 
     @cached_property
-    def _described(self) -> dict[str, str]:
+    def described(self) -> dict[str, str]:
         """Caption and OCR text of pictures, by problem."""
         captions = read_members(self.path("captions"), CAPTION, "problem", inside="captions")
         known = {pid: caption for _, pid, caption in captions}
@@ -179,10 +179,10 @@ class ScienceQa(Benchmark):
         return known
 
     @cached_property
-    def _lectures(self) -> dict[str, tuple[str, str]]:
+    def lectures(self) -> dict[str, tuple[str, str]]:
         """Category and text by id, of the lectures that two or more training problems share."""
         # Training problems alone, so that no evaluated problem puts its own lecture into the corpus.
-        training = [self._problems[pid] for pid in self._splits.get("train", ()) if pid in self._problems]
+        training = [self.problems[pid] for pid in self.splits.get("train", ()) if pid in self.problems]
         uses = Counter(lecture_id(problem.lecture) for problem in training)
         lectures: dict[str, tuple[str, str]] = {}
         for problem in training:

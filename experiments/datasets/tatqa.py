@@ -161,10 +161,10 @@ def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
     if not all(rows):
         raise UserError(f"table {table} has a row without cells: expected as many as in its header")
     first = header_rows(rows)
-    head, section = list(rows[:first]), ""
     # A header's last row may be the label of the first section.
-    if first and is_section(head[-1]) and any(any(row[1:]) for row in head[:-1]):
-        section = next(cell for cell in head.pop() if cell.strip()).rstrip(":")
+    if first and is_section(rows[first - 1]) and any(any(row[1:]) for row in rows[: first - 1]):
+        first -= 1
+    head, section = rows[:first], ""
     if len({len(row) for row in head}) > 1:
         raise UserError(f"table {table} has a header whose rows are of different widths")
     headers = [" ".join(cell for cell in column if cell) for column in zip(*head, strict=True)]

@@ -79,7 +79,7 @@ class ViDoSeek(SingleSplit):
         groups: dict[str, tuple[Item, ...]] = {}
         for where, example in read_elements(self.path("questions"), ViDoSeekExample, "example", inside="examples"):
             document = example.file_name.removesuffix(".pdf")
-            pages = self._pages.get(document)
+            pages = self.pages.get(document)
             with placed(where):
                 if not pages:
                     raise UserError(
@@ -112,14 +112,14 @@ class ViDoSeek(SingleSplit):
         if self.ocr:
             log.info("vidoseek: pages without text are recognised once, which takes seconds a page, and kept")
         without_text = 0
-        for document, pages in self._pages.items():
+        for document, pages in self.pages.items():
             for number, file in pages.items():
                 id, title = f"{document}_{number}", f"{document.replace('_', ' ')}, page {number}"
                 if plain := self.folder.file("ppocr", f"{id}.txt"):
                     # OCR output of any tool: a stray byte must not end the run.
                     text = read_bytes(plain).decode(errors="replace").strip()
                 elif structured := self.folder.file("vlmocr", f"{id}.json"):
-                    text = "\n".join(_strings(read_json(structured, OCR_RESULT)))
+                    text = "\n".join(strings_in(read_json(structured, OCR_RESULT)))
                 else:
                     text = self.ocr.text(file) if self.ocr else ""
                 if text:
@@ -134,7 +134,7 @@ class ViDoSeek(SingleSplit):
             )
 
     @cached_property
-    def _pages(self) -> dict[str, dict[int, Path]]:
+    def pages(self) -> dict[str, dict[int, Path]]:
         """Picture files by document and page number, both in order."""
         pages: dict[str, dict[int, Path]] = {}
         for file in self.folder.files("img"):
@@ -147,10 +147,10 @@ class ViDoSeek(SingleSplit):
         return {document: dict(sorted(pages[document].items())) for document in sorted(pages)}
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_in(value: Any) -> Iterator[str]:
     """Every string of a JSON value, in order."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (list, dict)):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _strings(part)
+            yield from strings_in(part)

@@ -93,26 +93,26 @@ class WebQa(Benchmark):
         self.note(f"webqa: the fluency QA-FL, which needs BARTScore's weights, is not computed{without}")
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        records = [(guid, record) for guid, record in self._questions.items() if record.split == name]
+        records = [(guid, record) for guid, record in self.questions.items() if record.split == name]
         chosen = self.chosen(records, itemgetter(0), count)
         return each(((f"{self.path(QUESTIONS)}, question {guid}", record) for guid, record in chosen), item_of)
 
     def sources(self) -> Iterator[Source]:
         """Question by question, snippets and pictures."""
         written = set[str]()  # of the documents that agents may be shown
-        if self._starts is not None:
+        if self.starts is not None:
             whole = self.request.whole_corpus
-            items = map(item_of, self._questions.values()) if whole else chain(self.train(), self.evaluate())
+            items = map(item_of, self.questions.values()) if whole else chain(self.train(), self.evaluate())
             written = {doc for item in items for doc in item.pool}
-        for record in self._questions.values():
+        for record in self.questions.values():
             for source in record.facts:
-                if source.kind is Kind.IMAGE and self._starts is not None:
+                if source.kind is Kind.IMAGE and self.starts is not None:
                     # A picture that no chosen question can be shown has a path too: one index serves any choice.
                     file = self.request.cache / "webqa" / f"{source.doc}.jpg"
                     if source.doc in written:
                         written.remove(source.doc)
                         with placed(f"{self.folder.root / PICTURES}, picture {source.doc}"):
-                            write_picture(file, self.encoded(source.doc, self._starts))
+                            write_picture(file, self.encoded(source.doc, self.starts))
                     source = replace(source, image=str(file))
                 yield source
 
@@ -125,7 +125,7 @@ class WebQa(Benchmark):
         return Score(accuracy, f1)
 
     @cached_property
-    def _questions(self) -> dict[str, WebQaQuestion]:
+    def questions(self) -> dict[str, WebQaQuestion]:
         members = read_members(self.path(QUESTIONS), WebQaQuestion, "question")
         return {guid: record for _, guid, record in members}
 
@@ -145,7 +145,7 @@ class WebQa(Benchmark):
         return encoded
 
     @cached_property
-    def _starts(self) -> tuple[int, ...] | None:
+    def starts(self) -> tuple[int, ...] | None:
         """The start of each line of imgs.tsv, in bytes. None without the file."""
         if PICTURES not in self.files:
             return None

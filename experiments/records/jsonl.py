@@ -15,7 +15,7 @@ import shutil
 import sys
 import time
 import zlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO, FileIO
 from itertools import chain
@@ -197,24 +197,24 @@ def cut(path: Path) -> None:
         os.truncate(path, begins + newline + 1)
 
 
-def cut_to(path: Path, size: int) -> None:
-    """Keeps the first `size` bytes of a file. One with just these stays compressed. Raises OSError without room."""
+def cut_to(path: Path, size: int, without: Collection[int] = ()) -> None:
+    """Keeps the first `size` bytes of a file, but for the lines that begin at some places, and makes it plain.
+
+    A file of which nothing goes stays compressed. Raises OSError without room.
+    """
     packed = compressed(path)
-    if packed.exists() and not path.exists():
+    is_packed = packed.exists() and not path.exists()
+    if is_packed and not without:
         with content(path) as file:
             file.seek(size)
             if not file.read(1):
                 return
-        write_atomically(path, pieces(path, size))
+    if is_packed or without:
+        write_atomically(path, (line for place, line in placed(path) if place < size and place not in without))
+    else:
+        path.touch()
+        os.truncate(path, size)
     packed.unlink(missing_ok=True)
-    path.touch()
-    os.truncate(path, size)
-
-
-def drop(path: Path, places: Container[int]) -> None:
-    """Removes the lines that begin at some places of a file, and makes it plain. Raises OSError without room."""
-    write_atomically(path, (line for place, line in placed(path) if place not in places))
-    compressed(path).unlink(missing_ok=True)
 
 
 def make_plain(path: Path) -> None:

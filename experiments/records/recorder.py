@@ -13,7 +13,6 @@ import logging
 import os
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from io import FileIO
@@ -156,15 +155,14 @@ class _Writer:
     def __init__(self, run: RunFolder) -> None:
         self.run = run
         self._files: dict[str, FileIO] = {}
-        self._open = ExitStack()
-        with ExitStack() as undo:  # closes the files when anything below fails
-            undo.callback(self.close)
-            (run.path / "traces").mkdir(parents=True, exist_ok=True)
+        (run.path / "traces").mkdir(parents=True, exist_ok=True)
+        try:
             jsonl.lock(self._file(self.lock))
             # Only under the lock: before it another process may be writing these files.
             self._cut()
-            # All went well, so the files stay open until `close`.
-            undo.pop_all()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -173,8 +171,8 @@ class _Writer:
         self.close()
 
     def close(self) -> None:
-        self._open.close()
-        self._files.clear()
+        while self._files:
+            self._files.popitem()[1].close()
 
     def _cut(self) -> None:
         """Cuts off whatever a killed run left incomplete."""
@@ -183,7 +181,7 @@ class _Writer:
         if name not in self._files:
             jsonl.make_plain(self.run.path / name)
             # Unbuffered: the system has a line as soon as it is written, so a killed process loses none.
-            self._files[name] = self._open.enter_context((self.run.path / name).open("ab", buffering=0))
+            self._files[name] = (self.run.path / name).open("ab", buffering=0)
         return self._files[name]
 
 
@@ -267,14 +265,11 @@ class Recorder(_Writer):
         # Also of methods without any complete question: their half-written files become empty.
         for file in [path / SCORES, *evaluations]:
             name = file.relative_to(path).as_posix()
-            size = kept.get(name, 0)
-            jsonl.cut_to(file, size)
-            if name in failed:
-                jsonl.drop(file, failed[name])
+            jsonl.cut_to(file, kept.get(name, 0), failed.get(name, ()))
+            if name in failed and name in self._files:
                 # The name is another file's now.
-                if name in self._files:
-                    self._files.pop(name).close()
-                    jsonl.lock(self._file(name))
+                self._files.pop(name).close()
+                jsonl.lock(self._file(name))
         self._done = done
 
     def _check_both_there(self, evaluations: Sequence[Path], scored: set[str]) -> None:

@@ -7,13 +7,12 @@ image, the words of a perfect observer, and `start`, where the first hop of a qu
 import json
 import math
 import os
-import shutil
-import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from actors.errors import UserError
@@ -60,16 +59,16 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} holds something else than this sample data set: remove it or name another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    # An interrupted run too leaves no part behind.
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as unfinished:
+        part = Path(unfinished, folder.name)
+        (part / PICTURES).mkdir(parents=True)
         release = build(seed, train, dev)
         for stem, records in release.files.items():
             (part / f"{stem}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
-        (part / PICTURES).mkdir()
         for image, scene in release.scenes.items():
             (part / PICTURES / f"{image}.png").write_bytes(draw(scene))
         (part / MADE).write_text(made)
-        part.chmod(0o755)  # mkdtemp makes folders that only their owner can read
         try:
             # Atomic, and refused where the folder is there with content.
             os.replace(part, folder)
@@ -77,10 +76,6 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
             # Of two processes that write the same data set at once, the second gives way.
             if not (whole.is_file() and whole.read_text() == made):
                 raise
-            shutil.rmtree(part)
-    except BaseException:  # an interrupted run too leaves no part behind
-        shutil.rmtree(part, ignore_errors=True)
-        raise
 
 
 def build(seed: int, train: int, dev: int) -> Release:

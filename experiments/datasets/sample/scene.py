@@ -2,11 +2,9 @@
 
 import io
 import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import cast
 
 import yaml
 from PIL import Image, ImageDraw, ImageFont
@@ -29,7 +27,6 @@ GROUNDS = {"pale": (244, 240, 228), "grey": (208, 212, 218), "cream": (255, 247,
 
 # The strokes of each thing that may be on a picture.
 SHAPES: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "shapes.yaml").read_text(encoding="utf-8"))
-_STROKE = re.compile(r"(hole )?(\w+) (.+)")
 
 Colour = tuple[int, int, int]
 
@@ -119,24 +116,20 @@ def _draw_shape(
         return [(x + u * side, y + v * side) for u, v in zip(numbers[::2], numbers[1::2], strict=True)]
 
     for stroke in SHAPES[name]:
-        hole, kind, text = cast("re.Match[str]", _STROKE.fullmatch(stroke)).groups()
-        fill, numbers = ground if hole else colour, [float(number) for number in text.split()]
-        # One pixel at least: a thin line on a small square would not be drawn.
-        width = max(1, round(numbers[0] * side))
-        match kind:
-            case "area":
-                canvas.polygon(at(*numbers), fill=fill)
-            case "disc":
-                u, v, r, s = numbers
+        fill = ground if stroke.startswith("hole ") else colour
+        kind, *numbers = stroke.removeprefix("hole ").split()
+        match kind, [float(number) for number in numbers]:
+            case "area", points:
+                canvas.polygon(at(*points), fill=fill)
+            case "disc", [u, v, r, s]:
                 canvas.ellipse(at(u - r, v - s, u + r, v + s), fill=fill)
-            case "box":
-                u, v, w, h = numbers
+            case "box", [u, v, w, h]:
                 canvas.rectangle(at(u, v, u + w, v + h), fill=fill)
-            case "pie":
-                *box, start, end = numbers
+            case "pie", [*box, start, end]:
                 canvas.pieslice(at(*box), start, end, fill=fill)
-            case "line":
-                canvas.line(at(*numbers[1:]), fill=fill, width=width, joint="curve")
-            case "ring":
-                _, u, v, r, start, end = numbers
-                canvas.arc(at(u - r, v - r, u + r, v + r), start, end, fill=fill, width=width)
+            # One pixel at least: a thin line on a small square would not be drawn.
+            case "line", [width, *points]:
+                canvas.line(at(*points), fill=fill, width=max(1, round(width * side)), joint="curve")
+            case "ring", [width, u, v, r, start, end]:
+                around = at(u - r, v - r, u + r, v + r)
+                canvas.arc(around, start, end, fill=fill, width=max(1, round(width * side)))

@@ -8,6 +8,8 @@ import pytest
 from actors.errors import UserError
 from experiments.config.loading import load
 from experiments.datasets.catalogue import DATASETS, dataset_kind
+from experiments.datasets.kind import DatasetKind
+from experiments.datasets.mmqa import Mmqa
 from experiments.jobs import plan_of
 from experiments.running.inputs import open_dataset
 
@@ -89,3 +91,11 @@ def test_a_data_set_that_cannot_be_opened_is_refused_in_one_line(name: str, says
 def test_every_data_set_goes_by_one_name() -> None:
     assert [dataset_kind(kind.name) for kind in DATASETS] == list(DATASETS)
     assert len({kind.name for kind in DATASETS}) == len(DATASETS)
+
+
+def test_a_loader_may_have_attributes_of_its_kind() -> None:
+    class Pages(Mmqa):
+        scope = "corpus"
+
+    kind = DatasetKind.of(Pages, "mine:Pages")
+    assert (kind.name, kind.release, kind.scope, kind.rubric) == ("mine:Pages", Mmqa.release, "corpus", "graded")

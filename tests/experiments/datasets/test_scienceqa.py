@@ -13,6 +13,7 @@ from actors.errors import UserError
 from actors.messages import Kind, Source
 from experiments.config.config import Config
 from experiments.config.loading import load
+from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.kind import DataRequest, DataSettings, check_questions
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.jobs import plan_of
@@ -220,7 +221,9 @@ def test_only_questions_with_a_picture_are_taken_where_that_is_asked_for(root: P
     assert load(["experiment=bdog_table"]).data.pictures
     for pictures, evaluated in ((True, ["4"]), (False, ["4", "5"])):
         settings = DataSettings("scienceqa", str(root), None, pictures=pictures)
-        made = ScienceQa.kind().open(DataRequest(settings, root, train=1, held_out=0, seed=0, whole_corpus=False))
+        made = dataset_kind("scienceqa").open(
+            DataRequest(settings, root, train=1, held_out=0, seed=0, whole_corpus=False)
+        )
         assert [item.question.id for item in made.evaluate()] == evaluated
 
 

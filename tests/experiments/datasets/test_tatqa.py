@@ -12,6 +12,7 @@ import pytest
 from actors.errors import UserError
 from actors.messages import Kind
 from experiments.analysis.statistics import score_interval
+from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.item import Score
 from experiments.datasets.kind import DataRequest, DataSettings
 from experiments.datasets.tatqa import TatQa, row_sources, same_number
@@ -168,10 +169,10 @@ def test_a_number_matches_to_half_a_unit_of_golds_last_digit() -> None:
 def test_only_a_run_that_learns_needs_the_training_file(root: Path) -> None:
     settings = DataSettings("tatqa", str(root), None)
     request = DataRequest(settings, root, train=1, held_out=0, seed=0, whole_corpus=False)
-    dataset = TatQa.kind().open(request)
+    dataset = dataset_kind("tatqa").open(request)
     assert (list(dataset.train()), len(list(dataset.evaluate()))) == ([], 2)
     with pytest.raises(UserError, match=r"tatqa_dataset_train\.json.*github\.com/NExTplusplus/TAT-QA"):
-        TatQa.kind().open(replace(request, held_out=1))
+        dataset_kind("tatqa").open(replace(request, held_out=1))
 
 
 @pytest.mark.parametrize(
