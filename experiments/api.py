@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from actors.errors import RunFailed, UserError
 from actors.lookup import near_miss
 from actors.messages import Trace
 from experiments.analysis.arrow_tables import RecordTable, results, run_tables, together
-from experiments.config.config import Config, flat, is_sweep, result_file
+from experiments.config.config import Config, flat
 from experiments.config.saved import read
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
@@ -82,12 +81,12 @@ class Run:
     @cached_property
     def runs(self) -> "tuple[Run, ...]":
         """The trials of a sweep, by name. None of any other run."""
-        if not is_sweep(self.config):
+        if not self.config.is_sweep:
             return ()
         sweep, runs = self.config.sweep, []
         keys = dict.fromkeys(key for group in (sweep.axes, *sweep.points) for key, _ in flat(group))
         for path in sorted((self.path / TRIALS).glob("*/config.yaml")):
-            own = dict(flat(asdict(read(path))))
+            own = read(path).by_key
             # The name of a group is short for its kind.
             values = {key: own.get(key, own.get(f"{key}.kind")) for key in keys}
             runs.append(Run(RunFolder(path.parent), {"run": path.parent.name, "seed": own["seed"], **values}))
@@ -96,7 +95,7 @@ class Run:
     @property
     def results(self) -> dict[str, Any]:
         """The content of metrics.json, or of sweep.json or a study's file in its place. Empty before the run's end."""
-        return results(self.path / result_file(self.config))
+        return results(self.path / self.config.result_file)
 
     def traces(self, method: str, question: str | None = None) -> Iterator[Trace]:
         """Yields the evaluated discussions of a method, in their order. question: the id of the only one.

@@ -39,13 +39,13 @@ def main(arguments: list[str]) -> int:
         if asked := command(arguments):
             return asked()
         # Imported where they are needed: a refused argument does not wait for the rest.
-        from experiments.config.config import uses_ray
-        from experiments.config.loading import check_installed, load_overrides
+        from experiments.config.loading import load_overrides
+        from experiments.config.references import check_installed
 
         config, overrides = load_overrides(arguments)
         if not config.dry_run:
             check_installed(config)
-        if uses_ray(config):
+        if config.uses_ray:
             # It starts, or the cluster is tried, while everything below is imported and checked.
             head.begin(config.ray.address)
         from experiments.runner import prepare
@@ -73,9 +73,8 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     from experiments.records.run_files import discard, disk_failure
     from experiments.runner import open_folder
 
-    output = Path(config.output).absolute()
     # They go with the run where it is refused.
-    roots = Path(config.cache or output / "cache").absolute(), output
+    roots = config.cache_folder.absolute(), Path(config.output).absolute()
     made = [place for root in roots for place in (root, *root.parents) if not place.exists()]
     folder = open_folder(config, arguments)
     outcome["folder"] = str(folder.path)

@@ -5,7 +5,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from itertools import chain
@@ -16,7 +16,7 @@ from actors.errors import UserError
 from actors.lookup import installed, near_miss
 from actors.settings import BOUNDS, WHEN
 from experiments.attacks.catalogue import ATTACKS
-from experiments.config.config import Config, among, flat, of_any_role, written
+from experiments.config.config import Config, among, of_any_role, written
 from experiments.config.loading import experiments, load_overrides
 from experiments.config.setting_groups import RoleSettings
 from experiments.config.study_settings import OF_JOBS
@@ -70,7 +70,7 @@ def reference(topic: str) -> str:
     if topic in known or topic.endswith((".yaml", ".yml")):
         rows[topic] = known.get(topic, "an experiment of your own")
         _, overrides = load_overrides([f"experiment={topic}"])
-        for key, value in flat(asdict(overrides.alone)) if overrides else ():
+        for key, value in overrides.alone.by_key.items() if overrides else ():
             if overrides and among(key, overrides.preset):
                 rows[f"{key}={written(value)}"] = list(_keys(key).values())[-1]
     rows |= _keys(topic)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, TooManyFailures, UserError, first_of
-from experiments.config.config import Config, is_sweep
+from experiments.config.config import Config
 from experiments.config.loading import Overrides
 from experiments.config.references import check_exported, make_absolute, resumption
 from experiments.config.saved import save
@@ -25,15 +25,15 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
     Returns the work in the folder, which returns False where trials of a sweep or too many turns failed; None for a dry
     run. Raises UserError for anything that would end the run at its start or later.
     """
-    if config.explain.answers and (is_sweep(config) or config.model.kind == "replay"):
+    if config.explain.answers and (config.is_sweep or config.model.kind == "replay"):
         raise UserError("explain.answers: a sweep or a replay explains nothing; leave it out, and explain=<run> later")
     # Imported where they are needed, so that a run does not wait for the sweep's imports.
-    if is_sweep(config) and config.dry_run:
+    if config.is_sweep and config.dry_run:
         from experiments.dry_run.dry_sweep import dry_run_sweep
 
         dry_run_sweep(config, overrides)
         return None
-    if is_sweep(config):
+    if config.is_sweep:
         from experiments.sweeps.sweep import run_sweep
 
         return lambda folder: run_sweep(config, folder, overrides)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.config import is_sweep
 from experiments.config.loading import load
 from run import main
 from tests.support.paths import ROOT
@@ -60,7 +59,7 @@ def test_the_command_of_a_recipe_runs(
     kept = words.split()
     if "experiment=one_attacker" in kept:
         kept.append("defence.calibration=4")
-    if is_sweep(load(kept)):  # a dozen runs; sweeps have tests that run them
+    if load(kept).is_sweep:  # a dozen runs; sweeps have tests that run them
         kept.append("dry_run=true")
     assert main([*kept, *SMALL, "figures=false", f"output={tmp_path / 'runs'}", f"cache={cache}"]) == 0, (
         capsys.readouterr().err

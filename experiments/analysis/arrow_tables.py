@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from operator import attrgetter
@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from actors.errors import UserError
 from actors.messages import Lookup, Message, Trace, Usage
-from experiments.config.config import flat
 from experiments.config.saved import read
 from experiments.config.values import fields_of
 from experiments.records import jsonl
@@ -120,7 +119,7 @@ def run_tables(run: RunFolder) -> dict[str, RecordTable]:
     key = {"phase": str, "method": str, "line": int, "question": str, "sample": int}
     tables: dict[str, tuple[RowsOf, Mapping[str, Any]]] = {
         "settings": (
-            lambda run: ((key, json.dumps(value)) for key, value in flat(asdict(read(run.config)))),
+            lambda run: ((key, json.dumps(value)) for key, value in read(run.config).by_key.items()),
             {"key": str, "value": str},
         ),
         "metrics": (_metrics, {"method": str, "low": float, "high": float, **_METRICS}),

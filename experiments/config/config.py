@@ -2,10 +2,15 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
+
+from omegaconf import OmegaConf
 
 from actors.backends.model_settings import ModelSettings
+from actors.errors import UserError
 from actors.lookup import names_code
 from actors.reader.reader import ReaderSettings
 from actors.settings import AgentSettings, CompletionSettings, RaySettings, setting
@@ -31,6 +36,8 @@ from topologies.learning.learner_settings import LearnerSettings, PruningSetting
 from topologies.method import DefenceSettings, SystemSettings
 
 Leaf = tuple[str, Any]  # a setting's dotted key and its value
+Group = TypeVar("Group")
+_defaults = cache(OmegaConf.structured)
 MOST_SEED = 2**63 - 1
 # Conditions of groups: jobs with discussions, and those of whole teams.
 DISCUSSES = "job!=recall|planted"
@@ -104,6 +111,58 @@ class Config:
     ray: RaySettings = setting(factory=RaySettings)
     wandb: WandbSettings = setting(factory=WandbSettings)
 
+    @property
+    def is_sweep(self) -> bool:
+        """True if the configuration asks for more than one run."""
+        return bool(self.sweep.axes or self.sweep.points or self.sweep.seeds > 1)
+
+    @property
+    def result_file(self) -> str:
+        """The file that a run, a sweep or a study writes into its folder at its end."""
+        return f"{'sweep' if self.is_sweep else 'metrics' if self.job == 'prune' else self.job}.json"
+
+    @property
+    def uses_ray(self) -> bool:
+        """True if the run starts a local Ray or joins a cluster."""
+        discusses = self.job not in ("recall", "planted") and not self.dry_run
+        # The trials of a sweep are Ray's processes, wherever their agents are.
+        return discusses and (self.runtime == "ray" or self.is_sweep)
+
+    @property
+    def cache_folder(self) -> Path:
+        """The folder of `cache`. By default all runs of one output folder share indexes and completions."""
+        return Path(self.cache or Path(self.output) / "cache")
+
+    @property
+    def by_key(self) -> dict[str, Any]:
+        """Every setting by its dotted key."""
+        return dict(flat(asdict(self)))
+
+    @property
+    def judge_model(self) -> ModelSettings | None:
+        """The judge's model, with one replica unless `judge.replicas` is given. None without a judge."""
+        if not self.judge or self.judge.get("kind") == "none":
+            return None
+        return self._model_over({"replicas": 1, **self.judge})
+
+    def model_of_role(self, role: str) -> tuple[ModelSettings, ReaderSettings] | None:
+        """The model and reader of a role that overrides the run's. None for others."""
+        own = self.roles.get(role)
+        if own is None or not (own.model or own.reader):
+            return None
+        return self._model_over(own.model), merged(self.reader, [own.reader])
+
+    def _model_over(self, changes: Mapping[str, Any]) -> ModelSettings:
+        """Changes the model: from the defaults for another kind, without a key for another address."""
+        model = self.model
+        if changes.get("kind", model.kind) != model.kind:
+            # Names, addresses and engine arguments of one kind mean nothing to another.
+            model = ModelSettings()
+        elif changes.get("base_url", model.base_url) != model.base_url:
+            # A key must not reach a server that it was not meant for.
+            model = replace(model, key_env="")
+        return merged(model, [changes])
+
 
 # None of these changes an answer.
 HOW_IT_RUNS = ("concurrency", "figures", "runtime", "ray", "wandb", "completions", "costs", "cache", "failures")
@@ -117,21 +176,20 @@ RUNTIME_KEYS = (
 )
 
 
-def is_sweep(config: Config) -> bool:
-    """True if the configuration asks for more than one run."""
-    return bool(config.sweep.axes or config.sweep.points or config.sweep.seeds > 1)
+def merged(settings: Group | type[Group], layers: Iterable[Mapping[str, Any]]) -> Group:
+    """Merges layers of typed values over settings, or a group's defaults: groups and dicts are merged, lists replaced.
 
-
-def result_file(config: Config) -> str:
-    """Names the file that a run, a sweep or a study writes into its folder at its end."""
-    return f"{'sweep' if is_sweep(config) else 'metrics' if config.job == 'prune' else config.job}.json"
-
-
-def uses_ray(config: Config) -> bool:
-    """True if the run starts a local Ray or joins a cluster."""
-    discusses = config.job not in ("recall", "planted") and not config.dry_run
-    # The trials of a sweep are Ray's processes, wherever their agents are.
-    return discusses and (config.runtime == "ray" or is_sweep(config))
+    Raises UserError where a list and a group are both the value of a key, in a setting of any type.
+    """
+    # Defaults are made once for each group, for that takes longer than all the rest. `merge` copies them.
+    tree = OmegaConf.merge((_defaults if isinstance(settings, type) else OmegaConf.structured)(cast(Any, settings)))
+    for layer in layers:
+        try:
+            tree.merge_with(layer)
+        except TypeError as error:
+            keys = ", ".join(name for name, _ in flat(layer))
+            raise UserError(f"{keys}: a list and a group cannot both be the value of a key; write one") from error
+    return cast(Group, OmegaConf.to_object(tree))
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:

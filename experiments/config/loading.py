@@ -1,40 +1,46 @@
 """Reads a command line: an experiment's preset over the typed defaults, and `key=value` overrides over both."""
 
-import importlib.util
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from actors.errors import UserError
 from actors.lookup import near_miss
-from actors.settings import NEEDS, shown
-from experiments.config.config import RUNTIME_KEYS, Config, flat, may_change
-from experiments.config.references import at_home, check_named_again, check_outside, check_secrets, leaves
+from actors.settings import shown
+from experiments.config.config import RUNTIME_KEYS, Config, Leaf, flat, may_change
+from experiments.config.references import at_home, check_named_again, check_outside, check_secrets
 from experiments.config.role_files import read_roles
 from experiments.config.saved import read
-from experiments.config.values import declared, is_key, nested, paths, single, typed
-from experiments.config.yaml_tree import Plain, check_literal, held, read_yaml, yaml_tree
+from experiments.config.values import is_key, nested, paths, single, typed
+from experiments.config.yaml_tree import Plain, check_literal, read_yaml, yaml_tree
 from experiments.records.recorder import RunFolder
 from topologies.catalogue import EXPERIMENTS, OURS
 
-LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers"}  # by the project's extras
 PRESETS = Path(__file__).parents[1] / "presets"
 Tree = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """The dotted keys of a command line and of its preset, which may be `ours`. `alone` is the preset by itself."""
+    """The dotted keys of a command line, the layers of its preset, and whether that is one of `ours`."""
 
     keys: tuple[str, ...]
-    preset: tuple[str, ...]
+    layers: tuple[Tree, ...]
     ours: bool
-    alone: Config
+
+    @property
+    def preset(self) -> tuple[str, ...]:
+        """The dotted keys of the preset."""
+        return tuple(key for key, _ in flat(self.layers[0]))
+
+    @cached_property
+    def alone(self) -> Config:
+        """The configuration of the preset by itself."""
+        return _configured(self.layers)
 
 
 def experiments() -> dict[str, str]:
@@ -61,47 +67,50 @@ def load_overrides(arguments: Sequence[str]) -> tuple[Config, Overrides | None]:
     Of a run that is resumed, the saved configuration with other runtime keys, and without the keys: settings that lead
     outside of its folder have to be named again.
     """
-    given = [_key_and_value(argument) for argument in arguments]
-    values = dict(given)
-    if "resume" in values:
-        folder = Path(values["resume"]).expanduser()
+    words = list(map(_word, arguments))
+    last, layers = dict(words), [{key: value} for key, value in words if key != "resume"]
+    if "resume" in last:
+        folder = Path(last["resume"]).expanduser()
         check_outside(folder)
         saved = read(RunFolder.open(folder).config)
         at_home(saved, folder)
-        others = [pair for pair in given if pair[0] != "resume" and pair != ("experiment", saved.experiment)]
-        trees = {key: _with_roles(_tree(key, text)) for key, text in others}
-        for key, tree in trees.items():
-            # What `check_named_again` requires may be named again, with the saved value.
-            if not may_change(key) and typed([tree], saved) != saved:
-                raise UserError(f"{key} cannot change when a run is resumed; only {', '.join(RUNTIME_KEYS)} can")
-        resumed = typed([*trees.values(), {"resume": str(folder)}], saved)
-        check_secrets(resumed)
-        check_named_again(resumed, typed([{"job": saved.job}, *trees.values()]))
-        return resumed, None
-    preset, name, ours = _preset(values.get("experiment", ""))
-    overrides = [_tree(key, text) for key, text in given if key != "experiment"]
-    named = {"experiment": name}
-    config = typed([*map(_with_roles, [preset, named, *overrides])])
+        # What `check_named_again` requires may be named again, with the saved value.
+        before, now = saved.by_key, _configured([layer for layer in layers if not any(map(may_change, layer))], saved)
+        if changed := [key for key, value in now.by_key.items() if before.get(key) != value]:
+            changed_keys = f"{', '.join(changed)} cannot change when a run is resumed"
+            raise UserError(f"{changed_keys}; only {', '.join(RUNTIME_KEYS)} can")
+        config, overrides = _configured([*layers, {"resume": str(folder)}], saved), None
+        check_named_again(config, _configured([{"job": saved.job}, *layers]))
+    else:
+        preset, name, ours = _preset(str(last.get("experiment", "")))
+        config = _configured([preset, *layers, {"experiment": name}])
+        keys = dict.fromkeys(key for layer in layers for key, _ in flat(layer))
+        overrides = Overrides(tuple(keys), (preset, {"experiment": name}), ours)
     check_secrets(config)
-    keys = dict.fromkeys(key for tree in overrides for key, _ in flat(tree))
-    alone = typed([_with_roles(preset), named])
-    return config, Overrides(tuple(keys), tuple(key for key, _ in flat(preset)), ours, alone)
+    return config, overrides
 
 
-def varying(config: Config) -> Callable[[Mapping[str, Any]], Config]:
-    """Returns a function that gives the configuration other values, by dotted key. It raises as `load` does."""
-    return lambda values: typed([_with_roles({key: value}) for key, value in values.items()], config)
+def varied(config: Config, values: Mapping[str, Any]) -> Config:
+    """Gives a configuration other values, by dotted key. Raises UserError as `load` does."""
+    return _configured([{key: value} for key, value in values.items()], config)
 
 
-def check_installed(config: Config) -> None:
-    """Raises UserError where a library is missing on this machine that a setting of the run needs."""
-    for named_as, key, value in leaves(config):
-        setting = declared(key)
-        extra = setting.metadata[NEEDS](value) if setting and NEEDS in setting.metadata else ""
-        # The nodes of a cluster have their own vLLM.
-        elsewhere = extra == "vllm" and config.ray.address is not None
-        if extra and not elsewhere and importlib.util.find_spec(LIBRARIES[extra]) is None:
-            raise UserError(f"{named_as}: {shown(value)} needs a library that is missing: pip install '.[{extra}]'")
+def named_again(arguments: Sequence[str], job: str = "prune", base: Config | None = None) -> Config:
+    """Loads the overrides of a command line for a saved configuration, alone or over a `base`. Raises UserError."""
+    return _configured([{"job": job}, *({key: value} for key, value in map(_word, arguments))], base)
+
+
+def _configured(layers: Iterable[Tree], base: Config | None = None) -> Config:
+    """Merges layers over a base, or their job's defaults. The roles of a file that a layer names come before it."""
+    typed_layers = []
+    for layer in layers:
+        tree = nested(layer.items())
+        roles = tree.get("roles")
+        if isinstance(roles, dict) and roles.get("file") is not None:
+            typed_layers.append({"roles": read_roles(str(roles["file"]))})
+            tree["roles"] = {name: role for name, role in roles.items() if name != "file"}
+        typed_layers.append(tree)
+    return typed(typed_layers, base)
 
 
 def _preset(name: str) -> tuple[Tree, str, bool]:
@@ -134,24 +143,16 @@ def _preset(name: str) -> tuple[Tree, str, bool]:
     return tree, path.stem, not own
 
 
-def named_again(arguments: Sequence[str], job: str = "prune", base: Config | None = None) -> Config:
-    """Loads the overrides of a command line for a saved configuration, alone or over a `base`. Raises UserError."""
-    given = map(_key_and_value, arguments)
-    return typed([{"job": job}, *(_with_roles(_tree(key, text)) for key, text in given)], base)
-
-
-def _key_and_value(argument: str) -> tuple[str, str]:
-    key, equals, value = argument.partition("=")
-    if equals and is_key(key):
-        return key, value
-    known = {name: f"experiment={name}" for name in experiments()} | {name: f"{name}=<value>" for name in paths()}
-    bare = argument.strip("-= ")
-    hint = f" Did you mean {known[bare]}?" if bare in known else near_miss(bare, known)
-    raise UserError(f"{shown(argument)!r} is not of the form key=value, such as seed=1, without spaces around =.{hint}")
-
-
-def _tree(key: str, text: str) -> Tree:
-    """The tree of one `key=value`. Text stays as it was written, unless it is quoted, where the setting holds text."""
+def _word(argument: str) -> Leaf:
+    """Reads `key=value`. Text stays as it was written, unless it is quoted, where the setting holds text."""
+    key, equals, text = argument.partition("=")
+    if not equals or not is_key(key):
+        known = {name: f"experiment={name}" for name in experiments()} | {name: f"{name}=<value>" for name in paths()}
+        bare = argument.strip("-= ")
+        hint = f" Did you mean {known[bare]}?" if bare in known else near_miss(bare, known)
+        raise UserError(
+            f"{shown(argument)!r} is not of the form key=value, such as seed=1, without spaces around =.{hint}"
+        )
     stripped, kind = text.strip(), single(key)
     quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'"
     if not stripped and kind is not str:
@@ -165,15 +166,5 @@ def _tree(key: str, text: str) -> Tree:
             raise UserError(f"the value of {key} cannot be read: {error}") from error
         if re.search(r"\s#", text) and not quoted and not stripped.startswith(("[", "{")):
             raise UserError(f"{key}: what follows ` #` is a comment in YAML; put the value into quotation marks")
-    return {key: value}
-
-
-def _with_roles(tree: Mapping[str, Any]) -> Tree:
-    """Puts the roles of a file that the tree names below the tree's own settings of roles."""
-    check_literal(tree)
-    layer = nested(tree.items())
-    roles = layer.get("roles")
-    if not isinstance(roles, dict) or roles.get("file") is None:
-        return layer
-    from_file = held(read_roles(str(roles.pop("file"))))
-    return {**layer, "roles": OmegaConf.to_container(OmegaConf.merge(from_file, roles))}
+    check_literal(value, key)
+    return key, value

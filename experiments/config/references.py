@@ -1,23 +1,24 @@
-"""Finds secrets, and settings that lead out of a run folder: code, addresses, keys, models, another cache.
+"""Finds secrets, missing libraries, and settings that lead out of a run folder: code, addresses, keys, another cache.
 
 A run folder may come from anybody. Code, addresses and files that its saved configuration names are imported, contacted
 or loaded only where the command line of the resumption names them again. Each setting declares whether it leads out
 (`outside=` of `actors.settings.setting`). Passwords and keys are refused before a configuration is saved or shown.
 """
 
+import importlib.util
 import json
 import os
 import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError, visible
-from actors.settings import OUTSIDE, OVER
+from actors.settings import NEEDS, OUTSIDE, OVER, shown
 from experiments.config.config import Config, Leaf, flat
 from experiments.config.setting_groups import is_style_file
 from experiments.config.values import check_key, declared
@@ -25,7 +26,8 @@ from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
 from topologies.graph_file import absolute
 
-_AXES, _POINTS = "sweep.axes.", "sweep.points"
+LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers"}  # by the project's extras
+_AXES, _POINTS, _KEY_ENV = "sweep.axes.", "sweep.points", ".key_env"
 
 
 def resumption(config: Config, folder: Path) -> str:
@@ -43,11 +45,9 @@ def overrides_again(config: Config, used: Callable[[str], bool] = lambda key: Tr
 
     Of settings that are `used`, by their own keys.
     """
-    keys = dict.fromkeys(named_as for named_as, key, _ in _outside(config) if used(key))
-    values, written = dict(flat(asdict(config))), []
-    for key in keys:
+    written = []
+    for key, value in {leaf.named_as: leaf.whole for leaf in leaves(config) if leaf.outside and used(leaf.key)}.items():
         # Text with a sign that YAML knows is quoted, which text as addresses have it need not be.
-        value = values[key]
         plain = isinstance(value, str) and re.fullmatch(r"[\w./@~-]+(://[\w.:/@~-]+)?", value)
         written.append(shlex.quote(f"{key}={value if plain else json.dumps(value)}"))
     return written
@@ -66,8 +66,7 @@ def at_home(config: Config, folder: Path) -> None:
 def make_absolute(config: Config) -> None:
     """Makes the paths of a configuration absolute, so that its run can be resumed from another working directory."""
     config.output = str(Path(config.output).absolute())
-    # By default all runs of one output folder share indexes and completions.
-    config.cache = str(Path(config.cache or Path(config.output) / "cache").absolute())
+    config.cache = str(config.cache_folder.absolute())
     config.methods = list(map(absolute, config.methods))
     config.data.root = config.data.root and str(Path(config.data.root).absolute())
     config.retrieval.web_file = config.retrieval.web_file and str(Path(config.retrieval.web_file).absolute())
@@ -82,8 +81,8 @@ def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] 
 
     Only settings that are `used` count, by their own keys.
     """
-    allowed = [(key, value) for _, key, value in leaves(named)]
-    if any((key, value) not in allowed for _, key, value in _outside(saved) if used(key)):
+    allowed = [(leaf.key, leaf.value) for leaf in leaves(named)]
+    if any(leaf.outside and used(leaf.key) and (leaf.key, leaf.value) not in allowed for leaf in leaves(saved)):
         raise UserError(
             "the saved configuration names code, addresses or files outside of its folder, which are imported, "
             "contacted and loaded only if the command line names them too; if you trust the folder, add "
@@ -101,28 +100,37 @@ def check_outside(folder: Path) -> None:
             raise UserError(f"{folder}: Python would import modules from this folder; start from another one")
 
 
-def _outside(config: Config) -> Iterator[tuple[str, str, Any]]:
-    """Yields the settings that lead out of the folder: key on the command line, own key, value."""
-    for named_as, key, value in leaves(config):
-        setting = declared(key)
-        leads_out = setting.metadata.get(OUTSIDE) if setting else None
-        # The cache of a run that names none lies next to its folder.
-        own_cache = (key, value) == ("cache", str(Path(config.output) / "cache"))
-        if key == "roles.file" or (leads_out is not None and leads_out(value) and not own_cache):
-            yield named_as, key, value
+class NamedLeaf(NamedTuple):
+    """One value of a setting, which may be one of a list, or of a key that a sweep varies.
+
+    key: of the setting. named_as: its key on the command line, whose value is `whole`. outside: it leads out of the
+    run folder. extra: the project's extra that it needs; empty for none.
+    """
+
+    named_as: str
+    key: str
+    value: Any
+    whole: Any
+    outside: bool
+    extra: str
 
 
-def leaves(config: Config) -> Iterator[tuple[str, str, Any]]:
-    """Yields every setting, also the ones that its sweep varies: as `_outside`, each with one value."""
-    for key, value in flat(asdict(config)):
-        if key == _POINTS:
-            for point in value:
-                yield from ((key, own, one) for name, of_point in flat(point) for own, one in _parts(name, of_point))
-        elif key.startswith(_AXES):
-            for one in value if isinstance(value, list) else [value]:
-                yield from ((key, own, part) for own, part in _parts(key.removeprefix(_AXES), one))
+def leaves(config: Config) -> Iterator[NamedLeaf]:
+    """Yields every value of a configuration and of its sweep's trials."""
+    # The cache of a run that names none lies next to its folder.
+    own_cache = ("cache", str(Path(config.output) / "cache"))
+    for named_as, whole in config.by_key.items():
+        if named_as == _POINTS:
+            parts = [part for point in whole for leaf in flat(point) for part in _parts(*leaf)]
+        elif named_as.startswith(_AXES):
+            parts = list(_parts(named_as.removeprefix(_AXES), whole))
         else:
-            yield from ((key, key, part) for part in (value if isinstance(value, list) else [value]))
+            parts = [(named_as, part) for part in (whole if isinstance(whole, list) else [whole])]
+        for key, value in parts:
+            metadata = setting.metadata if (setting := declared(key)) else {}
+            outside = metadata[OUTSIDE](value) if OUTSIDE in metadata and (key, value) != own_cache else False
+            extra = metadata[NEEDS](value) if NEEDS in metadata else ""
+            yield NamedLeaf(named_as, key, value, whole, outside or key == "roles.file", extra)
 
 
 def _parts(key: str, value: Any) -> Iterator[Leaf]:
@@ -147,15 +155,14 @@ def check_secrets(config: Config) -> None:
     Raises UserError for a password in an address, a key in the place of its variable's name, and the value of such a
     variable anywhere. No message holds the value.
     """
-    named = list(leaves(config))
-    variables = {value for _, key, value in named if _last(key) == "key_env" and isinstance(value, str)}
+    texts = [leaf for leaf in leaves(config) if isinstance(leaf.value, str)]
+    variables = {leaf.value for leaf in texts if leaf.key.endswith(_KEY_ENV)}
     keys = [key for name in {SERPER_KEY, *variables} if len(key := os.environ.get(name, "").strip()) >= KEY_CHARACTERS]
-    for named_as, key, value in named:
-        if not isinstance(value, str):
-            continue
-        if _last(key) == "base_url" and ("@" in value or "?" in value):
+    for leaf in texts:
+        named_as, value = leaf.named_as, leaf.value
+        if leaf.key.endswith(".base_url") and ("@" in value or "?" in value):
             raise UserError(f"{named_as} has a password or a query; a key goes into the variable that key_env names")
-        if _last(key) == "key_env" and not re.fullmatch(r"(?:[A-Za-z_]\w*)?", value):
+        if leaf.key.endswith(_KEY_ENV) and not re.fullmatch(r"(?:[A-Za-z_]\w*)?", value):
             raise UserError(f"{named_as} is not the name of an environment variable; export the key under one")
         if any(secret in value for secret in keys):
             raise UserError(f"{named_as} holds a key itself; leave it in the environment variable that key_env names")
@@ -163,10 +170,18 @@ def check_secrets(config: Config) -> None:
 
 def check_exported(config: Config) -> None:
     """Raises UserError for a variable that is not exported. Its name may be the key itself, by mistake."""
-    for named_as, key, value in leaves(config):
-        if _last(key) == "key_env" and isinstance(value, str) and value and value not in os.environ:
-            raise UserError(f"{named_as}: there is no environment variable of that name; export the key under it first")
+    for leaf in leaves(config):
+        if leaf.key.endswith(_KEY_ENV) and isinstance(leaf.value, str) and leaf.value not in ("", *os.environ):
+            raise UserError(
+                f"{leaf.named_as}: there is no environment variable of that name; export the key under it first"
+            )
 
 
-def _last(key: str) -> str:
-    return key.rpartition(".")[2]
+def check_installed(config: Config) -> None:
+    """Raises UserError where a library is missing on this machine that a setting of the run needs."""
+    for leaf in leaves(config):
+        # The nodes of a cluster have their own vLLM.
+        elsewhere = leaf.extra == "vllm" and config.ray.address is not None
+        if leaf.extra and not elsewhere and importlib.util.find_spec(LIBRARIES[leaf.extra]) is None:
+            needs = f"needs a library that is missing: pip install '.[{leaf.extra}]'"
+            raise UserError(f"{leaf.named_as}: {shown(leaf.value)} {needs}")

@@ -14,7 +14,7 @@ from actors.messages import Field, FieldKind, Value
 from actors.settings import shown
 from experiments.config.setting_groups import RoleField
 from experiments.config.values import Declared, typed_value
-from experiments.config.yaml_tree import check_literal, read_yaml
+from experiments.config.yaml_tree import read_yaml
 
 FOLDER = Path(__file__).parents[1] / "presets" / "roles"
 
@@ -58,9 +58,7 @@ def read_roles(name: str) -> dict[str, Any]:
         )
     by_name: dict[str, Any] = {}
     try:
-        tree = read_yaml(path)
-        check_literal(tree)
-        for number, role in enumerate(typed_value(tree, Declared(list[RoleOfFile], {}), "roles")):
+        for number, role in enumerate(typed_value(read_yaml(path), Declared(list[RoleOfFile], {}), "roles")):
             key, name, modality = f"roles[{number}]", role.get("name", ""), role.get("modality")
             if not name.isidentifier():
                 raise UserError(f"{key}.name={shown(name)}: expected a name of letters, digits and _")

@@ -16,8 +16,8 @@ from actors.errors import UserError
 from actors.settings import BEFORE, SINCE
 from experiments.config.config import Config
 from experiments.config.study_settings import OF_JOBS
-from experiments.config.values import fields_of, typed
-from experiments.config.yaml_tree import held, read_yaml, untyped
+from experiments.config.values import fields_of, typed, untyped
+from experiments.config.yaml_tree import check_literal, read_yaml
 from experiments.records.run_files import write_atomically
 from experiments.records.start import project_version
 
@@ -27,10 +27,11 @@ REMOVED: dict[str, tuple[str, Any]] = {"learner.beginnings": ("0.3.0", None)}
 
 
 def save(config: Config, path: Path) -> None:
-    """Writes a whole configuration, defaults included."""
+    """Writes a whole configuration, defaults included. Raises UserError for text that cannot be read again."""
     # JSON has the values of choices, where OmegaConf would write their names in Python.
     tree = json.loads(json.dumps({"version": project_version(), **asdict(config)}))
-    write_atomically(path, OmegaConf.to_yaml(held(tree)).encode())
+    check_literal(tree)
+    write_atomically(path, OmegaConf.to_yaml(OmegaConf.create(tree)).encode())
 
 
 def read(path: Path) -> Config:

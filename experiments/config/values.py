@@ -7,23 +7,17 @@ import os
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
-from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.lookup import near_miss
-from actors.reader.reader import ReaderSettings
 from actors.settings import OVER, check_bounds, shown
-from experiments.config.config import Config, Leaf, flat, of_any_role
+from experiments.config.config import Config, Leaf, flat, merged, of_any_role
 from experiments.config.study_settings import OF_JOBS
-from experiments.config.yaml_tree import Plain, check_literal, held, untyped
+from experiments.config.yaml_tree import Plain
 from topologies.learning.variants import LearnedMethod
 
 KEY_CHARACTERS = 300
@@ -34,9 +28,9 @@ _WHOLE = re.compile(r"[+-]?(0|[1-9][\d_]{0,40})")
 _LEADING_ZERO = re.compile(r"[+-]?0\d")  # 010 is 8 to some readers, and 10 to others
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SWEPT = ("sweep.axes", "sweep.points")  # values of other settings
-Group = TypeVar("Group")
-
-_defaults = cache(OmegaConf.structured)  # made once for each group: it takes longer than all the rest
+# Plain values of settings of any type: the numbers of JSON, which have no leading zeros.
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
 class Declared(NamedTuple):
@@ -83,19 +77,21 @@ def check_key(text: str, where: str) -> None:
 
 def nested(parts: Iterable[Leaf], key: str = "") -> dict[str, Any]:
     """The tree of values by dotted key, below the setting `key`. Raises UserError for a key that is there twice."""
-    settings = [(str(name), value) for name, value in parts]
-    if not any("." in name for name, _ in settings):
-        return dict(settings)
-    tree = held({})
-    for name, value in settings:
-        check_key(name, key or "configuration")
-        with suppress(OmegaConfBaseException, ValueError):  # below a value that is no group; counted as lost
-            OmegaConf.update(tree, name, value)
-    whole = cast(dict[str, Any], OmegaConf.to_container(tree))
-    if len(list(flat(whole))) < len([leaf for name, value in settings for leaf in flat({name: value})]):
-        dotted = ", ".join(f"{key}.{name}" if key else name for name, _ in settings if "." in name)
-        raise UserError(f"{dotted}: a key is there twice; write it once")
-    return whole
+    tree: dict[str, Any] = {}
+    for name, value in parts:
+        first, *names = str(name).split(".")
+        if names:
+            check_key(name, key or "configuration")
+        for below in reversed(names):
+            value = {below: value}
+        tree[first] = _joined(tree[first], value, f"{key}.{name}" if key else name) if first in tree else value
+    return tree
+
+
+def _joined(one: Any, other: Any, key: str) -> dict[str, Any]:
+    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
+        raise UserError(f"{key}: a key is there twice; write it once")
+    return {**one, **other, **{name: _joined(one[name], other[name], key) for name in one if name in other}}
 
 
 def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
@@ -139,6 +135,23 @@ def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
         return untyped(value)
     _expect(value is not None and not isinstance(value, (Mapping, list)), key, "one value", value)
     return _single(value, kind, key)
+
+
+def untyped(value: Any) -> Any:
+    """Interprets a value of any type: null, true, false and JSON's numbers, else text."""
+    if isinstance(value, dict):
+        return {str(name): untyped(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [untyped(part) for part in value]
+    if not isinstance(value, Plain):
+        return value
+    if value in (lower := value.lower(), value.title(), value.upper()) and lower in _WORDS:
+        return _WORDS[lower]
+    if found := _NUMBER.fullmatch(value):
+        number = float(value) if found[2] or found[3] or len(value) > 300 else int(value)
+        # A number that no float holds stays text.
+        return str(value) if number in (float("inf"), float("-inf")) else number
+    return str(value)
 
 
 def _swept(value: Any, key: str = "") -> Any:
@@ -229,57 +242,19 @@ def paths(group: Any = Config, prefix: str = "") -> Iterator[str]:
 def typed(layers: Sequence[Mapping[str, Any]], base: Config | None = None) -> Config:
     """Merges layers over a configuration, or their job's defaults. Raises UserError for wrong keys and values."""
     job = next((str(layer["job"]) for layer in reversed(layers) if "job" in layer), "")
-    config = _merged(OF_JOBS.get(job, Config) if base is None else type(base), layers, base)
+    kind = type(base) if base else OF_JOBS.get(job, Config)
+    config = merged(base or kind, [typed_value(layer, Declared(kind, {})) for layer in layers])
+    check_bounds(config)
     for role, settings in config.roles.items():
         # With a dot in it, its settings would be taken for those of another key.
         if not role.isidentifier() or role in PREFIXES:
             raise UserError(f"roles.{shown(role)}: expected a name of letters, digits and _, after text_ or visual_")
         check_bounds(settings, f"roles.{role}.")
-        model_of_role(config, role)
-    judge_model(config)
+        for part, own in zip(("model", "reader"), config.model_of_role(role) or (), strict=False):
+            check_bounds(own, f"roles.{role}.{part}.")
+    if judge := config.judge_model:
+        check_bounds(judge, "judge.")
     # Written out, so that a saved configuration means the same to later versions, which have others.
     every = {"learned": list(map(str, LearnedMethod))}
     config.methods = list(dict.fromkeys(each for name in config.methods for each in every.get(name, [name])))
     return config
-
-
-def model_of_role(config: Config, role: str) -> tuple[ModelSettings, ReaderSettings] | None:
-    """Merges the model and reader settings of a role that overrides the run's. None for others. Raises as `typed`."""
-    settings = config.roles.get(role)
-    if settings is None or not (settings.model or settings.reader):
-        return None
-    reader = _merged(ReaderSettings, [settings.reader], config.reader, f"roles.{role}.reader")
-    return model_over(config.model, settings.model, f"roles.{role}.model"), reader
-
-
-def judge_model(config: Config) -> ModelSettings | None:
-    """Merges the judge's model, with one replica unless `judge.replicas` is given. None without. Raises as `typed`."""
-    if not config.judge or config.judge.get("kind") == "none":
-        return None
-    return model_over(config.model, {"replicas": 1, **config.judge}, "judge")
-
-
-def model_over(model: ModelSettings, changes: Mapping[str, Any], key: str) -> ModelSettings:
-    """Changes a model: from the defaults for another kind, without a key for another address. Raises as `typed`."""
-    if changes.get("kind", model.kind) != model.kind:
-        # Names, addresses and engine arguments of one kind mean nothing to another.
-        model = ModelSettings()
-    elif changes.get("base_url", model.base_url) != model.base_url:
-        # A key must not reach a server that it was not meant for.
-        model = replace(model, key_env="")
-    return _merged(type(model), [changes], model, key)
-
-
-def _merged(kind: type[Group], layers: Sequence[Mapping[str, Any]], base: Group | None, key: str = "") -> Group:
-    """Merges layers over settings or their defaults: groups and dicts are merged, lists replaced. Raises as `typed`."""
-    merged = OmegaConf.merge(_defaults(cast(Any, kind)), {} if base is None else asdict(cast(Any, base)))
-    for layer in layers:
-        check_literal(layer, key)
-        try:
-            merged.merge_with(typed_value(layer, Declared(kind, {}), key))
-        except TypeError as error:  # in a setting of any type
-            keys = ", ".join(name for name, _ in flat(layer))
-            raise UserError(f"{keys}: a list and a group cannot both be the value of a key; write one") from error
-    changed = cast(Group, OmegaConf.to_object(merged))
-    check_bounds(changed, f"{key}." if key else "")
-    return changed

@@ -1,4 +1,4 @@
-"""Reads YAML without interpreting its values, and holds them in OmegaConf.
+"""Reads YAML without interpreting its values.
 
 YAML 1.1 and `OmegaConf.load` take `no` for false, `1.10` for 1.1 and `12:30` for 750. Here an unquoted value stays
 text, a `Plain`, until the setting that holds it gives it a type (`values.py`).
@@ -10,16 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf import DictConfig, OmegaConf
 
 from actors.errors import UserError
 
 DEPTH = 40  # of groups and lists in each other
 # Sweeps with many points have the longest files. OmegaConf takes 60 us for each part of a text.
 CHARACTERS, PARTS = 2_000_000, 100_000
-# Plain values of settings of any type: the numbers of JSON, which have no leading zeros.
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
-_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and line ends
 _MISSING = re.compile(r"\\*\?\?\?")  # to OmegaConf
 
@@ -59,7 +55,7 @@ class _SavedLoader(_Loader):
 
 
 def read_yaml(path: Path, saved: bool = False) -> Any:
-    """Reads a file. Raises UserError as `yaml_tree` does, and for a file that cannot be read."""
+    """Reads a file. Raises UserError as `yaml_tree` and `check_literal` do, and for one that cannot be read."""
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(CHARACTERS + 1)
@@ -67,7 +63,9 @@ def read_yaml(path: Path, saved: bool = False) -> Any:
         raise UserError(" ".join(str(error).split())) from error
     if len(text) > CHARACTERS:
         raise UserError(f"it has more than {CHARACTERS:,} characters")
-    return yaml_tree(text, _SavedLoader if saved else _Loader)
+    tree = yaml_tree(text, _SavedLoader if saved else _Loader)
+    check_literal(tree)
+    return tree
 
 
 def yaml_tree(text: str, loader: type[_Loader] = _Loader) -> Any:
@@ -95,29 +93,6 @@ def yaml_tree(text: str, loader: type[_Loader] = _Loader) -> Any:
         raise UserError(f"{line}{error.problem or error.context}") from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise UserError("control characters, or bytes that are no UTF-8; write plain text") from error
-
-
-def untyped(value: Any) -> Any:
-    """Interprets a value of any type: null, true, false and JSON's numbers, else text."""
-    if isinstance(value, dict):
-        return {str(name): untyped(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [untyped(part) for part in value]
-    if not isinstance(value, Plain):
-        return value
-    if value in (lower := value.lower(), value.title(), value.upper()) and lower in _WORDS:
-        return _WORDS[lower]
-    if found := _NUMBER.fullmatch(value):
-        number = float(value) if found[2] or found[3] or len(value) > 300 else int(value)
-        # A number that no float holds stays text.
-        return str(value) if number in (float("inf"), float("-inf")) else number
-    return str(value)
-
-
-def held(tree: Mapping[str, Any]) -> DictConfig:
-    """The tree in OmegaConf, which holds `Plain` values, too. Raises UserError as `check_literal` does."""
-    check_literal(tree)
-    return OmegaConf.create(dict(tree), flags={"allow_objects": True})
 
 
 def check_literal(tree: Any, key: str = "") -> None:

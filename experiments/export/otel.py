@@ -29,7 +29,6 @@ from actors.errors import UserError
 from actors.messages import Message, Status
 from experiments.config.config import Config
 from experiments.config.saved import read
-from experiments.config.values import model_of_role
 from experiments.export.source import discussions
 from experiments.records.recorder import RunFolder
 
@@ -135,7 +134,7 @@ def send(run: Path, address: str) -> str:
 
 
 def _turn(config: Config, turn: Message) -> dict[str, Any]:
-    model, _ = model_of_role(config, turn.agent) or (config.model, None)
+    model, _ = config.model_of_role(turn.agent) or (config.model, None)
     ended = "stop" if turn.status is Status.OK else "error"
     return {
         "gen_ai.operation.name": "invoke_agent",

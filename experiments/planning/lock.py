@@ -3,13 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from actors.errors import UserError
 from actors.settings import shown
-from experiments.config.config import Config, among, flat, may_change
+from experiments.config.config import Config, among, may_change
 from experiments.datasets.item import Dataset
 
 # Settings that no result depends on.
@@ -21,7 +20,7 @@ def plan_lock(config: Config, dataset: Dataset) -> dict[str, Any]:
     hasher = hashlib.sha256()
     for item in (*dataset.evaluate(), *dataset.train()):
         hasher.update(json.dumps([item.question.id, item.question.text, item.gold]).encode())
-    settings = {key: value for key, value in flat(asdict(config)) if not may_change(key) and not among(key, FREE)}
+    settings = {key: value for key, value in config.by_key.items() if not may_change(key) and not among(key, FREE)}
     return {"settings": settings, "questions": hasher.hexdigest()}
 
 

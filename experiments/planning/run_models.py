@@ -8,7 +8,6 @@ from actors.backends.backends import find_backend
 from actors.backends.model_settings import Usual, model_name
 from experiments.analysis.summary import MODELS
 from experiments.config.config import Config
-from experiments.config.values import judge_model, model_of_role
 
 MAIN, JUDGE = "model", "judge"  # keys of the models that are no role's, and the names of their pools
 
@@ -67,7 +66,7 @@ def find_models(config: Config, roles: Iterable[str]) -> RunModels:
     main = replace(find_backend(MAIN, config.model, config.reader), usual=usual)
     backends, of_roles = [main], {}
     for role in roles:
-        own = model_of_role(config, role)
+        own = config.model_of_role(role)
         if own is None:
             continue
         settings, reader = own
@@ -80,11 +79,11 @@ def find_models(config: Config, roles: Iterable[str]) -> RunModels:
             backends.append(backend)
         if same is not main:
             of_roles[role] = same or backend
-    judge = judge_model(config)
+    judge = config.judge_model
     return RunModels(main, of_roles, find_backend(JUDGE, judge, config.reader) if judge else None)
 
 
 def models_named(config: Config) -> str:
     """Names of the models that agents ask, as records have them: the run's own first, then those of roles."""
-    own = [model_of_role(config, role) for role in config.roles]
+    own = map(config.model_of_role, config.roles)
     return MODELS.join(dict.fromkeys(map(model_name, (config.model, *(model for model, _ in filter(None, own))))))

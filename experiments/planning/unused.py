@@ -5,16 +5,16 @@ a model that did not answer. Fields of settings classes declare when they count 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.lookup import installed, is_reference, near_miss
 from actors.settings import WHEN
-from experiments.config.config import Config, flat
+from experiments.config.config import Config
 from experiments.config.loading import Overrides
-from experiments.config.values import PREFIXES, declared, judge_model, model_of_role
+from experiments.config.values import PREFIXES, declared
 from experiments.planning.plan import Plan
 from topologies.catalogue import find_methods
 
@@ -46,7 +46,7 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
     plans = [one for _, one in trials] or [plan]
     alone = replace(plan, config=overrides.alone, methods=find_methods(overrides.alone.methods))
     # Settings that are not at their default. A dictionary of the user's own has no defaults.
-    values, defaults = (dict(flat(asdict(one))) for one in (config, type(config)()))
+    values, defaults = config.by_key, type(config)().by_key
     names = {**values, **defaults}
     changed = [n for n in names if n not in values or n not in defaults or values[n] != defaults[n]]
     chosen = [key for key in overrides.keys if any(f"{name}.".startswith(f"{key}.") for name in changed)]
@@ -116,9 +116,9 @@ def _unmet(plan: Plan, group: str, condition: str) -> str | None:
         match key.split("."):
             # A judge and a role's model have whole settings.
             case ["judge", *names]:
-                value, names = judge_model(plan.config) or ModelSettings(kind="none"), names or ["kind"]
+                value, names = plan.config.judge_model or ModelSettings(kind="none"), names or ["kind"]
             case ["roles", role, "model" | "reader" as part, *names] if names and (
-                merged := model_of_role(plan.config, role)
+                merged := plan.config.model_of_role(role)
             ):
                 value = merged[part == "reader"]
             case names:

@@ -27,7 +27,7 @@ MOST_OPEN = 8  # data sets that `OpenData` keeps, each with its index
 
 def open_cache(config: Config) -> Path:
     """Makes the cache folder if it is missing. Raises UserError when it cannot be made."""
-    cache = Path(config.cache or Path(config.output) / "cache")
+    cache = config.cache_folder
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -5,12 +5,12 @@ copied, or learned again from the recorded discussions, which works as long as t
 """
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 
 from actors.errors import UserError
-from experiments.config.config import HOW_IT_RUNS, Config, among, flat, written
+from experiments.config.config import HOW_IT_RUNS, Config, among, written
 from experiments.config.references import check_outside
 from experiments.config.saved import read as read_config
 from experiments.config.setting_groups import RoleSettings
@@ -63,7 +63,7 @@ def check_same(config: Config, recorded: Config) -> None:
     """Raises UserError that names every setting in which a replay would ask something else than was recorded."""
     # A role that is not named has the default settings.
     roles = dict.fromkeys((*config.roles, *recorded.roles), RoleSettings())
-    present, past = (dict(flat(asdict(replace(one, roles=roles | one.roles)))) for one in (config, recorded))
+    present, past = (replace(one, roles=roles | one.roles).by_key for one in (config, recorded))
     differing = [
         f"{key}={written(past.get(key))} (not {written(present.get(key))})"
         for key in sorted({*present, *past})

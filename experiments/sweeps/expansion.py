@@ -15,7 +15,7 @@ from actors.messages import derive_seed
 from actors.settings import shown
 from experiments.analysis.result_table import plain, short_keys
 from experiments.config.config import MOST_SEED, Config, flat
-from experiments.config.loading import Overrides, varying
+from experiments.config.loading import Overrides, varied
 from experiments.config.setting_groups import MOST_TRIALS, SweepSettings
 from experiments.config.values import check_key
 from experiments.jobs import plan_of
@@ -61,7 +61,7 @@ def expand(config: Config) -> list[Trial]:
         raise UserError(f"seed={config.seed} sweep.seeds={config.sweep.seeds}: the last seed is {last}: lower seed=")
     short = short_keys(list(dict.fromkeys(key for values in chosen for key in values)))
     # Without what is the sweep's own: a trial is an ordinary run, must not expand again, and resumes no other folder.
-    varied = varying(replace(config, sweep=SweepSettings(), resume=None))
+    single = replace(config, sweep=SweepSettings(), resume=None)
     trials: list[Trial] = []
     names: dict[str, str] = {}
     for values in chosen:
@@ -71,7 +71,7 @@ def expand(config: Config) -> list[Trial]:
         # No value is right with one seed and wrong with another, and a check takes a tenth of a second.
         first = f"{len(trials):04}-{settings and f'{settings},'}seed={config.seed}"
         try:
-            checked = varied({**values, "seed": config.seed})
+            checked = varied(single, {**values, "seed": config.seed})
             if checked.model.kind == "replay":
                 raise UserError("model=replay answers for one recorded run; start it without sweep")
             plan = plan_of(checked)
@@ -83,9 +83,9 @@ def expand(config: Config) -> list[Trial]:
         for seed in range(config.seed, config.seed + config.sweep.seeds):
             # The number identifies finished trials when a sweep is resumed, and keeps names unique that were cut.
             name = f"{len(trials):04}-{settings and f'{settings},'}seed={seed}"
-            single = deepcopy(checked)
-            single.seed = seed
-            trials.append(Trial(name, values, seed, single, plan))
+            of_seed = deepcopy(checked)
+            of_seed.seed = seed
+            trials.append(Trial(name, values, seed, of_seed, plan))
     return trials
 
 

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
@@ -16,7 +16,7 @@ from anyio.from_thread import start_blocking_portal
 from actors.errors import ClusterError, ModelGone, StoreError, UserError, visible
 from actors.runtime.runtime import Runtime
 from experiments.config import loading, references
-from experiments.config.config import Config, flat, may_change
+from experiments.config.config import Config, may_change
 from experiments.config.saved import read, save
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
@@ -86,7 +86,7 @@ def write_trials(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
             begun = read(saved)
             if begun == trial.config:
                 continue
-            before, now = (dict(flat(asdict(config))) for config in (begun, trial.config))
+            before, now = begun.by_key, trial.config.by_key
             changed = sorted(key for key in {*before, *now} if before.get(key) != now.get(key) and not may_change(key))
             if changed:
                 raise UserError(

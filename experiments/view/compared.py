@@ -1,7 +1,7 @@
 """Two runs side by side: methods on shared questions, settings that differ, and every discussion."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Self
@@ -16,7 +16,6 @@ from experiments.analysis.page import SCRIPTS, Section, page
 from experiments.analysis.result_table import ResultTable, shown
 from experiments.analysis.run_table import paired_table
 from experiments.analysis.summary import paired_tests
-from experiments.config.config import flat
 from experiments.config.saved import read
 from experiments.view.folders import Root
 from experiments.view.live import LiveRun
@@ -81,7 +80,7 @@ class Compared:
             paired_table(tests, "utility"), title="Methods of both runs, on the questions that both asked"
         )
         nothing = [] if tests else ["The runs have no method and question in common."]
-        a, b = (dict(flat(asdict(read(live.run.config)))) for live in self.runs)
+        a, b = (read(live.run.config).by_key for live in self.runs)
         rows = [(key, shown(a.get(key)), shown(b.get(key))) for key in {**a, **b} if a.get(key) != b.get(key)]
         settings = ResultTable(("setting", *SIDES), rows, [] if rows else ["None differs."], "Settings that differ")
         sections = [

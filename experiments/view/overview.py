@@ -12,7 +12,7 @@ from threading import Lock
 import psutil
 
 from actors.errors import UserError
-from experiments.config.config import Config, is_sweep, result_file
+from experiments.config.config import Config
 from experiments.config.references import resumption
 from experiments.config.saved import read
 from experiments.records import jsonl, usage
@@ -85,7 +85,7 @@ class Overviews:
 
     def _read(self, name: str, run: RunFolder) -> Overview:
         config, used = read(run.config), usage.total(run)
-        sweep = is_sweep(config)
+        sweep = config.is_sweep
         starts = list(jsonl.records(run.path / STARTS, Start.decode, jsonl.DAMAGED))
         process = process_of(starts[-1]) if starts else None
         state = state_of(run, config, starts, process)
@@ -123,14 +123,14 @@ class Overviews:
 
 def state_of(run: RunFolder, config: Config, starts: list[Start], process: int | None) -> str:
     """Finds a run's state from its lock, result, last process and log."""
-    records = run.path / (RESULTS if is_sweep(config) else SCORES)
+    records = run.path / (RESULTS if config.is_sweep else SCORES)
     if records.exists():
         with records.open("rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:  # a process writes the folder
                 return RUNNING
-    if (run.path / result_file(config)).is_file():
+    if (run.path / config.result_file).is_file():
         return FINISHED
     # Before its first record and after its last, a run has no lock.
     if process:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from actors.errors import UserError, visible
 from actors.settings import BOUNDS
-from experiments.config.config import Config, is_sweep
+from experiments.config.config import Config
 from experiments.config.loading import PRESETS, experiments, load
 from experiments.config.saved import read, save
 from experiments.config.setting_groups import RoleSettings
@@ -149,7 +149,7 @@ def outcome(words: list[str]) -> str:
             config = load(words)
             if config.resume:
                 return "a preset resumes a run"
-            if is_sweep(config):
+            if config.is_sweep:
                 expand(config)
             else:
                 plan_of(config)

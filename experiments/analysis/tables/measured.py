@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from experiments.analysis.scores import as_matrix, by_method, clusters_of
 from experiments.analysis.statistics import ScoreGroup, mean_interval
 from experiments.analysis.summary import Metrics, broken
 from experiments.analysis.tables.paper_table import COSTS, GENERATED, JUDGED, PaperColumn, PaperRow, PaperTable
-from experiments.config.config import Config, flat
+from experiments.config.config import Config
 from experiments.config.saved import read
 from experiments.judging.judgements import judged, similarities
 from experiments.metrics.answer_metrics import PATH_METRICS, strict_exact_match
@@ -74,7 +74,7 @@ class Evaluated:
     def had(self, values: Mapping[str, Any]) -> bool:
         """True if the run had a setting. Its varied values come before its configuration."""
         varied = all(key in self.values for key in values)
-        own = self.values if varied else dict(flat(asdict(self.config)))
+        own = self.values if varied else self.config.by_key
         return all(own.get(key) == value for key, value in values.items())
 
     def counts(self, table: PaperTable, column: PaperColumn) -> bool:

@@ -15,7 +15,6 @@ from experiments.analysis.run_table import MEASURES
 from experiments.analysis.summary import model_notes
 from experiments.analysis.sweep_table import recorded_rows
 from experiments.analysis.tables.formats import ShownBlock, ShownCell, ShownTable, latex, markdown
-from experiments.config.config import is_sweep
 from experiments.config.saved import read
 from experiments.config.yaml_tree import yaml_tree
 from experiments.records.recorder import RunFolder
@@ -89,10 +88,10 @@ def _rows(path: str, label: str) -> Iterator[Row]:
     config = read(folder.config)
     model = visible(model_name(config.model))
     about = f"{model}, {config.data.kind}, "
-    about += f"{config.sweep.seeds} seeds" if is_sweep(config) else f"seed {config.seed}"
+    about += f"{config.sweep.seeds} seeds" if config.is_sweep else f"seed {config.seed}"
     about += "" if config.attack.kind == "none" else f", attack={config.attack.kind}"
     found: list[dict[str, Any]]
-    if is_sweep(config):
+    if config.is_sweep:
         found = [
             {"method": row.method, "values": row.values, "ci95": row.ci95, **row.means}
             for row in recorded_rows(folder.path, config.seed)

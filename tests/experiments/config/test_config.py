@@ -10,9 +10,8 @@ import yaml
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from experiments.config.config import Config
-from experiments.config.loading import load, varying
+from experiments.config.loading import load, varied
 from experiments.config.saved import REMOVED, read, save
-from experiments.config.values import model_of_role
 from experiments.jobs import plan_of
 from experiments.reference import FIRST, reference, usage
 
@@ -137,7 +136,7 @@ def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:
 
 
 def role_model(config: Config, role: str) -> ModelSettings:
-    own = model_of_role(config, role)
+    own = config.model_of_role(role)
     assert own is not None
     return own[0]
 
@@ -150,7 +149,7 @@ def test_a_role_s_model_is_the_run_s_but_for_what_it_says_itself() -> None:
     own = role_model(config, "visual_critic")
     assert (own.kind, own.name, own.base_url, own.key_env) == ("openai", "B", "http://a/v1", "KEY")
     assert own.abilities.pictures is True
-    assert model_of_role(config, "text_critic") is None
+    assert config.model_of_role("text_critic") is None
     assert config.model.name == "A"
 
 
@@ -233,7 +232,7 @@ def test_a_run_folder_s_code_is_imported_only_where_the_command_line_names_it_ag
     word: str, package: Path, tmp_path: Path
 ) -> None:
     key, _, value = word.partition("=")
-    config = varying(load(["experiment=mmqa_prune"]))({key: yaml.safe_load(value)})
+    config = varied(load(["experiment=mmqa_prune"]), {key: yaml.safe_load(value)})
     folder = tmp_path / "run"
     folder.mkdir()
     save(config, folder / "config.yaml")

@@ -4,7 +4,8 @@ import importlib.util
 
 import pytest
 
-from experiments.config.loading import check_installed, load
+from experiments.config.loading import load
+from experiments.config.references import check_installed
 from run import main
 
 

@@ -13,8 +13,8 @@ import pytest
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.settings import WHEN
-from experiments.config.config import Config, is_sweep
-from experiments.config.loading import experiments, load, load_overrides, varying
+from experiments.config.config import Config
+from experiments.config.loading import experiments, load, load_overrides, varied
 from experiments.conformance.methods import MethodInWorld
 from experiments.conformance.scripted import improvised, sample_world
 from experiments.jobs import plan_of
@@ -33,7 +33,7 @@ def notes(*arguments: str) -> list[str]:
     """The notes on these arguments; trials of a sweep are those of one seed."""
     config, overrides = load_overrides(arguments)
     assert overrides is not None
-    if not is_sweep(config):
+    if not config.is_sweep:
         return check_used(overrides, plan_of(config), config)
     trials = expand(config)
     return check_used(overrides, trials[0].plan, config, [(trial.values, trial.plan) for trial in trials])
@@ -167,9 +167,8 @@ def test_every_preset_says_in_one_line_what_it_is_and_none_is_refused() -> None:
         assert config.experiment == name
         assert overrides is not None
         # A few settings of each sweep: to make all of them takes minutes.
-        settings = combinations(config.sweep, 0) if is_sweep(config) else []
-        varied = varying(config)
-        some = [(values, plan_of(varied(values))) for values in settings[:: 1 + len(settings) // 4]]
+        settings = combinations(config.sweep, 0) if config.is_sweep else []
+        some = [(values, plan_of(varied(config, values))) for values in settings[:: 1 + len(settings) // 4]]
         assert check_used(overrides, some[0][1] if some else plan_of(config), config, some) == [], name
 
 
@@ -185,7 +184,7 @@ def test_no_example_of_the_readme_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         assert overrides is not None
         for name in filter(None, (config.model.key_env, config.judge.get("key_env"))):
             monkeypatch.setenv(name, "a key")
-        assert is_sweep(config) or check_used(overrides, plan_of(config), config) == [], arguments
+        assert config.is_sweep or check_used(overrides, plan_of(config), config) == [], arguments
 
 
 class Watched(SystemSettings):

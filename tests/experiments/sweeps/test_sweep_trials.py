@@ -10,7 +10,7 @@ import pytest
 
 from actors.errors import UserError
 from experiments.analysis.result_table import short_keys
-from experiments.config.config import Config, is_sweep
+from experiments.config.config import Config
 from experiments.config.loading import experiments, load
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
@@ -45,9 +45,9 @@ def test_every_combination_is_tried_once_for_every_seed() -> None:
 
 
 def test_a_trial_is_a_run_and_no_sweep() -> None:
-    assert not is_sweep(load(["experiment=mmqa_prune"]))
-    assert is_sweep(load(["experiment=mmqa_prune", "sweep.seeds=2"]))
-    assert not any(is_sweep(trial.config) for trial in trials("sweep.seeds=2"))
+    assert not load(["experiment=mmqa_prune"]).is_sweep
+    assert load(["experiment=mmqa_prune", "sweep.seeds=2"]).is_sweep
+    assert not any(trial.config.is_sweep for trial in trials("sweep.seeds=2"))
 
 
 def test_settings_that_go_together_are_combined_with_the_axes_and_not_with_each_other() -> None:
