@@ -28,18 +28,20 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
     if config.explain.answers and (config.is_sweep or config.model.kind == "replay"):
         raise UserError("explain.answers: a sweep or a replay explains nothing; leave it out, and explain=<run> later")
     # Imported where they are needed, so that a run does not wait for the sweep's imports.
-    if config.is_sweep and config.dry_run:
+    if config.is_sweep:
+        from experiments.sweeps.expansion import plan_sweep
+
+        if not config.dry_run:
+            from experiments.sweeps.sweep import run_sweep
+
+            return lambda folder: run_sweep(plan_sweep(config, overrides), folder)
         from experiments.dry_run.dry_sweep import dry_run_sweep
 
-        dry_run_sweep(config, overrides)
+        dry_run_sweep(plan_sweep(config, overrides))
         return None
-    if config.is_sweep:
-        from experiments.sweeps.sweep import run_sweep
-
-        return lambda folder: run_sweep(config, folder, overrides)
     plan = plan_of(config)
     if overrides is not None:
-        check_used(overrides, plan, config)
+        check_used(overrides, plan)
     if not config.dry_run:
         return lambda folder: run(plan, folder)
     from experiments.dry_run.dry_run import dry_run

@@ -53,7 +53,7 @@ def check_plan(plan: Plan) -> None:
     settings = config.attack
     choose_attackers(settings, plan.attackable, config.seed)
     # Questions of each phase before the evaluation.
-    training = [2 * config.pruning.steps * config.training.questions_per_step] if plan.learners else []
+    training = [plan.training_questions] if plan.learners else []
     training += [plan.watched_questions] if plan.watched_questions else []
     if settings.kind != NONE and settings.when == "train" and not training:
         raise UserError(

@@ -135,6 +135,16 @@ class Plan:
         return self.config.defence.calibration if watches else 0
 
     @property
+    def training_questions(self) -> int:
+        """Training questions that both stages learn from."""
+        return 2 * self.config.pruning.steps * self.config.training.questions_per_step
+
+    @property
+    def training_steps(self) -> int:
+        """Training steps of both stages, of all learners; shared ones count once."""
+        return 2 * self.config.pruning.steps * max(1, len(self.learners) - len(self.shared_from))
+
+    @property
     def replayed(self) -> Path | None:
         """Folder of the run that this one replays. None for a run that asks a model."""
         replay = self.config.replay.run if self.config.model.kind == "replay" else None

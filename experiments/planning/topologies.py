@@ -111,10 +111,9 @@ def known_of(
         return spending(*recorded_for(Evaluation(names[1], replace(team, name=names[0])), plan, run), ended=ended)
     if not method.graded:
         return None
-    first, training = next(iter(plan.learners)), plan.config.training
+    first = next(iter(plan.learners))
     graph = run.learned(plan.shared_from.get(first, first))
-    most = 2 * plan.config.pruning.steps * training.questions_per_step
-    items = {item.question.id: item for item in islice(dataset.train(), most)}
+    items = {item.question.id: item for item in islice(dataset.train(), plan.training_questions)}
     # Each agent's answer to a question once: its turns that heard no other agent are equal in all discussions.
     grades: dict[str, dict[str, float]] = {agent: {} for agent in plan.roles.agents}
     for trace in chain.from_iterable(graph.traces(path.stem) for path in graph.training_traces()):

@@ -12,7 +12,6 @@ from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.lookup import installed, is_reference, near_miss
 from actors.settings import WHEN
-from experiments.config.config import Config
 from experiments.config.loading import Overrides
 from experiments.config.values import PREFIXES, declared
 from experiments.planning.plan import Plan
@@ -34,10 +33,10 @@ FACTS = {
 _LEARNING, _NOT_ONLY = ("learner", "pruning", "training"), ("pruning.steps", "training.questions_per_step")
 
 
-def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequence[Varied] = ()) -> list[str]:
+def check_used(overrides: Overrides, plan: Plan, trials: Sequence[Varied] = ()) -> list[str]:
     """Checks the settings of a command line, its preset and its sweep. A preset's setting may lose its effect.
 
-    plan: of the run, or of a sweep's first trial; config: of the run or the sweep.
+    plan: of the run, or of a sweep's first trial with the sweep's configuration.
     trials: of a sweep, one for each combination of values; seeds change nothing of it.
 
     Returns lines on those without effect in some trials of the sweep. Raises UserError for one without effect in the
@@ -46,7 +45,7 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
     plans = [one for _, one in trials] or [plan]
     alone = replace(plan, config=overrides.alone, methods=find_methods(overrides.alone.methods))
     # Settings that are not at their default. A dictionary of the user's own has no defaults.
-    values, defaults = config.by_key, type(config)().by_key
+    values, defaults = plan.config.by_key, type(plan.config)().by_key
     names = {**values, **defaults}
     changed = [n for n in names if n not in values or n not in defaults or values[n] != defaults[n]]
     chosen = [key for key in overrides.keys if any(f"{name}.".startswith(f"{key}.") for name in changed)]
@@ -55,7 +54,7 @@ def check_used(overrides: Overrides, plan: Plan, config: Config, trials: Sequenc
     for key in chosen:
         if key.startswith("sweep."):
             # Of the sweep itself, which its trials do not have.
-            of_key = [idle(replace(plan, config=config), key) if trials else "this is no sweep; give it sweep.axes"]
+            of_key = [idle(plan, key) if trials else "this is no sweep; give it sweep.axes"]
         else:
             of_key = [idle(one, key) for one in plans]
         if key in overrides.keys or not all(of_key) or idle(alone, key):

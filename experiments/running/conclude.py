@@ -63,7 +63,7 @@ def conclude(
     if judge:
         metrics["judged"] = judged.summarise(folder, about, model_name(judge.settings), plan.rubric)
     learners = {name: spec for name, spec in plan.learners.items() if name in methods}
-    trained = islice(dataset.train(), 2 * config.pruning.steps * config.training.questions_per_step)  # of both stages
+    trained = islice(dataset.train(), plan.training_questions)
     found = monitored.summarise(folder, learners, plan.shared_from, trained, dataset)
     for rows in (defended.summarise(folder, about), found):
         for name, row in rows.items():

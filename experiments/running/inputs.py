@@ -40,7 +40,7 @@ def open_dataset(plan: Plan, cache: Path) -> Dataset:
     config = plan.config
     # Two stages, which share no question. The larger number and not the sum: the same questions may be watched
     # and learned from.
-    train = max(2 * config.pruning.steps * config.training.questions_per_step, plan.watched_questions)
+    train = max(plan.training_questions, plan.watched_questions)
     uses = plan.job.holds_out or plan.watched_questions or any(method.needs_graph for method in plan.methods)
     request = DataRequest(
         config.data,
@@ -85,7 +85,7 @@ class OpenData:
         self._open: OrderedDict[str, tuple[Dataset, Evidence]] = OrderedDict()
 
     def of(self, plan: Plan) -> tuple[Dataset, Evidence]:
-        key = data_key(plan, plan.config)
+        key = data_key(plan)
         if key not in self._open:
             cache = open_cache(plan.config)
             dataset = open_dataset(plan, cache)
@@ -96,8 +96,9 @@ class OpenData:
         return self._open[key]
 
 
-def data_key(plan: Plan, config: Config) -> str:
-    """A text that is equal for configurations with the same data set and evidence."""
+def data_key(plan: Plan) -> str:
+    """A text that is equal for plans with the same data set and evidence."""
+    config = plan.config
     # Steps and questions per step are in the key, because they decide how many training questions are taken.
     training = config.pruning.steps, config.training.questions_per_step, plan.watched_questions
     return json.dumps([config.seed, training, asdict(config.data), asdict(config.retrieval), config.cache])

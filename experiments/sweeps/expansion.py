@@ -1,10 +1,10 @@
-"""The trials of a sweep: points x axes x seeds. Each is a whole configuration, checked before any is started."""
+"""The plan of a sweep: its trials, points x axes x seeds, each a whole configuration that is checked beforehand."""
 
 import itertools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from random import Random
@@ -17,7 +17,8 @@ from experiments.analysis.result_table import plain, short_keys
 from experiments.config.config import MOST_SEED, Config, flat
 from experiments.config.loading import Overrides, varied
 from experiments.config.setting_groups import MOST_TRIALS, SweepSettings
-from experiments.config.values import check_key
+from experiments.config.study_settings import PlantedConfig
+from experiments.config.values import check_key, typed
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import compared_pairs
@@ -37,14 +38,75 @@ class Trial:
     """One run of a sweep.
 
     values: the varied settings by dotted key, without the seed.
-    plan: of the trial with the same values and the sweep's first seed; all that differs is drawn by seed.
+    plan: with the trial's configuration. All else is that of the sweep's first seed, as seeds differ in what is drawn.
     """
 
     name: str
     values: Mapping[str, Any]
-    seed: int
-    config: Config
     plan: Plan
+
+    @property
+    def config(self) -> Config:
+        return self.plan.config
+
+    @property
+    def seed(self) -> int:
+        return self.config.seed
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep's configuration, its trials, and the study of `sweep.planted` with the sweep's learners, if any."""
+
+    config: Config
+    trials: tuple[Trial, ...]
+    planted: PlantedConfig | None
+
+    @property
+    def combinations(self) -> list[Trial]:
+        """The trial of each combination of values that has the first seed."""
+        return [trial for trial in self.trials if trial.seed == self.config.seed]
+
+    def rivals(self, values: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+        """The pairs of methods that are tested within each setting, as a run does. `values` are of its trials."""
+        named = dict.fromkeys(name for of in values for name in of.get("methods", ()))
+        methods = find_methods([*named] or self.config.methods)
+        controlled = [method.name for method in methods if self.config.compare.twins and not method.alone]
+        return (
+            *compared_pairs(methods),
+            *((name, f"{name}-{kind}") for name in controlled for kind in ("twin", "placebo")),
+        )
+
+
+def plan_sweep(config: Config, overrides: Overrides | None = None) -> Sweep:
+    """Plans a sweep before any process is started: one that fails after an hour wastes that hour.
+
+    Prints what has no effect in some trials of a new sweep. Raises UserError as `expand` and `check_used`, for trials
+    that cannot be stopped early, and for wrong settings of planted worlds.
+    """
+    sweep, settings = Sweep(config, tuple(expand(config)), planted_of(config)), config.sweep
+    if settings.stop == "asha" and not any(trial.plan.learners for trial in sweep.trials):
+        raise UserError(
+            "sweep.stop=asha ends trials that fall behind in training, and none of the methods learns a graph; leave "
+            "it out, or name one that learns"
+        )
+    if settings.stop == "asha" and settings.grace > (steps := max(trial.plan.training_steps for trial in sweep.trials)):
+        raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
+    if overrides is not None:
+        whole = replace(sweep.trials[0].plan, config=config)
+        for note in check_used(overrides, whole, [(trial.values, trial.plan) for trial in sweep.combinations]):
+            print(visible(f"note: {note}"))
+    return sweep
+
+
+def planted_of(config: Config) -> PlantedConfig | None:
+    """Returns the study of `sweep.planted` with the sweep's learners; None without. Raises UserError for mistakes."""
+    if not config.sweep.planted:
+        return None
+    learners = [method.learner for method in find_methods(config.methods) if method.learner]
+    planted = typed([{"job": "planted", "planted": {"learners": learners, **config.sweep.planted}}])
+    assert isinstance(planted, PlantedConfig)
+    return replace(planted, seed=config.seed, learner=config.learner, pruning=config.pruning, training=config.training)
 
 
 def expand(config: Config) -> list[Trial]:
@@ -83,9 +145,7 @@ def expand(config: Config) -> list[Trial]:
         for seed in range(config.seed, config.seed + config.sweep.seeds):
             # The number identifies finished trials when a sweep is resumed, and keeps names unique that were cut.
             name = f"{len(trials):04}-{settings and f'{settings},'}seed={seed}"
-            of_seed = deepcopy(checked)
-            of_seed.seed = seed
-            trials.append(Trial(name, values, seed, of_seed, plan))
+            trials.append(Trial(name, values, replace(plan, config=replace(deepcopy(checked), seed=seed))))
     return trials
 
 
@@ -131,16 +191,6 @@ def _by_key(tree: Mapping[str, Any], where: str) -> Values:
     return values
 
 
-def print_unused(overrides: Overrides | None, config: Config, trials: Sequence[Trial]) -> None:
-    """Prints what has no effect in some trials of a new sweep. Raises UserError for what has none in all trials."""
-    if overrides is None:
-        return
-    # Seeds change nothing of it.
-    once = [(trial.values, trial.plan) for trial in trials if trial.seed == config.seed]
-    for note in check_used(overrides, trials[0].plan, config, once):
-        print(visible(f"note: {note}"))
-
-
 def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
     """Groups of trials that the same agents, replicas and judge can serve."""
     groups: dict[str, list[Trial]] = {}
@@ -151,14 +201,3 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
         launched = plan.roles.launched, config.model, judge, config.reader, config.agents, config.completions, of_roles
         groups.setdefault(repr(launched), []).append(trial)
     return list(groups.values())
-
-
-def rivals(config: Config, values: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """The pairs of methods that a sweep tests within each setting, as a run does. `values` are of its trials."""
-    named = dict.fromkeys(name for of in values for name in of.get("methods", ()))
-    methods = find_methods([*named] or config.methods)
-    controlled = [method.name for method in methods if config.compare.twins and not method.alone]
-    return (
-        *compared_pairs(methods),
-        *((name, f"{name}-{kind}") for name in controlled for kind in ("twin", "placebo")),
-    )

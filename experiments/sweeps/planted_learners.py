@@ -1,7 +1,6 @@
 """Planted worlds of a sweep of learners. They are tested, and drawn next to the live team's results."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +14,17 @@ from experiments.analysis.result_table import ResultTable, number
 from experiments.analysis.summary import UNKNOWN, Metrics, adjusted_tests, metric_of, verdict_text
 from experiments.config.config import Config
 from experiments.config.study_settings import PlantedConfig
-from experiments.config.values import typed
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.trials import TrialResult, read_results
 from experiments.studies.planted import testbed
 from experiments.studies.planted.worlds import Outcome
-from topologies.catalogue import find_methods
 
 FOLDER = "planted"  # in the folder of the sweep: the files of `job=planted`
 
 
-def planted_of(config: Config) -> PlantedConfig | None:
-    """Returns the study of `sweep.planted` with the sweep's learners; None without. Raises UserError for mistakes."""
-    if not config.sweep.planted:
-        return None
-    learners = [method.learner for method in find_methods(config.methods) if method.learner]
-    planted = typed([{"job": "planted", "planted": {"learners": learners, **config.sweep.planted}}])
-    assert isinstance(planted, PlantedConfig)
-    return replace(planted, seed=config.seed, learner=config.learner, pruning=config.pruning, training=config.training)
-
-
-def explore_planted(config: Config, folder: Path) -> list[Outcome]:
+def explore_planted(planted: PlantedConfig, folder: Path) -> list[Outcome]:
     """Explores the worlds that are not recorded yet; returns the outcomes of all."""
-    planted = planted_of(config)
-    if planted is None:
-        return []
     (folder / FOLDER).mkdir(exist_ok=True)
     return testbed.run(RunFolder(folder / FOLDER), planted, Tracker(folder, {}, WandbSettings(mode="disabled")))
 

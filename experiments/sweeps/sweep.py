@@ -1,4 +1,4 @@
-"""A sweep from its configuration to its table. It expands, launches what trials share, and runs them.
+"""A sweep from its plan to its table. It launches what trials share, and runs them.
 
 Every trial is an ordinary run folder in `trials/`; `trials.jsonl` has a TrialResult per finished trial.
 """
@@ -8,22 +8,21 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
 
 from actors.errors import ClusterError, ModelGone, StoreError, UserError, visible
 from actors.runtime.runtime import Runtime
-from experiments.config import loading, references
-from experiments.config.config import Config, may_change
+from experiments.config import references
+from experiments.config.config import may_change
 from experiments.config.saved import read, save
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.trials import RESULTS, TRIALS, Results, TrialResult, read_results
 from experiments.running import inputs, launching, model_record, runtime_start
-from experiments.sweeps.expansion import Trial, expand, groups, print_unused
-from experiments.sweeps.planted_learners import conclude_learners, explore_planted, planted_of
+from experiments.sweeps.expansion import Sweep, Trial, groups
+from experiments.sweeps.planted_learners import conclude_learners, explore_planted
 from experiments.sweeps.sweep_results import conclude_sweep
 from experiments.sweeps.trial_run import Report
 
@@ -31,68 +30,48 @@ PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
 OUTLIVE_S = 30.0  # seconds that processes of a killed sweep get to end
 
 
-def run_sweep(config: Config, folder: RunFolder, overrides: loading.Overrides | None = None) -> bool:
+def run_sweep(sweep: Sweep, folder: RunFolder) -> bool:
     """Runs the unfinished trials of a sweep, and sums up all of it. Returns False where trials have failed for good.
 
     Raises UserError for anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
-    # Before any process is started: a sweep that fails after an hour wastes that hour.
-    trials, settings = expand(config), config.sweep
-    planted_of(config)
-    config.wandb.check_key()
-    if settings.stop == "asha" and not any(trial.plan.learners for trial in trials):
-        raise UserError(
-            "sweep.stop=asha ends trials that fall behind in training, and none of the methods learns a graph; leave "
-            "it out, or name one that learns"
-        )
-    if settings.stop == "asha" and settings.grace > (steps := _steps(trials)):
-        raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
-    print_unused(overrides, config, trials)
-    planted = explore_planted(config, folder.path)
+    sweep.config.wandb.check_key()
+    planted = explore_planted(sweep.planted, folder.path) if sweep.planted else []
     with Results(folder.path) as results:
-        write_trials(config, folder.path, trials)
-        done = finished_trials(folder.path, trials)
-        left = {trial.name: trial for trial in trials if trial.name not in done}
+        write_trials(sweep, folder.path)
+        done = finished_trials(folder.path, sweep.trials)
+        left = {trial.name: trial for trial in sweep.trials if trial.name not in done}
         for name in left:
             wait_for_writer(folder.path / TRIALS / name)
         try:
-            failed = run_left(config, folder.path, results, left, len(trials)) if left else {}
+            failed = run_left(sweep, folder.path, results, left) if left else {}
         except (ClusterError, StoreError, ModelGone) as error:
             raise UserError(str(error)) from error
     # Also when nothing was left, so that resuming a finished sweep writes its tables again.
-    further = conclude_learners(config, folder.path, planted)
-    conclude_sweep(config, trials[0].plan, folder.path, failed, *further)
+    further = conclude_learners(sweep.config, folder.path, planted)
+    conclude_sweep(sweep, folder.path, failed, *further)
     for name, reason in failed.items():
         print(visible(f"failed: {name}: {reason}"))
     return not failed
 
 
-def _steps(trials: Sequence[Trial]) -> int:
-    """The training steps of the longest trial; shared ones count once."""
-    return max(
-        2 * trial.config.pruning.steps * max(1, len(trial.plan.learners) - len(trial.plan.shared_from))
-        for trial in trials
-    )
-
-
-def write_trials(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
+def write_trials(sweep: Sweep, folder: Path) -> None:
     """Writes a run folder for each trial. All of them are one group in W&B."""
-    for trial in trials:
+    for trial in sweep.trials:
         path = folder / TRIALS / trial.name
-        trial.config.wandb.group = config.wandb.group or folder.name
+        trial.config.wandb.group = sweep.config.wandb.group or folder.name
         path.mkdir(parents=True, exist_ok=True)
         # A resumed sweep must not change the configuration of a trial that has begun.
         if (saved := path / "config.yaml").exists():
-            begun = read(saved)
-            if begun == trial.config:
-                continue
-            before, now = begun.by_key, trial.config.by_key
+            before, now = read(saved).by_key, trial.config.by_key
             changed = sorted(key for key in {*before, *now} if before.get(key) != now.get(key) and not may_change(key))
             if changed:
                 raise UserError(
                     f"trial {trial.name}: its config.yaml has another {', '.join(changed[:3])} than its sweep gives "
                     "it; restore the file from a copy, or start a new sweep"
                 )
+            if before == now:
+                continue
         # The process that runs a trial reads this file and imports what it names: it is always the sweep's own.
         save(trial.config, saved)
 
@@ -125,15 +104,13 @@ def wait_for_writer(trial: Path) -> None:
         time.sleep(0.1)
 
 
-def run_left(
-    config: Config, folder: Path, results: Results, left: Mapping[str, Trial], total: int
-) -> Mapping[str, str]:
-    """Runs trials group by group; a group shares its agents. Ends all that it launched, even on errors.
-
-    left: by name. total: number of all trials. Returns the reasons of the trials that failed, by name.
-    """
+def run_left(sweep: Sweep, folder: Path, results: Results, left: Mapping[str, Trial]) -> Mapping[str, str]:
+    """Runs the trials that are left, by name, group by group; a group shares its agents. Ends all that it launched,
+    even on errors. Returns the reasons of the trials that failed, by name."""
+    config, total = sweep.config, len(sweep.trials)
     most = max(launching.processes(trial.plan) for trial in left.values()) + PROCESSES * config.sweep.parallel
-    inputs.check_room([Path(config.output), inputs.open_cache(config)], actors=most)
+    cache = inputs.open_cache(config)
+    inputs.check_room([Path(config.output), cache], actors=most)
     from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
 
     failed: dict[str, str] = {}
@@ -162,10 +139,9 @@ def run_left(
     with Progress() as progress:
         progress.print(references.resumption_line(config, folder))
         # Each data set and index once, so that no two trials build the same one at once.
-        different = list({inputs.data_key(trial.plan, trial.config): trial for trial in left.values()}.values())
+        different = {inputs.data_key(trial.plan): trial.plan for trial in left.values()}
         preparing = progress.phase("preparing data", total=len(different))
-        for trial in different:
-            plan, cache = replace(trial.plan, config=trial.config), inputs.open_cache(trial.config)
+        for plan in different.values():
             dataset = inputs.open_dataset(plan, cache)
             inputs.open_store(plan.retrieval, dataset, cache)
             for note in inputs.notes_of(dataset):
@@ -174,12 +150,12 @@ def run_left(
         # An event loop in another thread watches replicas while Tune blocks this one.
         with start_blocking_portal() as portal, runtime_start.runtime_started(config, progress, trials=True) as runtime:
             for group in groups(list(left.values())):
-                shared = launching.launch_shared(group[0].plan, runtime, inputs.open_cache(config), progress.print)
+                shared = launching.launch_shared(group[0].plan, runtime, cache, progress.print)
                 portal.call(up, group, runtime, progress)
                 # One bar for all groups, and only now: while replicas start, another one is shown.
                 bar = bar or progress.phase("trials", total=total, done=total - len(left))
-                names, steps, hung_s = [trial.name for trial in group], _steps(group), config.ray.hung_s
-                run_trials(names, shared, folder, config.sweep, steps, hung_s, ended, progress.print)
+                names, steps = [trial.name for trial in group], max(trial.plan.training_steps for trial in group)
+                run_trials(names, shared, folder, config.sweep, steps, config.ray.hung_s, ended, progress.print)
                 # Ends this group's actors, which makes room for the next group's.
                 runtime.clear()
     return failed

@@ -14,26 +14,24 @@ from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
 from experiments.analysis.sweep_table import attack_tables, sweep_rows, sweep_table, write
 from experiments.analysis.tables.formats import write_tables
 from experiments.analysis.tables.measured import Evaluated
-from experiments.config.config import Config
-from experiments.planning.plan import Plan
 from experiments.planning.run_models import models_named
 from experiments.records.trials import read_results
 from experiments.running.conclude import timed
-from experiments.sweeps.expansion import rivals
+from experiments.sweeps.expansion import Sweep
 
 
 def conclude_sweep(
-    config: Config,
-    first: Plan,
+    sweep: Sweep,
     folder: Path,
     failed: Mapping[str, str],
     figures: Sequence[Path] = (),
     tables: Sequence[Any] = (),
 ) -> None:
-    """Writes everything that sums up a sweep. `first` is the plan of one of its trials, `failed` the reasons by trial.
+    """Writes everything that sums up a sweep. `failed` has the reasons by trial.
 
     figures, tables: further ones, which come first.
     """
+    config = sweep.config
     results = read_results(folder, stopped=True)
     if not results:
         return
@@ -43,12 +41,12 @@ def conclude_sweep(
     metric = metric_of(next((result.metrics for result in finished), {}))
     rows = sweep_rows(read_once, results, config.seed)
     write(folder, rows, failed, config.experiment)
-    alone = config.sweep.parallel == 1 and timed(first.config)
+    alone = config.sweep.parallel == 1 and timed(sweep.trials[0].config)
     with style.drawing(config.figures.style):
         drawn = [*figures, *draw.draw_sweep(folder, finished, read_once, metric, alone)]
     # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
     arms = merge(arms_of(read_once, results), over=[POSITION])
-    pairs = natural_pairs(arms, rivals(config, [result.values for result in finished]))
+    pairs = natural_pairs(arms, sweep.rivals(result.values for result in finished))
     comparisons = compare_pairs(pairs, config.seed, config.compare.margin)
     pooled = any(POSITION in row.values for row in rows)
     shown = sweep_rows(read_once, results, config.seed, over=[POSITION]) if pooled else rows

@@ -30,6 +30,7 @@ from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
 from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import open_dataset, watched_items
+from experiments.sweeps.expansion import plan_sweep
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.topologies import topology as topology_of
@@ -290,7 +291,7 @@ def test_a_sweep_is_predicted_as_a_whole_from_one_trial_of_each_combination(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [*WORDS, f"output={tmp_path}", "runtime=inline", "methods=[full]", "sweep.axes.topology.rounds=[1,2]"]
-    dry_run_sweep(load([*words, "sweep.seeds=500", "sweep.parallel=4", "costs.prompt_price=1"]))
+    dry_run_sweep(plan_sweep(load([*words, "sweep.seeds=500", "sweep.parallel=4", "costs.prompt_price=1"])))
     said = " ".join(capsys.readouterr().out.split())
     calls = 500 * 6 * (3 + 1) + 500 * 6 * (2 * 3 + 1)
     assert f"{calls:,} calls computed" in said

@@ -4,7 +4,7 @@ import asyncio
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,7 +19,7 @@ from experiments.conformance.methods import MethodInWorld
 from experiments.conformance.scripted import improvised, sample_world
 from experiments.jobs import plan_of
 from experiments.planning.unused import FACTS, check_used
-from experiments.sweeps.expansion import combinations, expand, print_unused
+from experiments.sweeps.expansion import combinations, expand, plan_sweep
 from tests.support.paths import ROOT
 from topologies.catalogue import METHODS
 from topologies.method import SystemSettings
@@ -34,9 +34,11 @@ def notes(*arguments: str) -> list[str]:
     config, overrides = load_overrides(arguments)
     assert overrides is not None
     if not config.is_sweep:
-        return check_used(overrides, plan_of(config), config)
+        return check_used(overrides, plan_of(config))
     trials = expand(config)
-    return check_used(overrides, trials[0].plan, config, [(trial.values, trial.plan) for trial in trials])
+    return check_used(
+        overrides, replace(trials[0].plan, config=config), [(trial.values, trial.plan) for trial in trials]
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_a_setting_without_effect_in_a_part_of_a_sweep_is_noted(capsys: pytest.C
     assert note.startswith("data.selection has no effect in 1 of 2 settings of the sweep: ")
     arguments = [PRUNE, "methods=[omnisearch,single]", "attack.share=0.2", "sweep.axes.attack.kind=[none,tamper]"]
     config, overrides = load_overrides(arguments)
-    print_unused(overrides, config, expand(config))
+    plan_sweep(config, overrides)
     assert capsys.readouterr().out.startswith("note: attack.share has no effect in 1 of 2 settings of the sweep: ")
 
 
@@ -169,7 +171,7 @@ def test_every_preset_says_in_one_line_what_it_is_and_none_is_refused() -> None:
         # A few settings of each sweep: to make all of them takes minutes.
         settings = combinations(config.sweep, 0) if config.is_sweep else []
         some = [(values, plan_of(varied(config, values))) for values in settings[:: 1 + len(settings) // 4]]
-        assert check_used(overrides, some[0][1] if some else plan_of(config), config, some) == [], name
+        assert check_used(overrides, replace(some[0][1] if some else plan_of(config), config=config), some) == [], name
 
 
 def test_no_example_of_the_readme_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +186,7 @@ def test_no_example_of_the_readme_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         assert overrides is not None
         for name in filter(None, (config.model.key_env, config.judge.get("key_env"))):
             monkeypatch.setenv(name, "a key")
-        assert config.is_sweep or check_used(overrides, plan_of(config), config) == [], arguments
+        assert config.is_sweep or check_used(overrides, plan_of(config)) == [], arguments
 
 
 class Watched(SystemSettings):

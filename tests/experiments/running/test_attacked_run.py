@@ -162,7 +162,7 @@ def test_a_second_evaluation_without_an_attack_in_the_first_is_refused(words: li
     assert plan.clean == {}
     assert overrides is not None
     with pytest.raises(UserError, match=r"attack\.clean"):
-        check_used(overrides, plan, config)
+        check_used(overrides, plan)
 
 
 def test_a_clean_run_has_no_such_metrics_and_old_records_are_read() -> None:

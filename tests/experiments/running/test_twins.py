@@ -15,7 +15,7 @@ from experiments.jobs import plan_of
 from experiments.planning.unused import check_used
 from experiments.records.recorder import RunFolder
 from experiments.running.recorded_team import RecordedTeam
-from experiments.sweeps.expansion import rivals
+from experiments.sweeps.expansion import plan_sweep
 from run import main
 from tests.experiments.running.test_attacked_run import carry_out, contents
 from topologies.controls.twin import tokens_of
@@ -86,15 +86,15 @@ def test_they_are_refused_where_nothing_has_any(words: list[str]) -> None:
     config, overrides = load_overrides(["experiment=mmqa_prune", *words, "compare.twins=true"])
     assert overrides is not None
     with pytest.raises(UserError, match=r"compare\.twins"):
-        check_used(overrides, plan_of(config), config)
+        check_used(overrides, plan_of(config))
 
 
 def test_a_sweep_tests_each_method_against_its_controls() -> None:
-    pairs = rivals(load(["experiment=twins"]), [])
+    pairs = plan_sweep(load(["experiment=twins"])).rivals([])
     assert pairs[-4:] == tuple(
         (name, f"{name}-{kind}") for name in ("majority", "full") for kind in ("twin", "placebo")
     )
-    assert not any("twin" in name for pair in rivals(load(["experiment=mmqa_prune"]), []) for name in pair)
+    assert not any("twin" in name for pair in plan_sweep(load(["experiment=mmqa_prune"])).rivals([]) for name in pair)
 
 
 @pytest.mark.slow

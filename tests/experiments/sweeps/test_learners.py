@@ -11,7 +11,8 @@ from experiments.config.study_settings import Influence
 from experiments.records.trials import Results, TrialResult
 from experiments.runner import open_folder, prepare
 from experiments.studies.planted.worlds import Outcome, PlantedWorld
-from experiments.sweeps.planted_learners import conclude_learners, learners_table, planted_of
+from experiments.sweeps.expansion import planted_of
+from experiments.sweeps.planted_learners import conclude_learners, learners_table
 from topologies.learning.variants import LearnedMethod
 
 KINDS = ("none", "response")

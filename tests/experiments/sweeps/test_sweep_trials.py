@@ -16,7 +16,7 @@ from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import RESULTS, Results, TrialResult, read_results
-from experiments.sweeps.expansion import Trial, expand, groups
+from experiments.sweeps.expansion import Trial, expand, groups, plan_sweep
 from experiments.sweeps.sweep import run_sweep
 from tests.support.topologies import SYSTEMS as PAPERS
 
@@ -119,14 +119,14 @@ def test_what_cannot_be_run_is_said_in_one_line_before_anything_starts(words: li
 def test_trials_that_learn_nothing_cannot_fall_behind() -> None:
     words = ["sweep.seeds=2", "sweep.stop=asha", "methods=[single]"]
     with pytest.raises(UserError, match=r"sweep.stop=asha ends trials .* none of the methods learns"):
-        run_sweep(load(["experiment=mmqa_prune", *words]), RunFolder(Path("nowhere")))
+        plan_sweep(load(["experiment=mmqa_prune", *words]))
 
 
 @pytest.mark.parametrize(("words", "steps"), [((), 80), (("training.share=false",), 160), (("methods=[effects]",), 80)])
 def test_a_trial_has_the_steps_of_all_graphs_that_hold_discussions(words: tuple[str, ...], steps: int) -> None:
     asha = ["sweep.seeds=2", "sweep.stop=asha", "sweep.grace=1000", "methods=[full,m3prune,effects]"]
     with pytest.raises(UserError, match=f"no trial has more than {steps} training steps to stop in"):
-        run_sweep(load(["experiment=mmqa_prune", *asha, *words]), RunFolder(Path("nowhere")))
+        plan_sweep(load(["experiment=mmqa_prune", *asha, *words]))
 
 
 def test_only_trials_that_need_the_same_processes_share_them() -> None:
@@ -212,7 +212,7 @@ def test_a_result_that_is_of_no_trial_of_the_sweep_is_refused(
     lines = [replace(kept, **change), *([] if change else [kept])]
     (tmp_path / RESULTS).write_text("".join(f"{line.encode()}\n" for line in lines))
     with pytest.raises(UserError, match=re.escape(says)):
-        run_sweep(config, RunFolder(tmp_path))
+        run_sweep(plan_sweep(config), RunFolder(tmp_path))
 
 
 def test_a_finished_trial_whose_records_are_gone_is_named(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_finished_trial_whose_records_are_gone_is_named(tmp_path: Path) -> Non
     lines = [TrialResult(trial.name, trial.values, trial.seed, rows).encode() for trial in trials]
     (tmp_path / RESULTS).write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(UserError, match=f"{re.escape(trials[0].name)} has no scores of full: restore its scores"):
-        run_sweep(config, RunFolder(tmp_path))
+        run_sweep(plan_sweep(config), RunFolder(tmp_path))
 
 
 def test_two_processes_cannot_run_one_sweep(tmp_path: Path) -> None:
