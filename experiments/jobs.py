@@ -1,8 +1,10 @@
 """The kinds of run that `job=` can name. A new one is a file with its class, and an entry here."""
 
 from experiments.config.config import Config
+from experiments.config.loading import Overrides
 from experiments.planning.checks import check_plan
 from experiments.planning.plan import Plan, make_plan
+from experiments.planning.unused import check_used
 from experiments.running.prune import Prune
 from experiments.studies.behaviour.behaviour_job import BehaviourJob
 from experiments.studies.game.game_job import GameJob
@@ -13,9 +15,14 @@ from experiments.studies.redundancy.redundancy_job import RedundancyJob
 JOBS = {job.name: job for job in (Prune(), RecallJob(), PlantedJob(), RedundancyJob(), BehaviourJob(), GameJob())}
 
 
-def plan_of(config: Config) -> Plan:
-    """Makes the plan of a configuration. Raises UserError for anything that would end the run at its start or later."""
+def plan_of(config: Config, overrides: Overrides | None = None) -> Plan:
+    """Makes the plan of a configuration.
+
+    Raises UserError for anything that would end the run at its start or later, and for `overrides` without effect.
+    """
     plan = make_plan(config, JOBS[config.job])
     check_plan(plan)
     plan.job.check(plan)
+    if overrides is not None:
+        check_used(overrides, plan)
     return plan

@@ -10,7 +10,6 @@ from experiments.config.references import check_exported, make_absolute, resumpt
 from experiments.config.saved import save
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
-from experiments.planning.unused import check_used
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import discard, is_recorded
 from experiments.records.start import write_start
@@ -39,9 +38,7 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
 
         dry_run_sweep(plan_sweep(config, overrides))
         return None
-    plan = plan_of(config)
-    if overrides is not None:
-        check_used(overrides, plan)
+    plan = plan_of(config, overrides)
     if not config.dry_run:
         return lambda folder: run(plan, folder)
     from experiments.dry_run.dry_run import dry_run
