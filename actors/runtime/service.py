@@ -3,9 +3,8 @@
 import asyncio
 import secrets
 import traceback
-from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
 from actors.errors import AgoraError
@@ -17,22 +16,11 @@ R = TypeVar("R")
 STRANGERS = 256  # connections without a key at once: more would take the process's descriptors
 
 
-@dataclass(slots=True, eq=False)
-class _Job(Generic[T, R]):
-    """One item of a caller."""
-
-    caller: "_Caller[T, R]"
-    id: int
-    item: T
-    over: bool = False
-    task: asyncio.Task[None] | None = None
-
-
 class Service(Generic[T, R]):
     """Works on the items of clients that have its key, in the order of arrival.
 
     At most `capacity` items are worked on at once; the others wait in one work queue. An item whose caller gave up,
-    or whose connection is lost, is dropped and its work cancelled. `in_flight` counts the items without a result.
+    or whose connection is lost, is dropped and its work cancelled.
 
     work: gives an item's result. What it raises becomes the result, and is raised to that item's caller.
     note: takes the notes of a client, which have no answer.
@@ -45,16 +33,17 @@ class Service(Generic[T, R]):
         note: Callable[[list[Any]], None] = lambda notes: None,
     ) -> None:
         self._work = work
-        self._capacity = capacity
+        self._turn = nullcontext() if capacity is None else asyncio.Semaphore(capacity)
         self.note = note
         self._key = secrets.token_bytes(KEY_BYTES)
         self._opening: asyncio.Task[int] | None = None
         self._server: asyncio.Server | None = None
         self._callers: dict[_Caller[T, R], None] = {}  # in the order of their arrival
-        self._waiting: deque[_Job[T, R]] = deque()
-        self._cancelled: set[asyncio.Task[None]] = set()
-        self._working = 0
-        self.in_flight = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Items without a result."""
+        return sum(len(caller.tasks) for caller in self._callers)
 
     async def address(self, host: str) -> Address:
         """Returns the service's address; listens from the first call on."""
@@ -79,9 +68,8 @@ class Service(Generic[T, R]):
     def fail(self, error: Exception) -> None:
         """Ends all items with this error, at once."""
         for caller in self._callers:
-            for job in list(caller.jobs.values()):
-                caller.results.append((job.id, error))
-                self._cancel(job)
+            caller.results += [(id, error) for id in caller.tasks]
+            caller.drop(list(caller.tasks))
             caller.send()
 
     def close(self) -> None:
@@ -91,70 +79,48 @@ class Service(Generic[T, R]):
         for caller in list(self._callers):
             caller.connection.abort()
 
-    def accept(self, caller: "_Caller[T, R]", ids: list[int], items: list[tuple[int, T]]) -> None:
-        """Queues a caller's items, and drops those of its earlier ones that have these `ids`."""
-        for id in ids:
-            if id in caller.jobs:
-                self._cancel(caller.jobs[id])
-        for id, item in items:
-            job = caller.jobs[id] = _Job(caller, id, item)
-            self._waiting.append(job)
-        self.in_flight += len(items)
-        self._start()
-
     def leave(self, caller: "_Caller[T, R]") -> None:
         """Drops the items of a caller that is lost."""
         self._callers.pop(caller, None)
-        for job in list(caller.jobs.values()):
-            self._cancel(job)
+        caller.drop(list(caller.tasks))
 
-    def _start(self) -> None:
-        while self._waiting and (self._capacity is None or self._working < self._capacity):
-            job = self._waiting.popleft()
-            if not job.over:
-                self._working += 1
-                asyncio.get_running_loop().create_task(self._run(job))  # kept alive by the loop until it has begun
+    def accept(self, caller: "_Caller[T, R]", ids: list[int], items: list[tuple[int, T]]) -> None:
+        """Queues a caller's items, and drops those of its earlier ones that have these `ids`."""
+        caller.drop(ids)
 
-    async def _run(self, job: _Job[T, R]) -> None:
-        try:
-            if job.over:
-                return
-            job.task = asyncio.current_task()
-            result: R | Exception = await self._work(job.item)
-        except Exception as error:
-            # An error loses its traceback on the way to another process, but not its notes.
-            if not isinstance(error, AgoraError):
-                error.add_note("where it was raised:\n" + "".join(traceback.format_tb(error.__traceback__)))
-            result = sendable(error)
-        finally:
-            self._working -= 1
-            self._start()
-        if not job.over:
-            self._end(job)
-            job.caller.answer(job.id, result)
+        async def answered(id: int, item: T) -> None:
+            try:
+                async with self._turn:
+                    result: R | Exception = await self._work(item)
+            except Exception as error:
+                # An error loses its traceback on the way to another process, but not its notes.
+                if not isinstance(error, AgoraError):
+                    error.add_note("where it was raised:\n" + "".join(traceback.format_tb(error.__traceback__)))
+                result = sendable(error)
+            if caller.tasks.pop(id, None) is not None:  # it was not dropped
+                caller.answer(id, result)
 
-    def _end(self, job: _Job[T, R]) -> None:
-        job.over = True
-        self.in_flight -= 1
-        del job.caller.jobs[job.id]
-
-    def _cancel(self, job: _Job[T, R]) -> None:
-        self._end(job)
-        # A task that is cancelled before it has begun never runs, and `_working` would stay too high.
-        if job.task is not None:
-            self._cancelled.add(job.task)
-            job.task.add_done_callback(self._cancelled.discard)
-            job.task.cancel()
+        for id, item in items:
+            caller.tasks[id] = asyncio.get_running_loop().create_task(answered(id, item))
 
 
 class _Caller(Generic[T, R]):
-    """A service's end of one connection. Has the items of one client, and results that are to be sent to it."""
+    """A service's end of one connection. Has the tasks of one client's items, and results that are to be sent to it."""
 
     def __init__(self, service: Service[T, R], key: bytes) -> None:
         self._service = service
         self.connection = Connection(self._receive, lambda _: service.leave(self), expected=key)
-        self.jobs: dict[int, _Job[T, R]] = {}
+        self.tasks: dict[int, asyncio.Task[None]] = {}
         self.results: list[tuple[int, R | Exception]] = []
+        self._cancelled: set[asyncio.Task[None]] = set()  # until they end, as the event loop alone keeps no task
+
+    def drop(self, ids: Iterable[int]) -> None:
+        """Cancels the work on these items, unless they have a result."""
+        for id in ids:
+            if task := self.tasks.pop(id, None):
+                self._cancelled.add(task)
+                task.add_done_callback(self._cancelled.discard)
+                task.cancel()
 
     def answer(self, id: int, result: R | Exception) -> None:
         """Sends a result, together with all others of this turn of the event loop."""
@@ -167,7 +133,7 @@ class _Caller(Generic[T, R]):
         results, self.results = self.results, []
         if not results:
             return
-        others = self._service.in_flight - len(self.jobs)
+        others = self._service.in_flight - len(self.tasks)
         try:
             self.connection.send((others, results))
         except Exception:  # one of them cannot be pickled, and the others can

@@ -35,8 +35,8 @@ class Client(Generic[T, R]):
         self._locate = locate
         self._lost = lost
         self._ids = itertools.count()
-        self._ready: dict[int, tuple[T, asyncio.Future[R]]] = {}
-        self._sent: dict[int, asyncio.Future[R]] = {}
+        self._waiting: dict[int, asyncio.Future[R]] = {}
+        self._ready: dict[int, T] = {}  # of the waiting ones, those that were not sent yet
         self._notes: list[Any] = []
         self._dropped: list[int] = []
         self._others = 0
@@ -46,7 +46,7 @@ class Client(Generic[T, R]):
     @property
     def pending(self) -> int:
         """Items whose callers still wait."""
-        return len(self._ready) + len(self._sent)
+        return len(self._waiting)
 
     @property
     def load(self) -> int:
@@ -59,21 +59,20 @@ class Client(Generic[T, R]):
         if not self._ready:
             loop.call_soon(self._flush)  # whatever is left at the end of this turn of the event loop
         id = next(self._ids)
-        future: asyncio.Future[R] = loop.create_future()
-        self._ready[id] = item, future
-        if len(self._ready) >= max(FEWEST, len(self._sent) // SHARE):
+        self._waiting[id], self._ready[id] = loop.create_future(), item
+        if len(self._ready) >= max(FEWEST, (len(self._waiting) - len(self._ready)) // SHARE):
             self._flush()
         try:
-            return await future
+            return await self._waiting[id]
         except asyncio.CancelledError:
-            if id in self._sent:
+            if id not in self._ready:
                 if not self._dropped:
                     loop.call_soon(self._flush)
                 self._dropped.append(id)
             raise
         finally:
             self._ready.pop(id, None)
-            self._sent.pop(id, None)
+            del self._waiting[id]
 
     def note(self, note: Any) -> None:
         """Sends something that has no answer, together with the next items."""
@@ -95,11 +94,8 @@ class Client(Generic[T, R]):
                 self._connecting = asyncio.get_running_loop().create_task(self._connect())
             return
         ready, self._ready = self._ready, {}
-        items = []
-        for id, (item, future) in ready.items():
-            if not future.done():  # its caller may be cancelled and not know it yet
-                self._sent[id] = future
-                items.append((id, item))
+        # A caller may be cancelled and not know it yet.
+        items = [(id, item) for id, item in ready.items() if not self._waiting[id].done()]
         try:
             self._send(items)
         except Exception as error:  # an item that cannot be pickled
@@ -145,8 +141,10 @@ class Client(Generic[T, R]):
             if connection is not None:
                 connection.abort()
         self._dropped.clear()
-        for id in list(self._sent) if connection is not None else list(self._ready):
-            self._settle(id, self._lost(error))
+        for id in list(self._waiting):
+            # Without a connection all are ready.
+            if connection is None or id not in self._ready:
+                self._settle(id, self._lost(error))
         loop.call_soon(self._flush)  # what has become ready since
 
     def _receive(self, value: tuple[int, list[tuple[int, R | Exception]]]) -> None:
@@ -155,10 +153,9 @@ class Client(Generic[T, R]):
             self._settle(id, result)
 
     def _settle(self, id: int, result: R | Exception) -> None:
-        future = self._sent.get(id) or (self._ready[id][1] if id in self._ready else None)
-        if future is None or future.done():
-            return
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+        future = self._waiting.get(id)
+        if future is not None and not future.done():
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
