@@ -3,9 +3,10 @@
 From a prompt that does not fit the model's context, it cuts the least relevant evidence.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from math import ceil
+from typing import NamedTuple
 
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.errors import DOES_NOT_FIT, MemoryLost, ModelError
@@ -33,6 +34,17 @@ from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings
 
 SHARE = 0.25  # of the remaining sources, cut at a time where the model does not report the size of the excess
+
+
+class Asked(NamedTuple):
+    """The last completion for a request, the number of completions of the turn that it stands for, and all usage."""
+
+    completion: Completion
+    calls: int
+    usage: Usage
+
+
+Complete = Callable[[Request], Awaitable[Asked]]
 
 
 class AgentMemory:
@@ -91,13 +103,13 @@ class RoleAgent:
         if self.role.dummy:
             message, usage = replace(unread(turn), content=DUMMY_SENTENCE), Usage()
         else:
-            message, usage = await self._answer(turn, recalled, cut)
+            message, usage = await self._answer(turn, recalled, cut, self._complete)
         # A failed turn too: `turn.recall` counts turns, whatever came of them.
         self.memory.remember(turn, message)
         return message, usage
 
     async def _answer(
-        self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...] = ()
+        self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...], complete: Complete
     ) -> tuple[Message, Usage]:
         """Asks the model, and once more for the fields that could not be read.
 
@@ -110,105 +122,96 @@ class RoleAgent:
         def first(cut: Sequence[str]) -> Request:
             return build_request(turn, self.role, recalled, self._settings, cut, abilities)
 
-        responses = [await self._ask(turn, first, cut)]
-        reading = responses[0].reading(form)
+        def reading_of(form: Form, completion: Completion, among: Form | None = None) -> Reading | None:
+            no_reply = completion.stop == "error"
+            return None if no_reply else read(form, completion.text, completion.stop == "length", among)
+
+        asked, cut = await self._ask(turn, complete, first, cut)
+        responses, text = [asked], asked.completion.text
+        reading = reading_of(form, asked.completion)
         # Only for the form: a call that failed has had its retries.
-        if reading is not None and reading.faults:
-            text, faults, partial = responses[0].completion.text, reading.faults, reading
+        if reading is not None and (faults := reading.faults):
             # The repair is longer than the first request, so the same evidence would not fit.
-            cut = responses[0].cut
-            responses.append(await self._ask(turn, lambda cut: repair_request(first(cut), text, form, faults), cut))
-            again = responses[1].reading(still_asked(form, faults), form)
-            reading = None if again is None else partial.repaired_by(again)
+            asked, cut = await self._ask(turn, complete, lambda c: repair_request(first(c), text, form, faults), cut)
+            responses.append(asked)
+            again = reading_of(still_asked(form, faults), asked.completion, form)
+            reading = None if again is None else reading.repaired_by(again)
         reply = None if reading is None else reply_of(turn, reading)
-        error, last = responses[-1].error, responses[-1].completion
-        faulty = () if reading is None else reading.faults
-        reasons = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in faulty)
-        if reasons and (ended := last.error or ("" if last.text.strip() else "the reply was empty")):
-            reasons = f"{reasons} ({one_line(ended)})"
-        completions = [response.completion for response in responses if response.counts]
-        chances = likelihoods(form, reply, completions[0]) if reply and len(responses) == 1 else ()
+        last = asked.completion
+        error = last.error if last.stop == "error" else ""
+        if reading is not None and reading.faults:
+            error = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in reading.faults)
+            if ended := last.error or ("" if last.text.strip() else "the reply was empty"):
+                error = f"{error} ({one_line(ended)})"
+        counted = [completion for completion, calls, _ in responses if calls]
+        chances = likelihoods(form, reply, last) if reply and len(responses) == 1 else ()
         # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
         probable = tuple((name, round(likelihood, 2)) for name, likelihood in chances)
         confidence = reply.confidence if reply else None
         message = replace(
             reply or unread(turn),
-            content=reply.content if reply else one_line(responses[0].completion.text),
+            content=reply.content if reply else one_line(text),
             confidence=confidence
             if turn.task and not turn.task.answers
             else dict(probable).get(FieldKind.ANSWER, confidence),
-            status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
-            error=error or reasons,
-            cut=responses[-1].cut,
-            calls=len(completions),
-            prompt_tokens=sum(completion.prompt_tokens for completion in completions),
-            completion_tokens=sum(completion.completion_tokens for completion in completions),
-            repair_tokens=sum(c.prompt_tokens + c.completion_tokens for c in completions[1:]),
+            status=Status.OK if reply else Status.UNPARSED if reading else Status.FAILED,
+            error=error,
+            cut=cut,
+            calls=sum(calls for _, calls, _ in responses),
+            prompt_tokens=sum(completion.prompt_tokens for completion in counted),
+            completion_tokens=sum(completion.completion_tokens for completion in counted),
+            repair_tokens=sum(c.prompt_tokens + c.completion_tokens for c in counted[1:]),
             likelihoods=probable,
         )
-        usage = sum((response.usage for response in responses), Usage())
-        return message, replace(usage, replica=responses[-1].completion.replica)
+        usage = sum((used for _, _, used in responses), Usage())
+        return message, replace(usage, replica=last.replica)
 
     async def _ask(
-        self, turn: Turn, build: Callable[[Sequence[str]], Request], cut: tuple[str, ...] = ()
-    ) -> "_Response":
-        """Returns the response to `build(cut)`, with as much more evidence cut as the model's context demands.
+        self, turn: Turn, complete: Complete, build: Callable[[tuple[str, ...]], Request], cut: tuple[str, ...]
+    ) -> tuple[Asked, tuple[str, ...]]:
+        """Completes `build(cut)`, with as much more evidence cut as the model's context demands; returns the cut too.
 
-        A prompt that does not fit is no call, as nothing is computed for it.
+        A completion that is of no use has `stop="error"` and the reason.
         """
-        failures, most = 0, self._settings.retries + 1
+        usage = Usage()
         # Ends, as each further attempt has less evidence than the one before.
         while True:
             request = build(cut)
-            # Without a pause: a pool waits for its replicas, and an endpoint's client makes its own pauses.
-            failed = 0
-            while failed < most:
-                try:
-                    # ModelGone is not caught: it ends the run.
-                    completion = await self._model.complete(request)
-                    break
-                except ModelError as refusal:
-                    completion = Completion(id=request.id, text="", stop="error", error=str(refusal))
-                    failed += 1
-            failures += failed
+            completion, calls, used = await complete(request)
+            usage += used
+            if completion.stop == "error":
+                completion = replace(completion, error=one_line(completion.error or "the model gave no reason"))
             if completion.stop != "too_long":
-                counts = failed < most  # after the last retry no completion counts
-                usage = Usage.of(completion) if counts else Usage()
-                error = (completion.error or "the model gave no reason") if completion.stop == "error" else ""
-                break
+                return Asked(completion, calls, usage), cut
             more = cut_more(turn.question, self.role.evidence, cut, request, completion)
             if not more:
                 sizes = f"{completion.prompt_tokens} tokens, {completion.limit_tokens} at most"
                 # Without numbers the error tells whether the model or a server in between refused it.
                 known = sizes if completion.limit_tokens else completion.error
-                counts, usage = False, Usage()
                 error = (
                     f"{DOES_NOT_FIT} the model's context{f' ({known})' if known else ''} and no evidence is left to "
                     "cut: lower agents.budget_words, agents.max_tokens or topology.rounds, or raise model.max_model_len"
                 )
-                break
+                return Asked(replace(completion, stop="error", error=one_line(error)), calls, usage), cut
             cut = (*cut, *more)
-        # The tokens of a failed call are not known; it counts as a call without any.
-        return _Response(completion, one_line(error), counts, cut, usage + Usage(calls=failures))
 
+    async def _complete(self, request: Request) -> Asked:
+        """Asks the model until it does not refuse, a few times at most. ModelGone is raised, and ends the run.
 
-@dataclass(frozen=True, slots=True)
-class _Response:
-    """The last completion for one request.
-
-    error: why the completion is of no use. counts: False where the model never answered. cut: ids of the sources that
-    the prompt went without.
-    """
-
-    completion: Completion
-    error: str
-    counts: bool
-    cut: tuple[str, ...]
-    usage: Usage
-
-    def reading(self, form: Form, among: Form | None = None) -> Reading | None:
-        """Reads the form's fields in the reply. None where there is no reply."""
-        return None if self.error else read(form, self.completion.text, self.completion.stop == "length", among)
+        The tokens of a refused call are not known; it counts as a call without any. A prompt that does not fit is no
+        call, as nothing is computed for it.
+        """
+        refused = Completion(request.id, "", stop="error")
+        # Without a pause: a pool waits for its replicas, and an endpoint's client makes its own pauses.
+        for failures in range(self._settings.retries + 1):
+            try:
+                completion = await self._model.complete(request)
+            except ModelError as refusal:
+                refused = replace(refused, error=str(refusal))
+                continue
+            fits = completion.stop != "too_long"
+            return Asked(completion, int(fits), (Usage.of(completion) if fits else Usage()) + Usage(calls=failures))
+        return Asked(refused, 0, Usage(calls=self._settings.retries + 1))
 
 
 def least_relevant(question: Question, reads: Modality, cut: Collection[str]) -> list[Source]:

@@ -71,11 +71,8 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         choice: ModelChoice | None = None,
     ) -> None:
         self.model = model
-        self.usage = Usage()
-        self.calls = 0
         self.cut_off = False
-        self.too_long: tuple[Request, Completion] | None = None
-        self._total = RequestUsage(0, 0)
+        self.count_anew()
         self._settings = settings or AgentSettings()
         self._seed = seed
         self._id = task.id if task else f"chat-{uuid.uuid4().hex}"
@@ -83,6 +80,13 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         self._task = task
         self._context_tokens = context_tokens
         self._choice = choice
+
+    def count_anew(self) -> None:
+        """Forgets what was counted so far."""
+        self.usage = Usage()
+        self.calls = 0
+        self.too_long: tuple[Request, Completion] | None = None
+        self._total = RequestUsage(0, 0)
 
     async def create(
         self,

@@ -6,6 +6,7 @@ agent, so that nothing leaks between discussions.
 """
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,19 +17,18 @@ from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextM
 from autogen_core import CancellationToken, Image
 from autogen_core.models import ChatCompletionClient
 
-from actors.agents.role_agent import RoleAgent, cut_more
+from actors.agents.role_agent import Asked, Complete, RoleAgent
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import SourceImage, task_text
 from actors.backends.chat import chat, picture_urls
 from actors.errors import ModelGone, UserError
 from actors.lookup import imported, is_reference
-from actors.messages import Message, Request, Role, Status, Turn, Usage
+from actors.messages import Abilities, Completion, Message, Request, Role, Turn, Usage
 from actors.models import Model
-from actors.prompting.form import form_of, still_asked
-from actors.prompting.prompt import build_request, correction
-from actors.prompting.reply import read, reply_of, unread
-from actors.prompting.safe_text import clean, one_line
+from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings, shown
+
+LOG = logging.getLogger(__name__)
 
 Factory = Callable[[Role, ChatCompletionClient], object]
 
@@ -36,70 +36,69 @@ Factory = Callable[[Role, ChatCompletionClient], object]
 class HostedAgent(RoleAgent):
     """Plays a role with the agent of `role.agent`. An error of the agent is the reason of a failed turn.
 
-    The agent reads a `RoleAgent`'s request as one message. Its final message is parsed like a model's reply, with one
+    The agent reads a `RoleAgent`'s request as one message. Its final message is read like a model's reply, with one
     repair. Raises UserError as `load_factory`.
     """
 
     def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
         super().__init__(role, model, settings)
         self._factory = load_factory(role.agent or "", f"roles.{role.name}.agent")
+        self._abilities = Abilities()  # whatever the run's model can: the agent is asked in words
 
     async def _answer(
-        self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...] = ()
+        self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...], complete: Complete
     ) -> tuple[Message, Usage]:
-        usage = Usage()
-        while True:
-            request = build_request(turn, self.role, recalled, self._settings, cut)
-            client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
-            text, reply, error, reported, first_tokens = "", None, "", Usage(), 0
-            try:
-                agent = self._factory(self.role, client)
-                ask, asked = replies_of(agent), request
-                try:
-                    reading, form, whole = None, form_of(turn), form_of(turn)
-                    for _ in range(2):
-                        # Zero before the first message, and its tokens before the second.
-                        so_far = client.total_usage() if client.calls else reported
-                        first_tokens = so_far.prompt_tokens + so_far.completion_tokens
-                        text, used = await ask(asked)
-                        reported += used
-                        now = read(form, text, client.cut_off, whole)
-                        reading = now if reading is None else reading.repaired_by(now)
-                        reply = reply_of(turn, reading)
-                        if reply is not None:
-                            break
-                        asked = replace(request, rejected=text, correction=correction(form, now.faults))
-                        form = still_asked(form, now.faults)
-                finally:
-                    if isinstance(agent, ChatAgent):
-                        await agent.close()
-            except ModelGone:  # ends the run: later turns would fail, too
-                raise
-            except Exception as raised:  # the user's agent may raise anything
-                reply, error = None, one_line(f"{type(raised).__name__}: {raised}")
-            # An agent with another model has not called ours: then only its report counts.
-            usage += client.usage if client.calls else client.usage + reported
-            more: Sequence[str] = ()
+        host = Host(self._factory, self.role, self._model, self._settings, turn.seed)
+        try:
+            return await super()._answer(turn, recalled, cut, host.complete)
+        finally:
+            await host.close()
+
+
+class Host:
+    """The user's agent in the place of a model, for one turn. A repair is asked of the agent that gave the reply."""
+
+    def __init__(self, factory: Factory, role: Role, model: Model, settings: AgentSettings, seed: int) -> None:
+        self._make = partial(factory, role)
+        self._make_client = partial(ModelClient, model, settings, seed)
+        self._client: ModelClient | None = None
+        self._agent: object = None
+
+    async def complete(self, request: Request) -> Asked:
+        """Returns the agent's reply, the number of its completions, and what it has used. Raises ModelGone."""
+        if new := self._client is None or not request.correction:
+            await self.close()
+            self._client = self._make_client(task=request)
+        client, reported, completion = self._client, Usage(), Completion(request.id, "")
+        client.count_anew()
+        try:
+            if new:
+                self._agent = agent = self._make(client)
+                self._ask = replies_of(agent)
+            text, reported = await self._ask(request, new)
+            completion = replace(completion, text=text, stop="length" if client.cut_off else "stop")
+        except ModelGone:  # ends the run: later turns would fail, too
+            raise
+        except Exception as raised:  # the user's agent may raise anything
             # An agent may have handled a request that did not fit: then nothing is cut.
-            if error and client.too_long is not None:
-                more = cut_more(turn.question, self.role.evidence, cut, *client.too_long)
-            if not more:
-                break
-            cut = (*cut, *more)
-        total = client.total_usage() if client.calls else reported
-        message = replace(
-            reply or unread(turn),
-            # A reply without reasoning is shown whole.
-            content=(reply.content if reply else clean(text)) or one_line(text),
-            status=Status.FAILED if error else Status.OK if reply else Status.UNPARSED,
-            error=error,
-            cut=cut,
-            calls=client.calls or reported.calls,
-            prompt_tokens=total.prompt_tokens,
-            completion_tokens=total.completion_tokens,
-            repair_tokens=first_tokens and total.prompt_tokens + total.completion_tokens - first_tokens,
-        )
-        return message, usage
+            if client.too_long is not None:
+                self._client = None  # the agent would remember the evidence that is cut
+                return Asked(client.too_long[1], 0, client.usage)
+            completion = replace(completion, stop="error", error=one_line(f"{type(raised).__name__}: {raised}"))
+        # An agent with another model has not called ours: then only its report counts.
+        total, used = (client.total_usage(), client.usage) if client.calls else (reported, client.usage + reported)
+        prompt, reply = total.prompt_tokens, total.completion_tokens
+        counted = replace(completion, prompt_tokens=prompt, completion_tokens=reply)
+        return Asked(counted, client.calls or reported.calls, used)
+
+    async def close(self) -> None:
+        """Closes the agent, if there is one."""
+        agent, self._agent = self._agent, None
+        if isinstance(agent, ChatAgent):
+            try:
+                await agent.close()
+            except Exception as error:  # the user's agent may raise anything; it has answered
+                LOG.warning("%s could not be closed: %s", agent.name, one_line(str(error)))
 
 
 def load_factory(spec: str, key: str) -> Factory:
@@ -122,8 +121,8 @@ def load_factory(spec: str, key: str) -> Factory:
     return (lambda role, client: factory) if is_agent else cast(Factory, factory)
 
 
-# Returns a reply and the usage that the agent reports. A request with a `correction` follows the agent's own reply.
-Reply = Callable[[Request], Awaitable[tuple[str, Usage]]]
+# Returns a reply and the usage that the agent reports. A `new` agent has not read what comes before a correction.
+Reply = Callable[[Request, bool], Awaitable[tuple[str, Usage]]]
 
 
 def replies_of(agent: object) -> Reply:
@@ -137,19 +136,23 @@ def replies_of(agent: object) -> Reply:
     raise TypeError(f"{type(agent).__name__} is no agent of AutoGen or agent-framework, and no async function")
 
 
-async def _of_autogen(agent: ChatAgent, request: Request) -> tuple[str, Usage]:
-    message: BaseChatMessage = TextMessage(content=request.correction or task_text(request), source="user")
-    if request.images and not request.correction:
+async def _of_autogen(agent: ChatAgent, request: Request, new: bool) -> tuple[str, Usage]:
+    message: BaseChatMessage = TextMessage(content=task_text(request), source="user")
+    if request.images:
         parts: list[str | Image] = [task_text(request), *map(SourceImage, request.images)]
         message = MultiModalMessage(content=parts, source="user")
-    response = await agent.on_messages([message], CancellationToken())
+    asked = [message]
+    if request.correction:
+        asked.append(TextMessage(content=request.rejected, source=agent.name))
+        asked.append(TextMessage(content=request.correction, source="user"))
+    response = await agent.on_messages(asked if new else asked[-1:], CancellationToken())
     messages = (*(response.inner_messages or ()), response.chat_message)
     counts = [message.models_usage for message in messages if message.models_usage]
     used = (Usage(1, count.prompt_tokens, 0, count.completion_tokens) for count in counts)
     return response.chat_message.to_model_text(), sum(used, Usage())
 
 
-async def _of_framework(agent: Any, session: object, request: Request) -> tuple[str, Usage]:
+async def _of_framework(agent: Any, session: object, request: Request, new: bool) -> tuple[str, Usage]:
     from agent_framework import Content, Message  # the agent's own library, which the project does without
 
     def part(content: dict[str, Any]) -> Any:
@@ -157,8 +160,7 @@ async def _of_framework(agent: Any, session: object, request: Request) -> tuple[
 
     said = [
         Message(one["role"], [one["content"]] if isinstance(one["content"], str) else [*map(part, one["content"])])
-        # The session has what came before a correction.
-        for one in chat(request, picture_urls(request))[-1 if request.correction else 0 :]
+        for one in chat(request, picture_urls(request))[0 if new else -1 :]
     ]
     response = await agent.run(said, session=session)
     used = response.usage_details or {}
@@ -166,7 +168,7 @@ async def _of_framework(agent: Any, session: object, request: Request) -> tuple[
     return response.text, Usage(1, *(used.get(name) or 0 for name in names))
 
 
-async def _of_function(function: Callable[..., Any], request: Request) -> tuple[str, Usage]:
+async def _of_function(function: Callable[..., Any], request: Request, new: bool) -> tuple[str, Usage]:
     match await function(chat(request, picture_urls(request))):
         case str(text):
             return text, Usage(1)

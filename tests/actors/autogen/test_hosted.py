@@ -96,6 +96,11 @@ class Broken(Own):
     says = ("raise",)
 
 
+class Stuck(Own):
+    async def close(self) -> None:
+        raise LookupError("no such door")
+
+
 MADE: list[Own] = []
 
 
@@ -113,6 +118,10 @@ def stubborn(role: Role, client: ChatCompletionClient) -> ChatAgent:
 
 def broken(role: Role, client: ChatCompletionClient) -> ChatAgent:
     return Broken(role.name)
+
+
+def stuck(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    return Stuck(role.name)
 
 
 def assistant(role: Role, client: ChatCompletionClient) -> ChatAgent:
@@ -248,6 +257,7 @@ async def test_a_reply_that_cannot_be_read_gets_one_repair_and_is_unparsed_after
     message, _ = await hosted("stubborn").take(TURN)
     assert (message.status, message.answer, message.calls, message.repair_tokens) == (Status.UNPARSED, None, 2, 25)
     assert message.content == "Tarn Hollow, I think"
+    assert "Answer" in message.error
 
 
 async def test_an_agent_that_was_set_a_task_is_asked_again_for_the_task_s_form() -> None:
@@ -305,6 +315,28 @@ async def test_evidence_is_cut_until_the_prompt_fits() -> None:
     agent = HostedAgent(replace(TEXTUAL[0], agent=f"{__name__}:assistant"), Small())
     message, _ = await agent.take(TURN)
     assert (message.answer, message.cut) == ("Tarn Hollow", ("t2",))
+
+
+async def test_a_repair_that_does_not_fit_is_asked_of_a_new_agent_with_less_evidence() -> None:
+    class Small(Scripted):
+        async def complete(self, request: Request) -> Completion:
+            done = await super().complete(request)
+            if len(self.requests) == 2:
+                return Completion(request.id, "", 900, stop="too_long", limit_tokens=890)
+            return done
+
+    model = Small("Tarn Hollow, I think", REPLY)
+    message, usage = await hosted("assistant", model).take(TURN)
+    assert (message.answer, message.status, message.cut) == ("Tarn Hollow", Status.OK, ("t2",))
+    assert (message.calls, message.repair_tokens, usage.calls) == (2, 13, 2)
+    assert "Lake Orm" not in model.requests[2].shared
+    assert "Tarn Hollow, I think" in model.requests[2].own
+
+
+async def test_an_agent_that_cannot_be_closed_has_answered(caplog: pytest.LogCaptureFixture) -> None:
+    message, _ = await hosted("stuck").take(TURN)
+    assert (message.answer, message.status) == ("Tarn Hollow", Status.OK)
+    assert "text_critic" in caplog.text
 
 
 async def test_many_turns_at_once_keep_out_of_each_other_s_way() -> None:
