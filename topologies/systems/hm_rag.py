@@ -149,32 +149,24 @@ class HmRag(System):
     ) -> tuple[list[Message], Mapping[str, tuple[Source, ...]], tuple[Source, ...]]:
         """Returns the agents' answers, the sources read of each base, and the order of all numbers."""
         read: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
-        replies: dict[str, list[Message]] = {base: [] for base in self._bases}
+        past: dict[str, list[Message]] = {base: [] for base in self._bases}
         # It only grows, so that references by number stay true for agents that hear them later.
         order = tuple(own)
-
-        async def all_answer(part: Question, found: Mapping[str, tuple[Source, ...]]) -> list[Message]:
+        # One after the other, as later sub-questions follow from earlier ones; None is the whole question, which is
+        # answered from all that was read for them.
+        for text in (*sub_questions, None):
+            part, shown = about(session.question, own, text), read
+            if text or not sub_questions:
+                shown = await self._retrieve(session, part)
+                read = {base: together(read[base], shown[base]) for base in self._bases}
+                order = together(order, *shown.values())
             # An agent always picks one of the choices: its reply's form has no other answer.
             instruction = CHOOSE if part.choices else FROM_FOUND
-            turns = []
-            for base in self._bases:
-                shown, heard = together(own, found[base]), tuple(replies[base])
-                turn = session.ask(AGENTS[base], question=part, evidence=shown, heard=heard, instruction=instruction)
-                turns.append(turn)
-            return list(await gather(*turns))
-
-        # One after the other, as later sub-questions follow from earlier ones; None is the whole question.
-        for text in sub_questions or (None,):
-            part = about(session.question, own, text) if text else about(session.question, own)
-            retrieved = await self._retrieve(session, part)
-            read = {base: together(read[base], retrieved[base]) for base in self._bases}
-            order = together(order, *retrieved.values())
-            part = in_order(part, order)
-            for base, message in zip(self._bases, await all_answer(part, retrieved), strict=True):
-                replies[base].append(message)
-        if not sub_questions:
-            return [replies[base][0] for base in self._bases], read, order
-        return await all_answer(in_order(session.question, order), read), read, order
+            ask = partial(session.ask, question=in_order(part, order), instruction=instruction)
+            turns = (ask(AGENTS[base], evidence=together(own, shown[base]), heard=past[base]) for base in self._bases)
+            for replies, message in zip(past.values(), await gather(*turns), strict=True):
+                replies.append(message)
+        return [replies[-1] for replies in past.values()], read, order
 
     async def _retrieve(self, session: Session, part: Question) -> dict[str, tuple[Source, ...]]:
         """Searches each base for a part of the question, all bases searched at once."""

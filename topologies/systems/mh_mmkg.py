@@ -235,33 +235,30 @@ class _Search:
 
     async def _validated(self, paths: Sequence[GraphPath]) -> list[tuple[GraphPath, bool]]:
         """Looks the paths' ends up, describes their pictures, and has each path judged (Eq. 8)."""
-        entity_sources = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
+        ask, captions = self.session.ask, self.setting.captions
+        found = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
         # Before the verdicts: their findings include these texts.
-        pictures = [self._meet(path.end, sources) for path, sources in zip(paths, entity_sources, strict=True)]
-        if self.setting.captions == "offline":
-            shown = [(path, seen) for path, seen in zip(paths, pictures, strict=True) if seen]
-            ask, task = self.session.ask, Task(PERCEIVE, (DESCRIPTION,))
-            asked = [(path.end, about(self.session.question, seen, CAPTION.format(path.end))) for path, seen in shown]
-            captions = await asyncio.gather(
-                *(ask(PERCEIVER.name, question=each, task=task, scene=entity) for entity, each in asked)
-            )
-            for (path, seen), caption in zip(shown, captions, strict=True):
-                self._describe(path.end, seen, caption)
-        look = self.setting.captions == "online"
+        looked = [(path, self._meet(path.end, sources)) for path, sources in zip(paths, found, strict=True)]
+        if captions == "offline":
+            seen = {path.end: pictures for path, pictures in looked if pictures}
+            asked = {end: about(self.session.question, of, CAPTION.format(end)) for end, of in seen.items()}
+            task = Task(PERCEIVE, (DESCRIPTION,))
+            turns = (ask(PERCEIVER.name, question=each, task=task, scene=end) for end, each in asked.items())
+            for (end, pictures), caption in zip(seen.items(), await asyncio.gather(*turns), strict=True):
+                self._describe(end, pictures, caption)
         # As in the authors' code, a monster's own pictures are not shown: its attacks have theirs.
-        ends = zip(paths, pictures, strict=True)
-        looked = [seen if look and path.end not in self.topics else () for path, seen in ends]
+        shown = [pictures if captions == "online" and path.end not in self.topics else () for path, pictures in looked]
         validations = []
-        for path, seen in zip(paths, looked, strict=True):
-            instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if seen else "")
-            fields = (ENOUGH, DESCRIPTION) if seen else (ENOUGH,)
+        for path, pictures in zip(paths, shown, strict=True):
+            instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
+            fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
             task = Task(instruction, fields, input_lines(FieldKind.FOUND, self._findings(path)))
-            evidence = (*self.session.question.evidence, *seen)
-            validations.append(self.session.ask(VALIDATOR.name, evidence=evidence, task=task, heard=self.heard))
+            evidence = (*self.session.question.evidence, *pictures)
+            validations.append(ask(VALIDATOR.name, evidence=evidence, task=task, heard=self.heard))
         verdicts = await asyncio.gather(*validations)
-        for path, seen, verdict in zip(paths, looked, verdicts, strict=True):
+        for path, pictures, verdict in zip(paths, shown, verdicts, strict=True):
             # After the verdict: the validator's own description is for the turns that follow.
-            self._describe(path.end, seen, verdict)
+            self._describe(path.end, pictures, verdict)
         return [(path, verdict.values(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
 
     def _meet(self, entity: str, sources: Sequence[Source]) -> tuple[Source, ...]:
