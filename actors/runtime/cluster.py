@@ -92,10 +92,11 @@ class Cluster(Pools[RemotePool]):
         self,
         make_model: Callable[[], Model],
         replicas: int,
-        cpus: float,
-        gpus: float,
         capacity: int = 64,
         pool: str = "model",
+        *,
+        cpus: float,
+        gpus: float,
         start_timeout_s: float = START_S,
     ) -> None:
         """Start a pool. A replica that dies or hangs is started again, and its requests go to another one.

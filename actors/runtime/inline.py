@@ -17,7 +17,7 @@ from actors.models import Model, abilities_of
 from actors.processes import collect_rarely
 from actors.runtime.pool import Pools
 from actors.runtime.remote import one_line
-from actors.runtime.supervision import START_S, OnEvent, ignore
+from actors.runtime.supervision import OnEvent, ignore
 from actors.runtime.team import LiveTeam, TurnResult, instances_of, make_agent, roles_held
 from actors.settings import AgentSettings
 
@@ -33,12 +33,20 @@ class InlinePool:
         self._free = asyncio.Semaphore(capacity)
         self._loading = asyncio.Lock()
         self._model: Model | None = None
+        self._caches: dict[Reuse, CachedModel] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return InlinePool, self._arguments
 
     def model(self, reuse: Reuse | None) -> Model:
-        return self if reuse is None else CachedModel(self, reuse)
+        if reuse is not None and reuse not in self._caches:
+            self._caches[reuse] = CachedModel(self, reuse)
+        return self if reuse is None else self._caches[reuse]
+
+    def close(self) -> None:
+        """Closes the completion caches of this process."""
+        for cache in self._caches.values():
+            cache.close()
 
     async def loaded(self) -> Model:
         """The model, once it is loaded. Raises what loading raises."""
@@ -74,7 +82,6 @@ class InlineAgents:
     models: Mapping[str, tuple[InlinePool, Reuse | None]]
     instances: Mapping[str, str]
     _here: dict[str, Any] = field(default_factory=dict, repr=False)
-    _caches: dict[tuple[int, Reuse | None], Model] = field(default_factory=dict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return InlineAgents, (self.roles, self.settings, self.models, self.instances)
@@ -82,17 +89,13 @@ class InlineAgents:
     def team(self, name: str = "") -> LiveTeam:
         for role in [] if self._here else self.roles.values():
             pool, reuse = self.models[role.name]
-            key = id(pool), reuse
-            if key not in self._caches:
-                self._caches[key] = pool.model(reuse)
-            self._here[role.name] = make_agent(role, self._caches[key], self.settings)
+            self._here[role.name] = make_agent(role, pool.model(reuse), self.settings)
         return LiveTeam({role: InlineClient(agent) for role, agent in self._here.items()}, name, self.instances)
 
     def close(self) -> None:
         """Close the caches of this process."""
-        for model in self._caches.values():
-            if isinstance(model, CachedModel):
-                model.close()
+        for pool, _ in self.models.values():
+            pool.close()
 
 
 class InlineClient:
@@ -135,7 +138,6 @@ class Inline(Pools[InlinePool]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._agents: list[InlineAgents] = []
         self._starting: list[str] = []
 
     def __enter__(self) -> "Inline":
@@ -153,16 +155,9 @@ class Inline(Pools[InlinePool]):
     loading = starting  # nothing else takes time to start
 
     def launch_replicas(
-        self,
-        make_model: Callable[[], Model],
-        replicas: int,
-        cpus: float,
-        gpus: float,
-        capacity: int = 64,
-        pool: str = "model",
-        start_timeout_s: float = START_S,
+        self, make_model: Callable[[], Model], replicas: int, capacity: int = 64, pool: str = "model", **placed: float
     ) -> None:
-        """Start one model that works on as many requests at once as all replicas would."""
+        """Start one model that works on as many requests at once as all replicas would, wherever they are `placed`."""
         self._pools[pool] = InlinePool(make_model, replicas * capacity)
         self._starting.append(pool)
 
@@ -177,9 +172,7 @@ class Inline(Pools[InlinePool]):
         held = roles_held(roles)
         asked = {role: others.get(role, (pool, reuse)) for role in held}
         models = {role: (self._pools[name], kept) for role, (name, kept) in asked.items()}
-        agents = InlineAgents(held, settings, models, instances_of(roles))
-        self._agents.append(agents)
-        return agents
+        return InlineAgents(held, settings, models, instances_of(roles))
 
     def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, Local]:
         return {key: Local(make()) for key, make in made.items()}
@@ -198,9 +191,7 @@ class Inline(Pools[InlinePool]):
             on_started("replica", len(self._starting))
 
     def clear(self) -> None:
-        for model in self._models:
-            model.close()
-        for agents in self._agents:
-            agents.close()
-        for ended in (self._pools, self._agents, self._models, self._starting):
+        for pool in self._pools.values():
+            pool.close()
+        for ended in (self._pools, self._models, self._starting):
             ended.clear()

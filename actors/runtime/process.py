@@ -64,10 +64,14 @@ class Process:
         if self._lost is not None:
             raise self._lost
 
+        def beat() -> None:
+            self._beat_s = time.monotonic()
+            asyncio.get_running_loop().call_later(BEAT_S, beat)
+
         async def opening() -> None:
             await self.open()
             if self.hangs:
-                self._beat()
+                beat()
 
         if self._opening is None:
             # One task for all who wait, so that it is opened once.
@@ -98,10 +102,6 @@ class Process:
         """Ends this process and all that it started, so that Ray starts it again."""
         kill(psutil.Process().children(recursive=True))
         os._exit(1)
-
-    def _beat(self) -> None:
-        self._beat_s = time.monotonic()
-        asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     def lose(self, error: ModelLost) -> None:
         """Ends the process once all clients have the error."""

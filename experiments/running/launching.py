@@ -109,11 +109,11 @@ def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bo
         backend, timeout_s = pool.backend, pool.backend.start_timeout_s
         if pool.taken:
             say(pool.taken + ("" if config.ray.start_timeout_s else f" ray.start_timeout_s={timeout_s:g}"))
-        capacity, key = backend.settings.capacity, backend.key
-        runtime.launch_replicas(backend.maker(), pool.replicas, REPLICA_CPUS, pool.gpus, capacity, key, timeout_s)
+        placed = {"cpus": REPLICA_CPUS, "gpus": pool.gpus, "start_timeout_s": timeout_s}
+        runtime.launch_replicas(backend.maker(), pool.replicas, backend.settings.capacity, backend.key, **placed)
         own = config.completions
         reuse = Reuse(str(cache / COMPLETIONS), backend.identity(), own.disk_gb, own.memory_mb) if own.reuse else None
-        kept[key] = reuse
+        kept[backend.key] = reuse
     return kept
 
 
