@@ -7,6 +7,7 @@ each with a capital, and is an answer.
 Linear in the text's length: repetitions in patterns are bounded, possessive, or tried from one place only.
 """
 
+import html
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -21,7 +22,6 @@ from actors.prompting.reply_text import (
     OTHER_LABEL,
     PLACEHOLDER,
     POWERS,
-    decoded,
     ends_a_value,
     uncited,
     undecorated,
@@ -32,12 +32,9 @@ from actors.prompting.safe_text import one_line
 _FEW_WORDS = 8
 # Brackets of the form that a model left around its value, and no tag.
 _IN_ANGLES = re.compile(r"<(?:\d+|[A-Z](?:[^\W\d_]*[a-z])?|yes|no)>")
-_ABBREVIATED = frozenset(
-    "prof capt dept corp univ messrs inst assn supt bros msgr lieut cmdr comm mass penn conn sept".split()
-)
 # `No. Ten` may be a number.
 _SENTENCE = re.compile(
-    r"(?P<first>.{0,60}?\b(?P<last>[^\W\d_]{4,}|\d{4}|\A(?:[Yy]es|[Nn]o))[\"'”*]{0,3})\.\s"
+    r"(?P<first>.{0,60}?\b(?:[^\W\d_]{4,}|\d{4}|\A(?:[Yy]es|[Nn]o))[\"'”*]{0,3})\.\s"
     r"(?!(?:One|Two|Three|Four|Five|Six|Seven|Eight|Nine|Ten)\b)(?=[A-Z][^.]*\s[a-z])"
 )
 _YES_OR_NO = re.compile(r"(?:yes|no)\s?[,.;:!?–—-]+\s*(?P<rest>\w.*)", re.IGNORECASE)
@@ -60,10 +57,10 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
     left_out = field.optional and NOTHING.fullmatch(plain.strip(" .")) and plain.strip(" .").casefold() != "no"
     if left_out and not choices:
         return ()
+    if field.optional and plain == "false" and not choices:
+        return FieldFault(field, "`false` may be `no` or none at all")
     stated, _ = stated_answer(value, choices)
     if stated == "":
-        if not one_line(value).strip(" .…-–—_*"):
-            return None
         if left_out:
             return ()
         return FieldFault(field, f"{quoted(value)} is not one of the choices {', '.join(letters(choices))}")
@@ -71,14 +68,12 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
         return ()
     if choices:
         return (stated,)
-    if not _has_content(stated):
-        return None
     # `Answer: Answer: - red` has its bullet after the second label.
     stated = stated if stated[:1].isdigit() or _SIGNED.match(stated) else BULLET.sub("", stated, count=1)
     # A few words, or yes or no, before a sentence.
     first, rest = stated, ""
     few, clause = _SENTENCE.match(stated), _YES_OR_NO.fullmatch(stated)
-    if few and few["last"].lower() not in _ABBREVIATED and len(few["first"].split()) <= _FEW_WORDS:
+    if few and len(few["first"].split()) <= _FEW_WORDS:
         first, rest = few["first"], stated[few.end() :]
     # `No, No, Nanette` is a name.
     elif clause and (re.search(r"\b[a-z]{4}|\bis\b", clause["rest"]) or _YES_OR_NO.match(f"{clause['rest']}. x")):
@@ -96,11 +91,10 @@ def _has_content(value: str) -> bool:
     return any(map(str.isalnum, value)) or 0 < len(value.strip(" ?.…*_`\"'")) < 3
 
 
-def answer_text(lines: Sequence[str], closed: bool = False) -> tuple[str, Sequence[str]]:
+def answer_text(lines: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Returns an answer on one line, without cited sources, and the lines that follow it.
 
-    It is the first line with content, the lines of a list, or, where another field follows (`closed`), all lines
-    without a sentence.
+    It is the first line with content, or the lines of a list.
     """
     first = next((i for i, line in enumerate(lines) if any(map(str.isalnum, line))), 0)
     whole, rest = lines[first].strip(), list(lines[first + 1 :])
@@ -115,16 +109,11 @@ def answer_text(lines: Sequence[str], closed: bool = False) -> tuple[str, Sequen
     else:
         while rest and not any(map(str.isalnum, rest[-1])):
             rest.pop()
-        if closed and all(
-            line.strip() and line.strip()[-1] not in ".!?" and not OTHER_LABEL.match(line) for line in rest
-        ):
-            whole, rest = " ".join([whole, *map(str.strip, rest)]), []
     value = re.sub(r"(?<=\d)\\text\{\s*([^{}]{1,40})\}", r" \1", one_line(whole))
-    if value.count("**") == 1:
-        # `**Answer: Yes** - because ...`: the emphasis that began before the label ends with the value.
-        value = value.partition("**")[0] or value.partition("**")[2]
     in_angles = _IN_ANGLES.fullmatch(value.strip(" .")) or is_unknown(value)
-    return uncited(decoded(value if in_angles else re.sub(r"\A<\w{2,20}>|(?:</?\w{2,20}>\s*)+$", "", value))), rest
+    return uncited(
+        html.unescape(value if in_angles else re.sub(r"\A<\w{2,20}>|(?:</?\w{2,20}>\s*)+$", "", value))
+    ), rest
 
 
 def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, float | None]:
@@ -141,8 +130,6 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
             if value == one_line(choice):
                 return choice, None
     value, confidence = undecorated(value)
-    if not value.strip(" .…-–—_*"):
-        return "", confidence
     chosen = value
     if choices:
         # The one choice that the value names, by text, letter or both, with nothing behind it but a reason.

@@ -26,8 +26,10 @@ AS_JSON = "Reply with one JSON object and nothing else, in this form:"
 SEPARATORS = (",", ":")  # of JSON without blanks; xgrammar takes them in this form
 # Fields of free text that may be long; the value of any other ends with its line.
 PROSE = frozenset((FieldKind.REASONING, FieldKind.THOUGHT, FieldKind.SUMMARY, FieldKind.DESCRIPTION))
-_PAIR = ("question", "answer")
-_TRIPLE = ("head", "relation", "tail")
+# Keys of a value's parts in JSON.
+PAIR = ("question", "answer")
+TRIPLE = ("head", "relation", "tail")
+CALL = ("tool", "query")
 _ITEM_TOKENS = 24  # of a triple in JSON, with some to spare; texts have fewer
 _QUOTED_CHARACTERS = 80
 _REASON_PREFIX = 3  # words before a repeated reason: `the Triple`
@@ -65,27 +67,15 @@ class FieldFault:
 
 @dataclass(frozen=True, slots=True)
 class RawField:
-    """The text or JSON value that a reply has under a field's name, before it is read.
+    """The lines that a reply has under a field's name, as the model wrote them, before they are read.
 
-    `lines` are as the model wrote them; a JSON `value` has none. `several` marks a label in the plural, `final` a label
-    such as `Final answer`, `closed` a field that another one follows. `after` are lines after an object that belong to
-    no field.
+    `several` marks a label in the plural, `final` a label such as `Final answer`.
     """
 
     field: Field
-    lines: tuple[str, ...] = ()
-    value: Any = None
+    lines: tuple[str, ...]
     several: bool = False
     final: bool = False
-    closed: bool = False
-    after: tuple[str, ...] = ()
-
-
-class Twice:
-    """The value of a key that an object has twice, with different values."""
-
-    def __repr__(self) -> str:
-        return "(two values)"
 
 
 def still_asked(form: Form, faults: Sequence[FieldFault]) -> Form:
@@ -97,10 +87,7 @@ def still_asked(form: Form, faults: Sequence[FieldFault]) -> Form:
 def quoted(item: Any) -> str:
     """Quotes a value for a model, shortened to one line."""
     if not isinstance(item, str):
-        try:
-            item = json.dumps(item, ensure_ascii=False)
-        except TypeError:  # of a key that occurs twice, or that is no text
-            item = repr(item)
+        item = json.dumps(item, ensure_ascii=False)
     line = one_line(item)
     return f"`{line if len(line) <= _QUOTED_CHARACTERS else line[:_QUOTED_CHARACTERS] + ' ...'}`"
 
@@ -162,16 +149,16 @@ def as_json(form: Form) -> str:
         text = f"<{_description(field, form.choices)}>"
         value = text if field.value is Value.SHARE else _compact(text)
         if field.value is Value.PAIR:
-            value = _compact({part: f"<{part}>" for part in _PAIR})
+            value = _compact({part: f"<{part}>" for part in PAIR})
         elif field.value is Value.TRIPLE:
             # An object for each form in `a | b | c, or d | e | f`; else one with the names of its parts.
             forms = [form.split(" | ") for form in field.asks.split(", or ")]
-            if any(len(parts) != len(_TRIPLE) for parts in forms):
-                forms = [list(_TRIPLE)]
-            triples = [{name: f"<{part}>" for name, part in zip(_TRIPLE, parts, strict=True)} for parts in forms]
+            if any(len(parts) != len(TRIPLE) for parts in forms):
+                forms = [list(TRIPLE)]
+            triples = [{name: f"<{part}>" for name, part in zip(TRIPLE, parts, strict=True)} for parts in forms]
             value = ",".join(map(_compact, triples))
         elif field.value is Value.CALL:
-            value = _compact({"tool": f"<{_either(field.tools)}>", "query": "<what to look for>"})
+            value = _compact(dict(zip(CALL, (f"<{_either(field.tools)}>", "<what to look for>"), strict=True)))
         listed = f"[{value}]" if field.value is Value.NUMBERS else f"[{value},...]" if field.many else value
         pairs.append(f'"{key(field)}":{listed}')
     return f"{AS_JSON}\n{{{','.join(pairs)}}}"
@@ -202,9 +189,9 @@ def schema(form: Form, max_tokens: int | None = None) -> str:
         elif field.value is Value.NUMBERS:
             one = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": form.shown or 999}, **bounds}
         elif field.value in (Value.PAIR, Value.TRIPLE):
-            one = _object(dict.fromkeys(_PAIR if field.value is Value.PAIR else _TRIPLE, text))
+            one = _object(dict.fromkeys(PAIR if field.value is Value.PAIR else TRIPLE, text))
         elif field.value is Value.CALL:
-            one = _object({"tool": {"type": "string", "enum": list(field.tools)}, "query": text})
+            one = _object(dict(zip(CALL, ({"type": "string", "enum": list(field.tools)}, text), strict=True)))
         if field.many:
             one = {"type": "array", "items": one, **bounds}
         elif field.may_be_left_out and one["type"] != "array":  # a list that is left out is empty

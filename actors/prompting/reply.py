@@ -4,10 +4,10 @@ reply -> spoken (reply_text) -> fields as text or JSON (reply_fields)
       -> values (field_values) -> Reading -> Message
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 
 from actors.messages import Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.answer_value import answer_text, stated_answer
@@ -21,10 +21,9 @@ from actors.prompting.reply_fields import (
     on_lines_of_their_own,
     unlabelled_fields,
 )
-from actors.prompting.reply_text import chatter, may_follow, spoken, whole_sentences
+from actors.prompting.reply_text import may_follow, spoken, whole_sentences
 from actors.prompting.safe_text import one_line
 
-_ITEM = re.compile(r"\||^\W*[-*•\d]")
 _CUT_OFF = "the reply was too long and was cut off there"
 
 
@@ -108,33 +107,28 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
     may lack words.
     """
     if not cut_off and (raws := fields_as_asked(text, form)):
-        reading = _reading(form, raws)
+        reading = read_raws(form, raws)
         if reading.is_complete(form):
             return reading
     among = among or form
     text = spoken(text, labels(among.fields).field)
-    kinds = {field.value for field in form.fields}
-    if Value.PAIR in kinds and Value.ANSWER not in kinds:
+    if any(field.value is Value.PAIR for field in form.fields):
         text = paired(text)
     before, raws = find_fields(text, form, among, cut_off)
-    broken = None
-    if cut_off and raws and not any(map(chatter, raws[-1].lines[1:])):  # else a comment was cut off
-        last = raws[-1]
-        broken = last if last.field.many or last.field.kind in PROSE or len(last.lines) == 1 else None
-    reading = _reading(form, raws, broken)
-    if not cut_off and not reading.is_complete(form):
-        apart = on_lines_of_their_own(text, form)
-        if apart != text:
-            before, raws = find_fields(apart, form, among)
-            reading = _reading(form, raws)
+    broken = raws[-1] if cut_off and raws else None
+    if broken and len(broken.lines) > 1 and not broken.field.many and broken.field.kind not in PROSE:
+        broken = None  # its value is whole, and a remark behind it was cut off
+    reading = read_raws(form, raws, broken)
+    if not cut_off and not reading.is_complete(form) and (apart := on_lines_of_their_own(text, form)) != text:
+        before, raws = find_fields(apart, form, among)
+        reading = read_raws(form, raws)
     missing = reading.missing(form)
-    if not cut_off and (not raws or not all(field.optional for field in missing)):
-        # Where some fields have labels, only the text before them can be of a field without one.
-        more = unlabelled_fields(before if raws else text, form, missing)
-        if more:
-            before = "" if raws else before
-            raws = [*more, *raws]
-            reading = _reading(form, raws)
+    # Where some fields have labels, only the text before them can be of a field without one.
+    whole = cut_off or (raws and all(field.optional for field in missing))
+    if not whole and (more := unlabelled_fields(before if raws else text, form, missing)):
+        before = "" if raws else before
+        raws = [*more, *raws]
+        reading = read_raws(form, raws)
     # Where no field is found, optional ones are missing too: an empty one would be stated.
     required = {field.name for field in form.fields if not raws or not field.optional}
     known = {fault.field.name: fault for fault in reading.faults}
@@ -151,73 +145,87 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
     return replace(reading, faults=tuple(faults), before=before)
 
 
-def _reading(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> Reading:
-    """Reads the last value of each field, and all values of one that may have many."""
-    asks_share = any(field.kind is FieldKind.CONFIDENCE for field in form.fields)
-    outcomes: dict[str, list[str]] = {}
+def read_raws(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> Reading:
+    """Reads the values of fields that were found in a reply, without those that are missing. `broken`: was cut off."""
+    values: dict[str, Values] = {}
     faults: dict[str, FieldFault] = {}
-    last: dict[str, tuple[Values, bool]] = {}  # the value so far, and whether its label called it final
-    remarked = False
-    for raw in raws:
-        field, name = raw.field, raw.field.name
-        # A list that text follows which is none of its items.
-        remarked |= field.many and any(line.strip() and not _ITEM.search(line) for line in raw.lines[1:])
-        if field == form.fields[0] and not field.many and name in outcomes and remarked:
-            for other in form.fields:  # the form once more, after a remark: lists of the draft do not count
-                outcomes.pop(other.name if other.many else "", None)
+    for field in form.fields:
+        stated = [raw for raw in raws if raw.field == field]
+        if field.kind is FieldKind.CONFIDENCE:
+            stated = confidences(raws, field, form.choices)
+        outcome = read_field(field, stated, form.choices, broken)
+        first = form.fields[0]
+        if field.many and not first.many and len({raw.lines for raw in raws if raw.field == first}) > 1:
+            # The first lists may be of a draft.
+            forms = accumulate(raw.field == first for raw in raws)
+            if len({number for number, raw in zip(forms, raws, strict=True) if raw.field == field}) > 1:
+                outcome = FieldFault(field, "the form is filled in twice")
+        if isinstance(outcome, FieldFault):
+            faults[field.name] = outcome
+        elif outcome is not None:
+            values[field.name] = outcome
+    # A value of one field counts only where nothing behind its last statement may change it.
+    decided: RawField | None = None
+    stated_last = {raw.field.name: number for number, raw in enumerate(raws)}
+    for number, raw in enumerate(raws):
+        if raw.field.name in values and (raw.field.values or raw.field.value is Value.ANSWER):
+            decided = raw if stated_last[raw.field.name] == number else None
+        lines = lines_behind(raw) if decided else ()
+        if decided and not may_follow(lines, partial(restates, decided, values[decided.field.name], form.choices)):
+            faults[decided.field.name] = FieldFault(decided.field, "text that follows it may change it")
+    stated_values = {name: each for name, each in values.items() if name not in faults}
+    pairs = [(name, value) for name, each in stated_values.items() for value in each]
+    return Reading(tuple(pairs), frozenset(stated_values), tuple(faults.values()))
+
+
+def confidences(raws: Sequence[RawField], field: Field, choices: tuple[str, ...]) -> list[RawField]:
+    """Returns the places that state the confidence in the last answer: on the answer's line, or as a field."""
+    share, first, answer = None, 0, None
+    for number, raw in enumerate(raws):
+        if raw.field.value is Value.ANSWER and (value := read_values(raw, choices)) is not None:
+            share = stated_answer(answer_text(raw.lines)[0], choices)[1]
+            first, answer = first if answer in (None, value) else number, value
+    stated = [raw for raw in raws[first:] if raw.field == field]
+    return stated if share is None else [RawField(field, (repr(share),)), *stated]
+
+
+def read_field(
+    field: Field, stated: Sequence[RawField], choices: tuple[str, ...], broken: RawField | None
+) -> Values | FieldFault | None:
+    """Reads one field from all places that state it. None where none of them has content."""
+    outcomes: list[tuple[Values | FieldFault, bool]] = []
+    for raw in stated:
         outcome: Values | FieldFault | None
         if raw is broken:
             # Of a field that was cut off, only the whole sentences of reasoning count.
             whole = whole_sentences("\n".join(raw.lines)) if field.kind is FieldKind.REASONING else ""
             outcome = (one_line(whole),) if whole else FieldFault(field, _CUT_OFF)
         else:
-            outcome = read_values(raw, form.choices)
-        if outcome is None:
-            continue
-        # Two different values contradict each other, except in texts, of which the later one is the better.
-        contradicts = bool(field.values) or field.value in (Value.ANSWER, Value.NUMBERS)
-        if isinstance(outcome, tuple) and not field.many and contradicts:
-            before, was_final = last.get(name, (outcome, False))
-            if before != outcome and not (raw.final and not was_final):
-                outcome = FieldFault(field, "there are two different ones")
-            else:
-                last[name] = outcome, raw.final
-        if isinstance(outcome, FieldFault):
-            # An unreadable confidence, as in words, counts as none.
-            if not (field.optional and (field.value is Value.SHARE or field.kind is FieldKind.REASONING)):
-                faults[name] = outcome
-        elif not field.many:
-            faults.pop(name, None)
-            if field.value is Value.ANSWER:
-                if outcomes.get(name, [*outcome]) != [*outcome]:
-                    outcomes.pop(FieldKind.CONFIDENCE, None)  # it is that in another answer
-                line = answer_text(raw.lines or (str(raw.value),), raw.closed)[0] if asks_share else ""
-                if (share := stated_answer(line, form.choices)[1]) is not None:
-                    outcomes[FieldKind.CONFIDENCE] = [repr(share)]
-            outcomes[name] = [*outcome]
-        elif name not in outcomes:
-            outcomes[name] = [*outcome]
-        elif bool(outcomes[name]) != bool(outcome):
-            faults[name] = FieldFault(field, "it is stated as none, and has a value")
-        else:
-            outcomes[name] += outcome
-    # A value of one field counts only where nothing behind its last statement may change it.
-    decided: RawField | None = None
-    stated_last = {raw.field.name: number for number, raw in enumerate(raws)}
-    for number, raw in enumerate(raws):
-        if raw.field.name in outcomes and (raw.field.values or raw.field.value is Value.ANSWER):
-            decided = raw if stated_last[raw.field.name] == number else None
-        if decided and (lines := lines_behind(raw)):
-            value = outcomes[decided.field.name]
-            if not may_follow(lines, partial(_restates, decided, value, form.choices)):
-                faults[decided.field.name] = FieldFault(decided.field, "text that follows it may change it")
-    order = dict.fromkeys([*(raw.field.name for raw in raws), *outcomes])
-    stated = {name: outcomes[name] for name in order if name in outcomes and name not in faults}
-    pairs = [(name, value) for name, values in stated.items() for value in values]
-    return Reading(tuple(pairs), frozenset(stated), tuple(faults.values()))
+            outcome = read_values(raw, choices)
+        if outcome is not None:
+            outcomes.append((outcome, raw.final))
+    # An unreadable confidence, as in words, counts as none.
+    if field.optional and (field.value is Value.SHARE or field.kind is FieldKind.REASONING):
+        outcomes = [(outcome, final) for outcome, final in outcomes if isinstance(outcome, tuple)]
+    if not outcomes:
+        return None
+    if field.many:
+        lists = [outcome for outcome, _ in outcomes]
+        if fault := next((each for each in lists if isinstance(each, FieldFault)), None):
+            return fault
+        if () in lists and any(lists):
+            return FieldFault(field, "it is stated as none, and has a value")
+        return tuple(value for each in lists if isinstance(each, tuple) for value in each)
+    last, is_final = outcomes[-1]
+    # Two different values contradict each other, except in texts, of which the later one is the better.
+    if field.values or field.value in (Value.ANSWER, Value.NUMBERS):
+        compared = [outcome for outcome, final in outcomes if isinstance(outcome, tuple) and (final or not is_final)]
+        if isinstance(last, tuple) and any(outcome != last for outcome in compared):
+            return FieldFault(field, "there are two different ones")
+    return last
 
 
-def _restates(raw: RawField, values: Sequence[str], choices: tuple[str, ...], line: str) -> bool:
+def restates(raw: RawField, values: Sequence[str], choices: tuple[str, ...], line: str) -> bool:
     """True for a line that is a field's value once more: `So the answer is B.`"""
     called = called_the_answer(line) or [line]
     return read_values(RawField(raw.field, (called[-1],)), choices) == tuple(values)

@@ -5,19 +5,22 @@ bounded, possessive, or tried from one place only.
 """
 
 import html
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from pydantic_core import from_json
+
 from actors.messages import Field, FieldKind, Value
-from actors.prompting.answer_value import is_unknown, stated_answer
-from actors.prompting.field_values import decode, literal, one_of, read_triple
+from actors.prompting.answer_value import stated_answer
+from actors.prompting.field_values import decode, doubled, one_of, read_triple
 from actors.prompting.form import PROSE, Form, RawField
-from actors.prompting.reply_text import BOXED, BULLET, OFFER, chatter, ends_a_value, may_follow, undecorated
-from actors.prompting.safe_text import clean, one_line
+from actors.prompting.reply_text import BULLET, ends_a_value, may_follow, undecorated
+from actors.prompting.safe_text import clean
 
 # What models call a field, other than its name and its plural.
 _OTHER_NAMES = {
@@ -45,12 +48,8 @@ _MARKS = r"(?:\W|_){0,16}+"
 # Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, citations, channels.
 _MARKED = re.compile(r"[<◁{\\【]|\[\^|\^\[|\][(\[]|\[[A-Z]{2}|\[\s{0,80}\[|assistant")
 _CLOSED_BY = str.maketrans("“‘([<", "”’)]>")
-_NEXT_QUESTION = re.compile(r"\W{0,6}(?:next )?question(?: \d{1,2})?[*_]{0,3}\s?[:：]", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w -]{1,20})>")
 _VALUES = 200  # tried as JSON in one reply: each costs a scan of the rest at worst
-_COMMAS = 200  # tried as the end of a broken object, from the last
-# A key, and the text under it where that goes on to the end.
-_KEY = re.compile(r"[\s,{]*+[\"'“]([^\"'“”\n]{1,40})[\"'”]\s{0,8}+:(?:\s{0,80}+\"((?:[^\"\\]|\\.)*+)\\?$)?", re.DOTALL)
 _THE_ANSWER_IS = re.compile(
     r"(?:^|[\s,;(])(?:the|my|our|so the)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
     r"(?:to (?:the|this|your) question\s)?"
@@ -66,9 +65,6 @@ _REFUSES = re.compile(
     r"|\b(?:rather not|prefer not to|declines? to)\b",
     re.IGNORECASE,
 )
-_NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNORECASE)
-_BARE_NUMBER = re.compile(r"[^\w-]{0,8}\d(?:\W{1,3}(?:out of )?\d)?\W{0,8}")
-_HEADING = re.compile(r"\s*#{1,4}\s")
 _SHORT_WORDS = 6
 # Marks and words of a label or a sentence, in Chinese too.
 _NO_BARE_ANSWER = re.compile(r"[:：?？是<{\[|]|答案|\b(?:is|are|was|I|it's|think|sure)\b")
@@ -81,20 +77,19 @@ class Labels:
     """
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
-        self.triples = next((field for field in fields if field.value is Value.TRIPLE), None)
         self._fields: dict[str, Field] = {}
-        self.names: list[str] = []
-        own = [(field, field.name) for field in fields]
+        self._plurals: set[str] = set()
+        names: list[str] = []
         others = [(field, name) for field in fields for name in _OTHER_NAMES.get(field.kind, ())]
-        for field, name in [*own, *others]:
+        for field, name in [*((field, field.name) for field in fields), *others]:
             for label in (name, plural(name)):
                 if _letters(label) not in self._fields:
                     self._fields[_letters(label)] = field
-                    self.names.append(label)
+                    names.append(label)
+                    self._plurals |= {_letters(label)} if label != name else set()
         # The longest first, as `reasoning` begins with `reason`.
-        self.names.sort(key=len, reverse=True)
-        self._plurals = {_letters(plural(name)) for name in self.names if not name.endswith("s")}
-        any_name = "|".join(re.escape(name).replace("\\ ", r"[ _-]?").replace("\\-", r"[ _-]?") for name in self.names)
+        names.sort(key=len, reverse=True)
+        any_name = "|".join(re.escape(name).replace("\\ ", r"[ _-]?").replace("\\-", r"[ _-]?") for name in names)
         # A line that begins with a name: `**Final answer:** ...`, `2. My answer is: ...`, `### Answer`.
         self.pattern = re.compile(
             rf"\s*+(?P<before>{_MARKS}(?:\d{{1,2}}[.)](?:\W|_){{0,8}}+)?)"
@@ -135,14 +130,14 @@ def fields_as_asked(text: str, form: Form) -> list[RawField]:
     fields = {field.name: field for field in form.fields}
     lines = clean(text).strip().split("\n")
     raws = []
-    for number, line in enumerate(lines, 1):
+    for line in lines:
         name, _, value = line.partition(": ")
         if name not in fields or not (value := value.strip()):
             return []
         # In the middle of a whole form, reasoning may mention marks.
         if fields[name].kind is not FieldKind.REASONING and _MARKED.search(value):
             return []
-        raws.append(RawField(fields[name], (value,), closed=number < len(lines)))
+        raws.append(RawField(fields[name], (value,)))
     return raws
 
 
@@ -150,48 +145,29 @@ def find_fields(text: str, form: Form, among: Form, cut_off: bool = False) -> tu
     """Returns the text before the first field, and the fields. Others of the form `among` end them and are left out."""
     names = labels(among.fields)
     before, raws = fields_in_json(text, names, cut_off)
-    if raws and before.rpartition("\n")[2].strip():
-        # An object within a line may be quoted (`Reasoning: the record {...} is`) where lines state all that is
-        # required.
-        stated = {raw.field for raw in fields_in_lines(text, names)[1]}
-        if all(field.optional or field in stated for field in among.fields):
-            raws = []
     if not raws:
-        before, raws = fields_in_lines(untagged(text, names), names)
+        before, raws = fields_in_lines(text, names)
     return before, [raw for raw in raws if raw.field in form.fields]
-
-
-def untagged(text: str, names: Labels) -> str:
-    """Turns tags that are fields' names into labels of lines: `<answer>Paris</answer>`. Drops other tags on a line
-    alone."""
-    lines: list[str] = []
-    start, prose, tagged = 0, False, False
-    for tag in _TAG.finditer(text):
-        field = names.field(tag[2])
-        if field is None:
-            continue
-        inner = text[start : tag.start()]
-        lines.append(inner.replace("\n", " ") if prose else inner)
-        lines.append("\n" if tag[1] else f"\n{field.name}: ")
-        start, prose, tagged = tag.end(), not tag[1] and field.kind in PROSE, True
-    if not tagged:
-        return text
-    lines.append(text[start:].replace("\n", " ") if prose else text[start:])
-    return html.unescape("\n".join(line for line in "".join(lines).split("\n") if not _TAG.fullmatch(line.strip())))
 
 
 def fields_in_lines(text: str, names: Labels) -> tuple[str, list[RawField]]:
     """Returns the text before the first label that begins a line, and the fields under labels.
 
-    A line that is a triple all by itself is one, wherever a form asks for triples.
+    Tags that are fields' names are labels too: `<answer>Paris</answer>`. Other tags on a line alone are left out.
     """
-    triples = names.triples
+    tags = [(tag, field) for tag in _TAG.finditer(text) if (field := names.field(tag[2]))]
+    if tags:
+        pieces, start, prose = list[str](), 0, False
+        for tag, field in tags:
+            inner = text[start : tag.start()]
+            pieces += [inner.replace("\n", " ") if prose else inner, "\n" if tag[1] else f"\n{field.name}: "]
+            start, prose = tag.end(), not tag[1] and field.kind in PROSE
+        lines = "".join([*pieces, text[start:].replace("\n", " ") if prose else text[start:]]).split("\n")
+        text = html.unescape("\n".join(line for line in lines if not _TAG.fullmatch(line.strip())))
+    triples = names.field(FieldKind.TRIPLE)
     before: list[str] = []
     found: list[tuple[Field, list[str], bool, bool]] = []  # field, lines, several, final
     for line in text.split("\n"):
-        # Small models invent another question, and answer that.
-        if found and _NEXT_QUESTION.match(line):
-            break
         label = names.pattern.match(line)
         field = names.field(label["name"]) if label else None
         # A name alone on its line is a heading where it has a mark, or the form's spelling.
@@ -199,8 +175,15 @@ def fields_in_lines(text: str, names: Labels) -> tuple[str, list[RawField]]:
         if label and field and (spelt or set(label["before"]) & set("#*_")):
             final = bool(FINAL.search(f"{label['words']} {label['name']}"))
             several = names.is_plural(label["name"]) and not label["number"]
-            found.append((field, [_after_label(label)], several, final))
-        # Before the first label, only a row of a table is a triple; other text there is prose.
+            value = (label["value"] or "").strip()
+            # An emphasis or quotation that began before the name ends with the value.
+            if opened := re.search(r"[*_`\"'“‘]+$", label["before"]):
+                if not label["after"].strip() + (label["closing"] or ""):
+                    value = value.removesuffix(opened[0].translate(_CLOSED_BY)[::-1])
+                elif label["after"].startswith(('"', "'")):
+                    value = ""  # on one line of an object that is broken off or none, the end is not certain
+            found.append((field, [value], several, final))
+        # A row of a table may be a triple without a label. Before the first label, other text with bars is prose.
         elif (
             triples
             and (found[-1][0] is not triples if found else line.lstrip().startswith("|"))
@@ -210,25 +193,7 @@ def fields_in_lines(text: str, names: Labels) -> tuple[str, list[RawField]]:
             found.append((triples, [line], True, False))
         else:
             (found[-1][1] if found else before).append(line)
-    return "\n".join(before), [
-        RawField(f, tuple(lines), None, several, final, closed=number < len(found))
-        for number, (f, lines, several, final) in enumerate(found, 1)
-    ]
-
-
-def _after_label(label: re.Match[str]) -> str:
-    """Returns the value on the label's line. An emphasis or quotation that began before the name ends with it."""
-    value = (label["value"] or "").strip()
-    opened = re.search(r"[*_`\"'“‘]+$", label["before"])
-    if not opened:
-        return value
-    if label["after"].strip() + (label["closing"] or ""):
-        # On one line of an object that is broken off or none, the end of the value is not certain.
-        return "" if label["after"].startswith(('"', "'")) else value
-    # Marks are closed in the reverse order of opening, and where they close within the line a remark may follow.
-    mark = opened[0].translate(_CLOSED_BY)[::-1]
-    inner, closing, rest = value.partition(mark)
-    return inner if closing and re.match(r"\s?(?:$|[–—(-])", rest) else value.removesuffix(mark)
+    return "\n".join(before), [RawField(field, tuple(lines), *label) for field, lines, *label in found]
 
 
 def on_lines_of_their_own(text: str, form: Form) -> str:
@@ -243,8 +208,6 @@ def on_lines_of_their_own(text: str, form: Form) -> str:
     stated = {label["name"] for label in found}
     if len(stated) < len(found):
         return text
-    if found and form.fields[0].kind is FieldKind.REASONING and text[: found[0].start()].strip():
-        stated.add(FieldKind.REASONING)  # without its label
     if found and found[-1]["name"] == FieldKind.ANSWER and undecorated(text[found[-1].end() :])[1] is not None:
         stated.add(FieldKind.CONFIDENCE)
     if len(stated) < max(2, len(form.fields)):
@@ -262,144 +225,91 @@ def on_lines_of_their_own(text: str, form: Form) -> str:
 def fields_in_json(text: str, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
     """Finds fields in objects whose keys name them. Lines after the objects may revise them.
 
-    Returns the text before the first object, and the fields; of an object that was cut off only the complete pairs.
+    Returns the text before the first object, and the fields. Where the text was cut off, the last may lack words.
     """
     found: list[RawField] = []
-    start, end = None, 0
-    for begun, ended, value in _values(text):
-        inside = list(_of_value(value, names))
-        if inside:
-            found += inside
-            start, end = begun if start is None else start, ended
-    if start is None:  # an object without its end: its complete pairs, and the field that was cut off
-        start = text.find("{")
-        if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
-            return "", []
-        commas = [start + comma.start() for comma in re.finditer(r",(?=\s*[\"'“])", text[start:])][-_COMMAS:]
-        value, end = None, start
-        for end in (*([] if cut_off else [len(text)]), *reversed(commas)):
-            with suppress(ValueError, RecursionError):
-                value, _ = decode(f"{text[start:end].rstrip()}}}")
-                break
-        found = list(_of_value(value, names)) if isinstance(value, dict) else []
-        if {raw.field for raw in found} & {names.field(key[1]) for key in _KEY.finditer(text, end)}:
-            return "", []  # the text behind the last complete pair may change a value
-        key = _KEY.match(text, end if found else start)
-        if not cut_off and end < len(text) and (key is None or text[key.end() :].strip()):
-            return "", []
-        if key and (field := names.field(key[1])):
-            # Reasoning is of use without its end; the value of any other field is not.
-            written = literal(f'["{key[2]}"]') if key[2] and field.kind is FieldKind.REASONING else None
-            lines = tuple(str(written[0]).split("\n")) if isinstance(written, list) else ("",)
-            found.append(RawField(field, lines=lines))
-        return text[:start], found
-    behind = text[end:]
-    if not cut_off and behind.strip():
-        between, later = fields_in_lines(untagged(behind, names), names)
-        found = [*found[:-1], replace(found[-1], after=tuple(between.split("\n"))), *later]
-    return text[:start], found
-
-
-def _values(text: str) -> Iterator[tuple[int, int, Any]]:
-    """Yields (start, end, value) of the outermost JSON objects and lists in a text."""
-    place, last = 0, max(text.rfind("}"), text.rfind("]")) + 1
+    start, end = -1, 0
     for _ in range(_VALUES):
-        opening = re.compile(r"[{\[]").search(text, place)
-        if opening is None:
-            return
-        start = opening.start()
-        try:
-            value, end = decode(text, start)
-        except (ValueError, RecursionError):  # the latter for brackets that are nested too deeply
-            # Python's spelling, or a comma too many, where it is all there is.
-            end, last = last, 0
-            value = literal(text[start:end]) if end > start else None
-            if value is None:
-                place = start + 1
-                continue
-        yield start, end, value
-        place = end
+        opening = text.find("{", end)
+        if opening < 0:
+            break
+        end = opening + 1
+        with suppress(ValueError, RecursionError):  # the latter for brackets that are nested too deeply
+            value, behind = decode(text, opening)
+            if inside := fields_of(value, names):
+                start, end = opening if start < 0 else start, behind
+                found += inside
+    start = start if found else text.find("{")
+    if not found and start >= 0 and (cut_off or not text.rstrip("`\n ").endswith("}")):  # an object without its end
+        with suppress(ValueError):
+            begun = doubled(text[start:].replace("\n", " "))  # line breaks in strings are none of JSON's
+            found = fields_of(from_json(begun, allow_partial="trailing-strings" if cut_off else True), names)
+    elif found and text[end:].strip():
+        between, later = fields_in_lines(text[end:], names)
+        # Text behind an object may take back what was decided in it.
+        decided = [n for n, raw in enumerate(found) if raw.field.values or raw.field.value is Value.ANSWER]
+        last = decided[-1] if decided else len(found) - 1
+        found[last] = replace(found[last], lines=(*found[last].lines, *between.split("\n")))
+        found += later
+    return text[: max(start, 0)], found
 
 
-def _of_value(value: Any, names: Labels) -> Iterator[RawField]:
-    """Yields the fields that keys of an object name, or else keys of objects inside it."""
-    if isinstance(value, list):
-        for item in value:
-            if isinstance(item, dict):
-                yield from _of_value(item, names)
-    elif isinstance(value, dict):
-        named = [(field, k, v) for k, v in value.items() if isinstance(k, str) and (field := names.field(k))]
-        for field, label, inner in named:
-            yield RawField(field, value=inner, several=names.is_plural(label), final=bool(FINAL.search(label)))
-        if not named:
-            for inner in value.values():
-                if isinstance(inner, dict | list):
-                    yield from _of_value(inner, names)
+def fields_of(pairs: dict[str, Any], names: Labels) -> list[RawField]:
+    """Returns the fields that keys of an object name, with their values as lines."""
+    found = []
+    for key, value in pairs.items():
+        if field := names.field(key):
+            if isinstance(value, list) and field.kind in PROSE:
+                lines = tuple(map(str, value))
+            elif isinstance(value, str):
+                lines = tuple(value.split("\n"))
+            elif isinstance(value, bool) and field.value is not Value.ANSWER:
+                lines = ("yes" if value else "no",)
+            else:
+                lines = (json.dumps(value, ensure_ascii=False),)
+            found.append(RawField(field, lines, names.is_plural(key), bool(FINAL.search(key))))
+    return found
 
 
 def unlabelled_fields(text: str, form: Form, missing: Sequence[Field]) -> list[RawField]:
-    """Finds the fields that are `missing` in text that names no field. None where that is not certain."""
+    """Finds the fields that are `missing` in text that names no field: an answer, or one of a field's values, at the
+    beginning or the end. None where that is not certain."""
     lines = [line for line in text.split("\n") if line.strip()]
+    required = [field for field in missing if not field.optional]
+    answer = next((field for field in missing if field.value is Value.ANSWER), None)
     if not lines:
         return []
-    answer = next((field for field in missing if field.value is Value.ANSWER), None)
-    if answer and (found := _answer(text, answer, form)):
-        return found
-    if len(form.fields) == 1 and form.fields[0].optional and len(lines) == 1 and _NOTHING.fullmatch(lines[0].strip()):
+    if answer and (value := unlabelled_answer(text, lines, form.choices)):
+        return [RawField(answer, (value,))]
+    if len(form.fields) == 1 and form.fields[0].optional and text.strip(" \n.").lower() == "none":
         return [RawField(form.fields[0], ("none",))]
-    required = [field for field in missing if not field.optional]
-    left = required or (list(missing) if len(form.fields) == 1 else [])
-    if len(left) != 1 or left[0].value is Value.ANSWER or left[0].many:
+    # A list may begin with a number.
+    if len(required) != 1 or (len(lines) > 1 and required[0].values[:1] == ("1",)):
         return []
-    field = left[0]
-    if field.values:
-        if all(map(str.isdigit, field.values)) and not (len(lines) == 1 and _BARE_NUMBER.fullmatch(lines[0])):
-            return []  # a sentence or a list may begin with a number
-        stated = [value for line in (lines[0], lines[-1]) if (value := one_of(line.strip(" *_`#>-"), field))]
-        return [RawField(field, (stated[0],))] if len(set(stated)) == 1 else []
-    if field.kind not in PROSE:
-        return []
-    own = [line for line in lines if not (OFFER.match(line) or (chatter(line) and line.rstrip().endswith((":", "："))))]
-    whole = one_line(" ".join(own))
-    unfit = (
-        any(map(_HEADING.match, own))  # the prompt, repeated
-        or len(whole.split()) < 3
-        or is_unknown(whole)
-        or _REFUSES.search(whole)
-        or whole[:1] in "<{["
-        or _THE_ANSWER_IS.match(whole)  # in place of the thought that was asked for
-    )
-    return [] if unfit else [RawField(field, tuple(own))]
+    stated = {one_of(line.strip(" *_`#>-"), required[0]) for line in (lines[0], lines[-1])} - {None}
+    return [RawField(required[0], tuple(map(str, stated)))] if len(stated) == 1 else []
 
 
-def _answer(text: str, field: Field, form: Form) -> list[RawField]:
-    """Finds an answer in a box, after `the answer is`, or alone."""
-    boxes = BOXED.findall(text)
-    if boxes:
-        return [RawField(field, (boxes[-1],))]
+def unlabelled_answer(text: str, lines: Sequence[str], choices: Sequence[str]) -> str:
+    """Finds an answer after `the answer is`, or alone. Empty where there is none."""
     if called := called_the_answer(text):
         # A letter's full stop may end a sentence or be a name's (`John F. Kennedy`), unless letters are the choices'.
-        initials = not form.choices and any(map(_AFTER_INITIAL.match, called))
+        initials = not choices and any(map(_AFTER_INITIAL.match, called))
         values = {sentence(value) for value in called}
         last = sentence(called[-1])
         on_line, *behind = text[text.rfind(called[-1]) + len(last) :].split("\n")
         behind = behind if ends_a_value(on_line) else [on_line, *behind]
         negated = any(value.lower().startswith("not ") for value in values)
-        one = (
-            len(values) == 1 and not (initials or negated) and may_follow(behind, lambda line: sentence(line) in values)
-        )
-        return [RawField(field, (values.pop(),))] if one else []
-    lines = [line for line in text.split("\n") if line.strip()]
-    if lines and (heading := re.fullmatch(r"\s*#{2,6}\s+([^#:<>]{1,80})", lines[-1])):
-        return [RawField(field, (heading[1],))]
-    if _REFUSES.search(one_line(text)):
-        return []
-    bare = False
-    if len(lines) == 1 and form.choices:
-        bare = bool(stated_answer(lines[0], form.choices)[0])
-    elif len(lines) == 1 and not BULLET.match(lines[0]) and not _NO_BARE_ANSWER.search(lines[0]):
-        bare = 0 < len(lines[0].strip(" *_`\"'.").split()) <= _SHORT_WORDS  # few words, and no sentence
-    return [RawField(field, (lines[0],))] if bare else []
+        certain = len(values) == 1 and not (initials or negated)
+        return last if certain and may_follow(behind, lambda line: sentence(line) in values) else ""
+    line = lines[0]
+    if len(lines) > 1 or _REFUSES.search(line):
+        return ""
+    if choices:
+        return line if stated_answer(line, choices)[0] else ""
+    # Few words, and no sentence.
+    few = 0 < len(line.strip(" *_`\"'.").split()) <= _SHORT_WORDS
+    return line if few and not BULLET.match(line) and not _NO_BARE_ANSWER.search(line) else ""
 
 
 def called_the_answer(text: str) -> list[str]:

@@ -89,7 +89,7 @@ CHATTER = re.compile(
 )
 
 BOXED = re.compile(r"\\boxed\s?\{(?:[^{}\n]{0,300}+(?:\{[^{}\n]{0,300}+\})?){1,4}\}")
-_LATEX = re.compile(r"\\(?:boxed|text|textbf|textit|mathbf|mathrm)\s?\{(.*)\}|\\\((.*)\\\)|\\\[(.*)\\\]")
+_LATEX = re.compile(r"\\(?:boxed|text|textbf|textit|mathbf|mathrm)\s?\{(.*)\}")
 _QUOTES = dict(zip("\"'“‘«「<`*_$", "\"'”’»」>`*_$", strict=True))
 POWERS = str.maketrans({power: f"^{i}" for i, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
 _STAND_IN = "word"  # in place of a value, whose end decides about marks behind it
@@ -163,7 +163,6 @@ def _own_turn(text: str, is_field: Callable[[str], object]) -> str:
             start = len(text)  # a token before any text ends nothing: the reply follows it
             break
     text = "".join(kept) + ("" if depth else text[start:])
-    text = text[begun.end() :] if (begun := re.match(r"\s*(?:assistant|model)\b\s?(?::\s|\n|$)", text)) else text
     ended = re.search(r"^## Question$", text, re.MULTILINE)
     return text[: ended.start()] if ended and text[: ended.start()].strip() else text
 
@@ -221,17 +220,11 @@ def chatter(line: str) -> bool:
     return bool(CHATTER.match(line) or re.fullmatch(r".{0,120}[:：]\s*$", line))
 
 
-def decoded(text: str) -> str:
-    """Replaces HTML entities by their characters."""
-    return re.sub(r"&(?:amp|lt|gt|quot|apos|#39|nbsp);", lambda entity: html.unescape(entity[0]), text)
-
-
 def unwrapped(text: str) -> str:
     """Removes a bullet, and emphasis or quotation marks around the whole."""
     # `2. Bundesliga` and `[2] shows it` begin with a number that belongs to them.
     text = text if re.match(r"\[?\d", text) else BULLET.sub("", text, count=1)
-    text = decoded(undecorated(text.strip())[0].strip())
-    return text.strip("`").removesuffix("**").strip() if text.count("**") % 2 else text.strip("`").strip()
+    return html.unescape(undecorated(text.strip())[0].strip())
 
 
 def undecorated(value: str) -> tuple[str, float | None]:
@@ -264,12 +257,10 @@ def _without_one_layer(value: str) -> str:
         inner = _without_one_layer(value[:-1])
         return inner if inner != value[:-1] else value
     latex = _LATEX.fullmatch(value)
-    if latex and latex[1] is not None:
+    if latex:
         # `\text{a} and \text{b}` begins and ends like one layer, and is not.
         depths = [0, *accumulate({"{": 1, "}": -1}.get(mark, 0) for mark in latex[1])]
         return latex[1] if min(depths) == depths[-1] == 0 else value
-    if latex:
-        return latex[2] or latex[3] or ""
     if len(value) > 1 and _QUOTES.get(value[0]) == value[-1]:
         opening, closing = value[0], value[-1]
         if re.fullmatch(r"__[a-z][a-z0-9_]*__", value):

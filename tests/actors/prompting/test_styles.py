@@ -158,7 +158,6 @@ STYLES: dict[str, Style] = {
     "fenced JSON with chatter": lambda r: (
         f"Here is the JSON:\n\n```json\n{json.dumps(as_object(r))}\n```\n\nI hope it helps!"
     ),
-    "Python": lambda r: repr(as_object(r)),
     "tags": tagged,
     "think block": lambda r: f"<think>\nIt may be none.\n{lines(r[:1])} or not\n</think>\n\n{lines(r)}",
     "farewell": lambda r: f"{lines(r)}\n\nLet me know if you need anything else!",
