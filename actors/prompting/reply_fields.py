@@ -284,7 +284,7 @@ def unlabelled_fields(text: str, form: Form, missing: Sequence[Field]) -> list[R
     if len(form.fields) == 1 and form.fields[0].optional and text.strip(" \n.").lower() == "none":
         return [RawField(form.fields[0], ("none",))]
     # A list may begin with a number.
-    if len(required) != 1 or (len(lines) > 1 and required[0].values[:1] == ("1",)):
+    if len(required) != 1 or (required[0].values[:1] == ("1",) and (len(lines) > 1 or "-" in text)):
         return []
     stated = {one_of(line.strip(" *_`#>-"), required[0]) for line in (lines[0], lines[-1])} - {None}
     return [RawField(required[0], tuple(map(str, stated)))] if len(stated) == 1 else []
