@@ -2,24 +2,21 @@
 
 import json
 import math
+from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from actors.errors import UserError
 from actors.messages import derive_seed
 from experiments.analysis.result_table import shown
-from experiments.analysis.scores import as_matrix, by_method, clusters_of
+from experiments.analysis.scores import Trial, as_matrix
 from experiments.analysis.statistics import column_means, crossed_interval, crossed_test
 from experiments.analysis.summary import Metrics, adjusted_tests
 from experiments.config.setting_groups import CompareSettings
-from experiments.records.recorder import RunFolder
-from experiments.records.records import Scored
-from experiments.records.trials import TRIALS, TrialResult
+from experiments.records.trials import TrialResult
 from experiments.records.usage import EVALUATING, by_phase
 from topologies.wiring import Floats
 
@@ -27,24 +24,26 @@ KIND, POSITION, METHODS = "attack.kind", "attack.agents", "methods"
 # Kinds that mean no attack: None is the default where a trial does not set the key.
 UNATTACKED = ("none", None)
 
+Scores = tuple[str, Mapping[str, Any], int, Mapping[str, float]]  # method, values, seed, and scores by question
+
 
 @dataclass(frozen=True)
 class Arm:
     """A method under one setting, in all the trials that had it.
 
-    seeds, tokens, seconds: of each trial, tokens (prompt and completion) and seconds per question, NaN where they were
-        not recorded.
     utilities: [trials, questions], NaN where a trial did not ask a question; the columns are the same questions for
         all arms of a sweep. clusters: those of the columns; empty where each question is its own.
+    seeds, tokens, seconds: of each trial, tokens (prompt and completion) and seconds per question, NaN where they were
+        not recorded.
     """
 
     method: str
     values: Mapping[str, Any]
     seeds: tuple[int, ...]
-    tokens: tuple[float, ...]
-    seconds: tuple[float, ...]
     utilities: Floats
     clusters: Sequence[str] = ()
+    tokens: tuple[float, ...] = ()
+    seconds: tuple[float, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -108,42 +107,35 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
     return axes
 
 
-def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
-    """Reads an arm for each trial and method of a sweep, with all of the trial's values.
+def arms_of_scores(scored: Sequence[Scores], clusters: Mapping[str, str] | None = None) -> list[Arm]:
+    """Makes an arm for each method of a trial. Columns are the same questions in all.
 
-    A trial that was stopped before its evaluation has none. Raises UserError when the records of a trial are
-    missing or damaged.
+    clusters: by question; by default each is its own.
     """
-    runs = []
-    for result in (result for result in results if not result.stopped):
-        run = RunFolder(folder / TRIALS / result.name)
-        recorded, methods = by_method(run), list(result.metrics.get("methods", {}))
-        if lacking := [method for method in methods if not recorded.get(method)]:
-            raise UserError(
-                f"{run.path} has no scores of {lacking[0]}: restore its scores.jsonl, or delete its line from "
-                "trials.jsonl and resume the sweep"
-            )
-        runs.append((run, {method: recorded[method] for method in methods}, result.values, result.seed))
-    return arms_of_runs(runs)
+    questions = sorted({question for *_, scores in scored for question in scores})
+    rows = as_matrix([scores for *_, scores in scored], questions)
+    own = [clusters[question] for question in questions] if clusters else ()
+    return [
+        Arm(method, values, (seed,), row[None], own)
+        for (method, values, seed, _), row in zip(scored, rows, strict=True)
+    ]
 
 
-def arms_of_runs(
-    runs: Sequence[tuple[RunFolder, Mapping[str, Mapping[str, Scored]], Mapping[str, Any], int]],
-) -> list[Arm]:
-    """Makes an arm for each method of some runs. A run is (folder, answers by method and question, values, seed)."""
-    arms, utilities = [], []
-    for run, recorded, values, seed in runs:
-        phases = by_phase(run)
-        for method, answers in recorded.items():
-            utilities.append({id: scored.utility for id, scored in answers.items()})
-            # From the records rather than metrics.json, which rounds and has no value per question.
-            tokens = sum(scored.tokens for scored in answers.values())
-            phase = phases.get(f"{EVALUATING}{method}")
-            seconds = phase.seconds / len(answers) if phase else math.nan
-            arms.append((method, values, (seed,), (tokens / len(answers),), (seconds,)))
-    clusters = tuple(clusters_of(answers for _, recorded, _, _ in runs for answers in recorded.values()).values())
-    # One matrix for all, so that columns are the same questions in every arm.
-    return [Arm(*arm, row[None], clusters) for arm, row in zip(arms, as_matrix(utilities), strict=True)]
+def arms_of_trials(trials: Sequence[Trial]) -> list[Arm]:
+    """Makes an arm for each trial and method, with all of the trial's values."""
+    scored, costs = [], []
+    for trial in trials:
+        phases = by_phase(trial.folder)
+        for method in trial.metrics.get("methods", trial.answers):
+            if answers := trial.answers.get(method):
+                scores = {id: one.utility for id, one in answers.items()}
+                scored.append((method, trial.values, trial.seed, scores))
+                # From the records rather than metrics.json, which rounds and has no value per question.
+                tokens = sum(one.tokens for one in answers.values()) / len(answers)
+                phase = phases.get(f"{EVALUATING}{method}")
+                costs.append(((tokens,), (phase.seconds / len(answers) if phase else math.nan,)))
+    arms = arms_of_scores(scored, dict(ChainMap(*(trial.clusters for trial in trials))))
+    return [replace(arm, tokens=tokens, seconds=took) for arm, (tokens, took) in zip(arms, costs, strict=True)]
 
 
 def arms_of(trials: Sequence[Arm], results: Sequence[TrialResult]) -> list[Arm]:

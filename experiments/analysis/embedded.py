@@ -134,30 +134,25 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
         file = f"traces/evaluate-{method}.jsonl"
         group = DiscussionGroup(method, method, file, len(recorded), len(shown))
         embedded.add(group, shown, times_of_turns(run, f"evaluate-{method}"))
-    for graph in run.all_learned():
-        for path in graph.training_traces():
-            _add_training(embedded, graph, path.stem, limit_turns - sum(entry["turns"] for entry in embedded.entries))
+    stages = ((graph, path.stem) for graph in run.all_learned() for path in graph.training_traces())
+    for folder, phase in stages:
+        # All discussions of a stage have about as many turns as the first, so one is enough to estimate from.
+        if not (first := next(folder.traces(phase, only={0}), None)):
+            continue
+        held, room = folder.count(phase), limit_turns - sum(entry["turns"] for entry in embedded.entries)
+        # Drawn by their place alone.
+        drawn = sorted(range(held), key=lambda number: derive_seed("report", phase, number))
+        numbers = sorted(drawn[: max(0, room // max(1, len(first.turns)))])
+        # A question recurs in training, so the key is the discussion's number.
+        discussions = (
+            ({"key": str(n + 1), "question": trace.question, "answer": trace.answer} | _outline(trace, n), trace)
+            for n, trace in zip(numbers, folder.traces(phase, only=set(numbers)), strict=True)
+        )
+        label = f"learning {folder.name}, stage {phase.removeprefix('train-')}"
+        file = f"learned/{folder.name}/traces/{phase}.jsonl"
+        group = DiscussionGroup(f"{folder.name}.{phase}", label, file, held, len(numbers))
+        embedded.add(group, discussions, times_of_turns(folder, phase))
     return embedded
-
-
-def _add_training(embedded: Embedded, graph: RunFolder, phase: str, room: int) -> None:
-    """Adds as many of a stage's discussions as fit in `room` turns. They are drawn by their place alone."""
-    # All discussions of a stage have about as many turns as the first, so one is enough to estimate from.
-    first = next(graph.traces(phase, only={0}), None)
-    if first is None:
-        return
-    recorded = graph.count(phase)
-    drawn = sorted(range(recorded), key=lambda number: derive_seed("report", phase, number))
-    numbers = sorted(drawn[: max(0, room // max(1, len(first.turns)))])
-    # A question recurs in training, so the key is the discussion's number.
-    shown = (
-        ({"key": str(n + 1), "question": trace.question, "answer": trace.answer} | _outline(trace, n), trace)
-        for n, trace in zip(numbers, graph.traces(phase, only=set(numbers)), strict=True)
-    )
-    label = f"learning {graph.name}, stage {phase.removeprefix('train-')}"
-    file = f"learned/{graph.name}/traces/{phase}.jsonl"
-    group = DiscussionGroup(f"{graph.name}.{phase}", label, file, recorded, len(numbers))
-    embedded.add(group, shown, times_of_turns(graph, phase))
 
 
 def scored_entry(scored: Scored) -> Entry:

@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.analysis.findings import differences
 from experiments.analysis.result_table import Cell, ResultTable, number
-from experiments.analysis.scores import answers, by_method, clusters_of, scorer, sound
+from experiments.analysis.scores import answers, by_method, scorer, sound
 from experiments.analysis.summary import Metrics, RunFacts, paired_tests, rounded
 from experiments.datasets.item import Dataset
 from experiments.records.recorder import RunFolder
@@ -51,9 +51,7 @@ def summarise(run: RunFolder, about: RunFacts, controls: Mapping[str, Mapping[An
                 right.append([score(trace.question, given[agent]) for agent in given if agent in trace.agents])
             independent[name] = independent_agents(right)
         rows[method] = {**of, "tokens_ratio": spent / own if own else None, **independent}
-    scores = {method: {id: one.utility for id, one in of.items()} for method, of in kept.items()}
-    tests = paired_tests(scores, pairs, about.seed, "gains", about.margin, clusters_of(kept.values()))
-    return {"methods": rounded(rows), "paired": tests}
+    return {"methods": rounded(rows), "paired": paired_tests(kept, pairs, about.seed, "gains", about.margin)}
 
 
 def control_names(metrics: Metrics) -> Iterator[str]:

@@ -1,16 +1,17 @@
 """Summary of a run's judgements: Acc* with intervals and paired tests."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from actors.messages import derive_seed
-from experiments.analysis.statistics import score_interval
-from experiments.analysis.summary import EMBEDDED, RunFacts, paired_tests, rounded
+from experiments.analysis.summary import EMBEDDED, RunFacts, mean_and_interval, paired_tests, rounded
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import judged, similarities
 from experiments.judging.rubric import CORRECT, GRADED, Rubric
 from experiments.records.recorder import RunFolder
+from experiments.records.records import Scored
 
 EMBEDDED_JUDGE_NOTE = "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."
 
@@ -36,15 +37,33 @@ def summarise(folder: RunFolder, about: RunFacts, judge: str, rubric: Rubric = G
         # Paired tests need the same questions, and a run killed while judging lacks some of one method.
         if not questions or of_method.keys() != questions:
             raise ValueError(f"{len(of_method)} answers of {method} are judged, {len(questions)} of {methods[0]}")
-    scores = list(folder.scores())
-    failed = {(scored.method, scored.question) for scored in scores if scored.failed_calls}
-    clusters = {scored.question: scored.cluster or scored.group or scored.question for scored in scores}
-    correct: dict[str, dict[str, float]] = {}
+    scores = {(scored.method, scored.question): scored for scored in folder.scores()}
+    answers: dict[str, dict[str, Scored]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     # Sorted by question id: order must not change a file.
     for method, of_method in judgements.items():
-        graded = [id for id in sorted(questions) if of_method[id].grade is not None and (method, id) not in failed]
+        # The questions of a group count one by one.
+        graded = {
+            id: replace(one, utility=float(of_method[id].correct), cluster=one.cluster or one.group)
+            for id in sorted(questions)
+            for one in [scores[method, id]]
+            if of_method[id].grade is not None and not one.failed_calls
+        }
         enough = len(questions) - len(graded) <= about.failures * len(questions)
-        correct[method] = {id: float(of_method[id].correct) for id in graded} if enough else {}
+        answers[method] = graded if enough else {}
+        grades = [judgement.grade for judgement in of_method.values() if judgement.grade is not None]
+        draws, kept = derive_seed(about.seed, "bootstrap acc*", method), answers[method].values()
+        mean, ci95 = mean_and_interval(kept, draws) if kept else (None, None)
+        rows[method] = {
+            "acc_star": rounded(mean),
+            "ci95": rounded(ci95),
+            "grade": rounded(sum(grades) / len(grades)) if grades and kept else None,
+            # Counts of the grades 1 to 5.
+            "grades": [grades.count(grade) for grade in range(1, 6)],
+            "failed": len(of_method) - len(grades),
+        }
+        for name in ("calls", "prompt_tokens", "completion_tokens"):
+            rows[method][name] = rounded(sum(getattr(one, name) for one in of_method.values()) / len(of_method))
     similar = similarities(folder)
     shares = {method: [share for (name, _), share in similar.items() if name == method] for method in methods}
     means = {method: rounded(math.fsum(of) / len(of)) for method, of in shares.items() if of}
@@ -55,37 +74,9 @@ def summarise(folder: RunFolder, about: RunFacts, judge: str, rubric: Rubric = G
         "rubric": rubric.written,
         "right": rubric.right,
         "correct_from": CORRECT,
-        "methods": {
-            method: _row(
-                [*judgements[method].values()],
-                [*correct[method].values()],
-                [clusters[id] for id in correct[method]],
-                derive_seed(about.seed, "bootstrap acc*", method),
-            )
-            for method in methods
-        },
-        "paired": paired_tests(correct, about.pairs, about.seed, "paired acc*", about.margin, clusters),
+        "methods": rows,
+        "paired": paired_tests(answers, about.pairs, about.seed, "paired acc*", about.margin),
         **({"caption_similarity": means} if means else {}),
-    }
-
-
-def _row(
-    judgements: Sequence[Judgement], correct: Sequence[float], clusters: Sequence[str], seed: int
-) -> dict[str, Any]:
-    n = len(judgements)
-    grades = [judgement.grade for judgement in judgements if judgement.grade is not None]
-    costs = {
-        name: rounded(sum(getattr(judgement, name) for judgement in judgements) / n)
-        for name in ("calls", "prompt_tokens", "completion_tokens")
-    }
-    return {
-        "acc_star": rounded(math.fsum(correct) / len(correct)) if correct else None,
-        "ci95": rounded(score_interval(correct, seed, clusters)) if correct else None,
-        "grade": rounded(sum(grades) / len(grades)) if grades and correct else None,
-        # Counts of the grades 1 to 5.
-        "grades": [grades.count(grade) for grade in range(1, 6)],
-        "failed": n - len(grades),
-        **costs,
     }
 
 

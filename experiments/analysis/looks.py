@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from actors.messages import derive_seed
-from experiments.analysis.scores import by_method, clusters_of
+from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import Clusters, PairedTest, cluster_totals
 from experiments.analysis.summary import UNKNOWN, RunFacts, adjusted_tests, rounded, verdict
 from experiments.datasets.item import Dataset, Item, Subset
@@ -47,9 +47,9 @@ def test_so_far(run: RunFolder, pair: Sequence[str], look: Dataset, margin: floa
     asked = dict.fromkeys(item.group or item.question.id for item in look.evaluate())
     if not (shared := [id for id in asked if id in first and id in second]):
         return None
-    clusters = clusters_of([first])
     differences = [first[id].utility - second[id].utility for id in shared]
-    (test,) = adjusted_tests([{**anytime_test(differences, [clusters[id] for id in shared], margin)}], margin)
+    clusters = [first[id].cluster or id for id in shared]
+    (test,) = adjusted_tests([{**anytime_test(differences, clusters, margin)}], margin)
     return dict(rounded(test | {"verdict": verdict(test)}))
 
 

@@ -14,7 +14,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.result_table import ResultTable
-from experiments.analysis.tables.formats import ShownTable
 
 REPORT = "report.html"
 LABELS = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
@@ -42,7 +41,6 @@ class Section:
     warnings: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     tables: Sequence[ResultTable] = ()
-    papers: Sequence[ShownTable] = ()
     pictures: Sequence[tuple[str, str]] = ()  # captions, and addresses of data without their scheme
     text: str = ""
     discussions: Embedded | None = None

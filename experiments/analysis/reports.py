@@ -40,9 +40,8 @@ def write_run_report(
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
     embedded.sources = {source.id: source.title for source in corpus if source.id in embedded.named}
     named = [method for method in metrics["methods"] if method not in broken(metrics)]
-    found, clusters = concluded(run, failures=1)
-    utilities = {method: of for method, of in found.items() if method in named}
-    embedded.pairs = agreement(utilities, seed, metric_of(metrics), metrics["paired"], margin, clusters)
+    answers = {method: of for method, of in concluded(run, failures=1).items() if method in named}
+    embedded.pairs = agreement(answers, seed, metric_of(metrics), metrics["paired"], margin)
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
     graphs = learned_graphs(run)

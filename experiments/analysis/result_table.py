@@ -39,6 +39,11 @@ class ResultTable:
     spare: Sequence[str] = ()
     brief: Sequence[str] = ()
 
+    @property
+    def headers(self) -> list[str]:
+        """The columns in one line each."""
+        return [" ".join(name.split()) for name in self.columns]
+
     @staticmethod
     def of(
         name: str,
@@ -72,8 +77,8 @@ class ResultTable:
             grid, left_out = Table.grid(padding=(0, 2)), 0
             for row in self.rows:
                 grid.add_row(Text(" ".join(map(visible, row[: self.names])), "bold"))
-                for name, cell in zip(self.columns[self.names :], row[self.names :], strict=True):
-                    grid.add_row(Text(f"  {visible(' '.join(name.split()))}"), Text(visible(cell)))
+                for name, cell in zip(self.headers[self.names :], row[self.names :], strict=True):
+                    grid.add_row(Text(f"  {visible(name)}"), Text(visible(cell)))
         lines = [*self.notes, *further]
         if self.brief:
             for line in lines:

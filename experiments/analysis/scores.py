@@ -1,17 +1,26 @@
-"""Recorded scores by method and question: as matrices of trials, and by parts of a benchmark."""
+"""Recorded scores by method and question: of finished runs, as matrices of trials, and by parts of a benchmark."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from actors.errors import UserError
 from actors.messages import Message, Status
+from experiments.config.config import Config
+from experiments.config.saved import read
 from experiments.datasets.item import Item, Score
+from experiments.judging.judgements import judged, similarities
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored, by_question
+from experiments.records.trials import TRIALS, TrialResult
 from topologies.wiring import Floats
+
+Answers = Mapping[str, Mapping[str, Scored]]  # by method and question
 
 MOST_VALUES = 20  # values per tag; a tag with more, such as an id or a page title, would fill a report with tiny groups
 
@@ -29,7 +38,70 @@ def by_method(run: RunFolder, failed: bool = False) -> dict[str, dict[str, Score
     return {method: dict(sorted(of_method.items())) for method, of_method in answers.items()}
 
 
-def sound(answers: Mapping[str, Mapping[str, Scored]], failures: float) -> dict[str, dict[str, Scored]]:
+@dataclass(frozen=True)
+class Trial:
+    """A finished run, alone or of a sweep. Its records are read when they are first asked for.
+
+    values: the settings that the sweep varied. metrics: the content of metrics.json.
+    """
+
+    folder: RunFolder
+    values: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def answers(self) -> dict[str, dict[str, Scored]]:
+        """The answers `by_method`, without failed ones."""
+        return by_method(self.folder)
+
+    @cached_property
+    def clusters(self) -> dict[str, str]:
+        """The cluster of every question. A question without one is its own."""
+        return {id: one.cluster or id for of in self.answers.values() for id, one in of.items()}
+
+    @cached_property
+    def config(self) -> Config:
+        """The saved configuration. Raises UserError where it is damaged."""
+        return read(self.folder.config)
+
+    @cached_property
+    def judged(self) -> dict[str, dict[tuple[str, str], float]]:
+        """What a judge found, by measure, then by method and question.
+
+        `acc_star` is 1 for an accepted answer, else 0; of a group the least of its questions, as `by_question` does
+        with utility. `caption_similarity` is the share of descriptions that show the same as people's.
+        """
+        correct = {(line.method, line.question): float(line.judgement.correct) for line in judged(self.folder)}
+        grades: dict[tuple[str, str], float] = {}
+        # Judgements do not name groups, scores do; without judgements the file need not be read.
+        for scored in self.folder.scores() if correct else ():
+            if (grade := correct.get((scored.method, scored.question))) is not None:
+                key = scored.method, scored.group or scored.question
+                grades[key] = min(grades.get(key, 1.0), grade)
+        return {"acc_star": grades, "caption_similarity": similarities(self.folder)}
+
+
+def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[Trial]:
+    """Reads the scores of a sweep's finished trials. One that was stopped before its evaluation has none.
+
+    Raises UserError when the records of a trial are missing or damaged.
+    """
+    trials = [
+        Trial(RunFolder(folder / TRIALS / each.name), each.values, each.seed, each.metrics)
+        for each in results
+        if not each.stopped
+    ]
+    for trial in trials:
+        if lacking := [method for method in trial.metrics.get("methods", ()) if not trial.answers.get(method)]:
+            raise UserError(
+                f"{trial.folder.path} has no scores of {lacking[0]}: restore its scores.jsonl, or delete its line from "
+                "trials.jsonl and resume the sweep"
+            )
+    return trials
+
+
+def sound(answers: Answers, failures: float) -> dict[str, dict[str, Scored]]:
     """Leaves out failed questions. A method of which more than the share `failures` failed loses all.
 
     answers: by method and question, with failed ones.
@@ -54,11 +126,6 @@ def scorer(items: Mapping[str, Item], score: Callable[[Item, str | None], Score]
     return cache(lambda question, answer: score(items[question], answer).utility)
 
 
-def clusters_of(answers: Iterable[Mapping[str, Scored]]) -> dict[str, str]:
-    """Returns the cluster of every question, in the ids' order. A question without one is its own."""
-    return dict(sorted((id, scored.cluster or id) for of in answers for id, scored in of.items()))
-
-
 def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str] = ()) -> Floats:
     """Arranges scores as [trials, questions]. NaN where a trial lacks a question.
 
@@ -69,12 +136,10 @@ def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str] = 
     return np.array([[trial.get(question, math.nan) for question in questions] for trial in trials])
 
 
-def by_tag(
-    utilities: Mapping[str, Mapping[str, float]], tags: Mapping[str, Mapping[str, str]]
-) -> dict[str, dict[str, dict[str, Any]]]:
+def by_tag(answers: Answers, tags: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, dict[str, Any]]]:
     """Averages over parts of a benchmark: by subject, hop, task or any other tag.
 
-    utilities: by method and question. tags: by question; a value of several, such as `IMG+TXT`, counts as each.
+    tags: by question; a value of several, such as `IMG+TXT`, counts as each.
     Returns the number of `questions` and each method's mean `utility`, by tag and value in alphabetical order, without
     tags that have one value only. A mean is over the questions that the method has; there is none without any.
     """
@@ -92,8 +157,8 @@ def by_tag(
                 # `fsum` is exact, so that the sum does not depend on the order of its terms.
                 "utility": {
                     method: math.fsum(own) / len(own)
-                    for method, scores in utilities.items()
-                    if (own := [scores[question] for question in questions if question in scores])
+                    for method, of in answers.items()
+                    if (own := [of[question].utility for question in questions if question in of])
                 },
             }
             for value, questions in sorted(values.items())

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from actors.messages import derive_seed
-from experiments.analysis.scores import by_method, by_tag, clusters_of, sound
+from experiments.analysis.scores import Answers, by_method, by_tag, sound
 from experiments.analysis.statistics import holm, paired_test, score_interval
 from experiments.analysis.turn_counts import by_phase, count_turns
 from experiments.attacks.attack_metrics import attack_cost, attackers_found, mean_by_round
@@ -85,7 +85,6 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
     # Shown for all methods or for none: a table needs the same columns in every row.
     cut = any(scored.cut_turns for of_method in answers.values() for scored in of_method.values())
     kept = sound(answers, facts.failures)
-    utilities = {method: {id: scored.utility for id, scored in of.items()} for method, of in kept.items()}
     failures: dict[str, Metrics] = {}
     for phase, counts in by_phase(run, answers, failed=True).items():
         failures[phase] = {"turns": counts.turns, "failed": counts.failed, "reason": counts.failure}
@@ -95,7 +94,7 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
     optional = {
         "clean": dict(facts.clean),
         "attackers": list(facts.attackers),
-        "parts": rounded(by_tag(utilities, {id: scored.tags for id, scored in first.items()})),
+        "parts": rounded(by_tag(kept, {id: scored.tags for id, scored in first.items()})),
         "failures": failures,
     }
     return {
@@ -120,7 +119,7 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
             )
             for method, of_method in answers.items()
         },
-        "paired": paired_tests(utilities, facts.pairs, facts.seed, "paired", facts.margin, clusters_of([first])),
+        "paired": paired_tests(kept, facts.pairs, facts.seed, "paired", facts.margin),
         **{name: value for name, value in optional.items() if value},
     }
 
@@ -153,26 +152,26 @@ def failure_notes(metrics: Metrics) -> Iterator[str]:
 
 
 def paired_tests(
-    scores: Mapping[str, Mapping[str, float]],
+    answers: Answers,
     pairs: Sequence[tuple[str, str]],
     seed: int,
     purpose: str,
     margin: float = CompareSettings.margin,
-    clusters: Mapping[str, str] | None = None,
 ) -> dict[str, Metrics]:
     """Returns a `PairedTest` of every pair for metrics.json, with its `margin` and its `verdict`.
 
     `p_holm` and `p_margin_holm` are adjusted for the number of pairs.
 
-    scores: by method and question; a pair is compared on the questions that both have, if any. purpose: gives these
-        tests draws that no others have. clusters: by question, of those that are not alone.
+    answers: a pair is compared on the questions that both methods have, if any. purpose: gives these tests draws that
+        no others have.
     """
     tests: dict[str, Metrics] = {}
     for better, rival in pairs:
-        if shared := sorted(scores[better].keys() & scores[rival].keys()):
-            ours, theirs = ([scores[method][question] for question in shared] for method in (better, rival))
-            drawn, own = derive_seed(seed, purpose, better, rival), [(clusters or {}).get(id, id) for id in shared]
-            tests[f"{better} vs {rival}"] = {**paired_test(ours, theirs, drawn, clusters=own, margin=margin)}
+        ours = answers[better]
+        if shared := sorted(ours.keys() & answers[rival].keys()):
+            drawn, clusters = derive_seed(seed, purpose, better, rival), [ours[id].cluster or id for id in shared]
+            first, second = ([answers[method][id].utility for id in shared] for method in (better, rival))
+            tests[f"{better} vs {rival}"] = {**paired_test(first, second, drawn, clusters=clusters, margin=margin)}
     # All tests of one table are corrected together: a reader picks from all of them.
     adjusted = adjusted_tests([*tests.values()], margin)
     return {pair: rounded(test | {"verdict": verdict(test)}) for pair, test in zip(tests, adjusted, strict=True)}

@@ -1,16 +1,19 @@
 """Explains one answer by interventions on its turns, agents and edges: one by one, by groups, or as Shapley values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import stats
 
 from actors.messages import Message, Status, derive_seed
 from experiments.attribution.intervention import Replay
-from experiments.attribution.shapley import coalitions, draw_orders, shapley
 from experiments.attribution.suspects import suspicion
 from experiments.config.setting_groups import ExplainSettings
 from experiments.datasets.item import Dataset
 from experiments.records.attribution import By, Effect, Explained, Replaced
 from topologies.answers import ballot
 from topologies.topology import DECISION_AGENT
+from topologies.wiring import Floats
 
 MOST_TURNS = 19  # of a discussion whose turns are tried one by one: nine agents in two rounds, and the decision
 
@@ -84,3 +87,29 @@ class Explanation:
         matter = [each.of for each in effects if each.kind == "turn" and each.changed]
         edges = [(of, turn.id) for of in matter for turn in self._trace.turns if of in turn.heard]
         return effects + [await self._try("edge", f"{of} -> {to}", unheard=(to, of)) for of, to in edges]
+
+
+def draw_orders(turns: int, number: int, seed: int) -> list[list[int]]:
+    """Draws `number` (even) orders of the turns. Each second one reverses the one before (antithetic pairs)."""
+    rng = np.random.default_rng(seed)
+    drawn = [rng.permutation(turns).tolist() for _ in range(number // 2)]
+    return [order for one in drawn for order in (one, one[::-1])]
+
+
+def coalitions(orders: Sequence[Sequence[int]]) -> list[frozenset[int]]:
+    """The coalitions whose values `shapley` needs, each once."""
+    return list(dict.fromkeys(frozenset(order[:size]) for order in orders for size in range(len(order) + 1)))
+
+
+def shapley(value: Mapping[frozenset[int], float], orders: Sequence[Sequence[int]]) -> Floats:
+    """Shapley values of turns, float [players, 3]: means of v(those before i, and i) - v(those before i) over orders.
+
+    The estimate is that of Castro et al. (2009). Columns are the value and the ends of Student's 95% interval over the
+    means of pairs of orders; NaN for a single pair.
+    """
+    values = np.array([[value[frozenset(order[:size])] for size in range(len(order) + 1)] for order in orders])
+    gains = np.take_along_axis(np.diff(values), np.argsort(orders), axis=1)
+    pairs = gains.reshape(len(orders) // 2, 2, -1).mean(axis=1)
+    half = stats.t.ppf(0.975, len(pairs) - 1) * stats.sem(pairs)
+    phi: Floats = pairs.mean(axis=0)[:, None] + np.stack([0 * half, -half, half], axis=1)
+    return phi

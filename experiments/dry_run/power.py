@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.analysis.scores import by_method, clusters_of
+from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import Spread, smallest_difference, spread_of
 from experiments.config.setting_groups import CompareSettings
 from experiments.records.recorder import RunFolder
@@ -39,10 +39,9 @@ def power_notes(
         # Differences and clusters of their questions, by run.
         differences = []
         for first, second in ([of_run.get(method, {}) for method in pair] for of_run in recorded):
-            clusters = clusters_of([first, second])
             if shared := [id for id in first if id in second]:
                 values = np.array([first[id].utility - second[id].utility for id in shared])
-                differences.append((values, [clusters[id] for id in shared]))
+                differences.append((values, [first[id].cluster or id for id in shared]))
         spread = spread_of(differences) if differences else None
         if spread and spread.questions:
             found.append(f"{' and '.join(pair)} {smallest_difference(spread, sizes, seeds):.3f}")

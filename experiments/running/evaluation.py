@@ -5,6 +5,7 @@ Some defences choose the agents that they silence from what was watched.
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import groupby
 from typing import cast
 
@@ -13,7 +14,9 @@ from actors.runtime.in_order import in_order
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item
 from experiments.judging.judge import Judge
-from experiments.judging.judgements import judge_run, judge_scenes
+from experiments.judging.judgements import answers_of, judge_file, scenes_of
+from experiments.judging.rubric import SAME_SCENE
+from experiments.records.recorder import JUDGEMENTS, SCENES
 from experiments.records.timings import TimingLog
 from experiments.records.usage import EVALUATING
 from experiments.running.inputs import watched_items
@@ -110,8 +113,10 @@ async def judge_answers(context: RunContext, judge: Judge) -> None:
     """Judges every recorded answer, and descriptions of pictures where people described them too."""
     folder, dataset, plan = context.recorder.run, context.dataset, context.plan
     items = {item.question.id: item for item in dataset.evaluate()}
-    most = plan.config.concurrency
-    await judge_run(folder, judge, items, most, context.progress, context.breaker, plan.rubric)
+    asked = [(JUDGEMENTS, partial(answers_of, folder, items), plan.rubric)]
     # Of a data set whose knowledge graph has pictures that people described.
     if captions := getattr(dataset, "captions", None):
-        await judge_scenes(folder, judge, captions(), plan.evaluated, most, context.progress, context.breaker)
+        asked.append((SCENES, partial(scenes_of, folder, captions(), plan.evaluated), SAME_SCENE))
+    limits = plan.config.concurrency, context.progress, context.breaker
+    for file, judged, rubric in asked:
+        await judge_file(folder.path / file, judged, judge, rubric, *limits)

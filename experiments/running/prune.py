@@ -2,8 +2,8 @@
 
 from experiments.analysis.gains import gains_table
 from experiments.analysis.run_table import run_table
+from experiments.analysis.scores import Trial
 from experiments.analysis.tables.formats import write_tables
-from experiments.analysis.tables.measured import Evaluated
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
 from experiments.records import usage
@@ -28,5 +28,5 @@ class Prune(DiscussionJob):
         if "gains" in metrics:
             print()
             gains_table(metrics).print()
-        write_tables(folder.path, config.experiment, [Evaluated(folder, {}, metrics)], config.seed)
+        write_tables(folder.path, config.experiment, [Trial(folder, {}, config.seed, metrics)], config.seed)
         return not lacking

@@ -6,14 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.analysis.compare import POSITION, arms_of, compare_pairs, merge, natural_pairs, read_trials
+from experiments.analysis.compare import POSITION, arms_of, arms_of_trials, compare_pairs, merge, natural_pairs
 from experiments.analysis.figures import draw, style
 from experiments.analysis.run_table import shared_notes
+from experiments.analysis.scores import read_trials
 from experiments.analysis.summary import metric_of, verdict, verdicts
-from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
-from experiments.analysis.sweep_table import attack_tables, sweep_rows, sweep_table, write
+from experiments.analysis.sweep_report import (
+    attack_tables,
+    sweep_rows,
+    sweep_sections,
+    sweep_table,
+    write,
+    write_sweep_report,
+)
 from experiments.analysis.tables.formats import write_tables
-from experiments.analysis.tables.measured import Evaluated
 from experiments.planning.run_models import models_named
 from experiments.records.trials import read_results
 from experiments.running.conclude import timed
@@ -37,20 +43,21 @@ def conclude_sweep(
         return
     finished = [result for result in results if not result.stopped]
     # First, since it says which trial's records are not there.
-    read_once = read_trials(folder, finished)
+    trials = read_trials(folder, finished)
+    of_trials = arms_of_trials(trials)
     metric = metric_of(next((result.metrics for result in finished), {}))
-    rows = sweep_rows(read_once, results, config.seed)
+    rows = sweep_rows(of_trials, results, config.seed)
     write(folder, rows, failed, config.experiment)
     alone = config.sweep.parallel == 1 and timed(sweep.trials[0].config)
     with style.drawing(config.figures.style):
-        drawn = [*figures, *draw.draw_sweep(folder, finished, read_once, metric, alone)]
+        drawn = [*figures, *draw.draw_sweep(folder, finished, trials, metric, alone)]
     # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
-    arms = merge(arms_of(read_once, results), over=[POSITION])
+    arms = merge(arms_of(of_trials, results), over=[POSITION])
     pairs = natural_pairs(arms, sweep.rivals(result.values for result in finished))
     comparisons = compare_pairs(pairs, config.seed, config.compare.margin)
     pooled = any(POSITION in row.values for row in rows)
-    shown = sweep_rows(read_once, results, config.seed, over=[POSITION]) if pooled else rows
-    laid_out = write_tables(folder, config.experiment, Evaluated.of_trials(folder, finished), config.seed)
+    shown = sweep_rows(of_trials, results, config.seed, over=[POSITION]) if pooled else rows
+    laid_out = write_tables(folder, config.experiment, trials, config.seed)
     notes = [*verdicts(comparisons, metric), *shared_notes(result.metrics for result in finished)]
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")

@@ -10,13 +10,14 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from actors.errors import UserError
-from experiments.analysis.agreement import Utilities, agreement, concluded
+from experiments.analysis.agreement import agreement, concluded
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.page import SCRIPTS, Section, page
 from experiments.analysis.result_table import ResultTable, shown
 from experiments.analysis.run_table import paired_table
 from experiments.analysis.summary import paired_tests
 from experiments.config.saved import read
+from experiments.records.records import Scored
 from experiments.view.folders import Root
 from experiments.view.live import LiveRun
 
@@ -52,29 +53,26 @@ class Compared:
 
     def pairs(self) -> list[dict[str, Any]]:
         """Returns the `agreement` of every two methods, of one run or of both."""
-        utilities, margin, clusters = self.utilities
-        return agreement(utilities, 0, "utility", (), margin, clusters)
+        answers, margin = self.answers
+        return agreement(answers, 0, "utility", margin=margin)
 
     @cached_property
-    def utilities(self) -> tuple[Utilities, float, dict[str, str]]:
-        """Utilities by method, the smaller of the runs' margins, and clusters by question."""
-        found: Utilities = {}
-        clusters: dict[str, str] = {}
+    def answers(self) -> tuple[dict[str, dict[str, Scored]], float]:
+        """Answers by method and question, and the smaller of the runs' margins."""
+        found: dict[str, dict[str, Scored]] = {}
         margins = []
         for side, live in zip(SIDES, self.runs, strict=True):
             config = read(live.run.config)
-            utilities, of_run = concluded(live.run, config.failures.share)
-            found |= {f"{side}.{method}": of for method, of in utilities.items()}
-            clusters |= of_run
+            found |= {f"{side}.{method}": of for method, of in concluded(live.run, config.failures.share).items()}
             margins.append(config.compare.margin)
-        return found, min(margins), clusters
+        return found, min(margins)
 
     def page(self) -> str:
         """The page: tests of shared methods, the settings that differ, the discussions."""
         links = [Markup('<a href="run/{}/">{}</a>').format(quote(name), name) for name in self.names]
-        utilities, margin, clusters = self.utilities
-        alike = [(a, b) for a, b in combinations(utilities, 2) if a[2:] == b[2:]]
-        tests = paired_tests(utilities, alike, 0, "paired", margin, clusters)
+        answers, margin = self.answers
+        alike = [(a, b) for a, b in combinations(answers, 2) if a[2:] == b[2:]]
+        tests = paired_tests(answers, alike, 0, "paired", margin)
         # The methods' names have their run in front.
         methods = replace(
             paired_table(tests, "utility"), title="Methods of both runs, on the questions that both asked"

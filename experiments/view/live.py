@@ -65,8 +65,8 @@ class LiveRun:
     def pairs(self) -> list[dict[str, Any]]:
         """Returns the agreement of every two methods. Those about which nothing is concluded are left out."""
         config = read(self.run.config)
-        utilities, clusters = concluded(self.run, config.failures.share)
-        return agreement(utilities, config.seed, "utility", (), config.compare.margin, clusters)
+        answers = concluded(self.run, config.failures.share)
+        return agreement(answers, config.seed, "utility", margin=config.compare.margin)
 
     def texts(self, group: str, words: Sequence[str]) -> list[list[int]]:
         """Returns for each of `words`, in lower case, the lines of discussions that hold it. They are a group's."""

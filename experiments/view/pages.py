@@ -14,8 +14,7 @@ from experiments.analysis.reports import run_sections
 from experiments.analysis.result_table import ResultTable, number, tenths
 from experiments.analysis.scores import by_method
 from experiments.analysis.summary import metric_of
-from experiments.analysis.sweep_report import sweep_sections
-from experiments.analysis.sweep_table import recorded_rows, sweep_table
+from experiments.analysis.sweep_report import recorded_rows, sweep_sections, sweep_table
 from experiments.config.saved import read
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import read_results

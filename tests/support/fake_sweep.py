@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import Arm, arms_of, read_trials
+from experiments.analysis.compare import Arm, arms_of, arms_of_trials
 from experiments.analysis.figures.draw import draw_sweep
 from experiments.analysis.figures.style import drawing
+from experiments.analysis.scores import read_trials
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS, TrialResult
 
@@ -17,7 +18,7 @@ Ability = Callable[[str, Mapping[str, Any], int], float]  # of method, values an
 
 
 def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
-    return arms_of(read_trials(folder, results), results)
+    return arms_of(arms_of_trials(read_trials(folder, results)), results)
 
 
 def draw(folder: Path, results: Sequence[TrialResult], metric: str, timed: bool = False) -> list[Path]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from actors.messages import Message, Question, Trace, Turn, derive_seed
 from experiments.analysis.summary import Metrics, paired_tests
+from experiments.records.records import Scored
 from topologies.baselines import complete_wiring
 from topologies.controls.placebo import Placebo, donors
 from topologies.controls.twin import Twin, tokens_of
@@ -47,7 +48,11 @@ def drawn_scores(world: World, questions: int, seed: int) -> dict[str, dict[str,
 
 def gains(scores: Mapping[str, Mapping[str, float]], seed: int) -> tuple[Metrics, Metrics]:
     """The tests of the coordination gain and of the hearing gain, as a run's metrics.json has them."""
-    coordination, hearing = paired_tests(scores, [(TEAM, TWIN), (TEAM, PLACEBO)], seed, "gains").values()
+    answers = {
+        name: {id: Scored(name, id, "?", ("yes",), None, score, score, 0, 0, 0, 0, 0) for id, score in of.items()}
+        for name, of in scores.items()
+    }
+    coordination, hearing = paired_tests(answers, [(TEAM, TWIN), (TEAM, PLACEBO)], seed, "gains").values()
     return coordination, hearing
 
 

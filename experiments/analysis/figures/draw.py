@@ -1,21 +1,22 @@
 """Draws the figures of a run and of a sweep, from their records."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, arms_of, arms_of_runs, merge, varied
+from experiments.analysis.compare import KIND, POSITION, UNATTACKED, arms_of, arms_of_trials, merge, varied
 from experiments.analysis.embedded import attacked_agents
 from experiments.analysis.figures.learned import edge_heatmaps, learned_graph, learning_curves
 from experiments.analysis.figures.style import save
 from experiments.analysis.figures.sweeps import by_position, by_setting, utility_against_tokens, utility_and_seconds
 from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_arms
 from experiments.analysis.gains import control_names
-from experiments.analysis.scores import by_method
+from experiments.analysis.scores import Trial
 from experiments.analysis.summary import Metrics, metric_of
 from experiments.records.recorder import RunFolder
-from experiments.records.trials import TRIALS, TrialResult
+from experiments.records.trials import TrialResult
 
 
 def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path]:
@@ -33,15 +34,19 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
             figures[f"{graph.name}-learning-curves"] = curves
     if DEBATE in metrics["methods"] and (blueprints := condensation(run)):
         figures["blueprint-changes"] = blueprints
-    hidden = list(control_names(metrics))
-    concluded = [name for name, row in metrics["methods"].items() if row["utility"] is not None and name not in hidden]
-    recorded = {method: answers for method, answers in by_method(run).items() if method in concluded}
-    clean = {method: recorded.pop(twin) for method, twin in metrics.get("clean", {}).items() if twin in recorded}
+    hidden, rows = list(control_names(metrics)), metrics["methods"]
+    concluded = {
+        arm.method: arm
+        for arm in arms_of_trials([Trial(run, {}, 0, metrics)])
+        if rows[arm.method]["utility"] is not None and arm.method not in hidden
+    }
+    clean = {method: concluded.pop(twin) for method, twin in metrics.get("clean", {}).items() if twin in concluded}
+    arms = list(concluded.values())
     if clean:
-        kinds = [("attacked", recorded), (UNATTACKED[0], clean)]
-        under = arms_of_runs([(run, answers, {KIND: kind}, 0) for kind, answers in kinds])
+        under = [replace(arm, values={KIND: "attacked"}) for arm in arms]
+        under += [replace(arm, method=name, values={KIND: UNATTACKED[0]}) for name, arm in clean.items()]
         figures["attacked-and-clean"] = by_setting(under, {KIND: [UNATTACKED[0], "attacked"]}, metric)
-    if arms := arms_of_runs([(run, recorded, {}, 0)]):
+    if arms:
         figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
         if timed:
             figures["utility-and-seconds"] = utility_and_seconds(arms, metric)
@@ -49,15 +54,13 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
 
 
 def draw_sweep(
-    folder: Path, results: Sequence[TrialResult], trials: Sequence[Arm], metric: str, timed: bool = False
+    folder: Path, results: Sequence[TrialResult], trials: Sequence[Trial], metric: str, timed: bool = False
 ) -> list[Path]:
     """Draws every figure that a sweep has results for, below `figures/`. Returns the PNGs' paths.
 
     Intervals are over questions and trials; each trial is a faint point. Trials without an evaluation are left out.
-
-    trials: what they recorded (`read_trials`). Raises UserError when the records of a trial are missing.
     """
-    arms = arms_of(trials, results)
+    arms = arms_of(arms_of_trials(trials), results)
     if not arms:
         return []
     keys = varied(results)
@@ -72,11 +75,10 @@ def draw_sweep(
     # Without any axis there is one setting only, which the figure of costs shows.
     elif keys:
         figures["settings"] = by_setting(arms, keys, metric)
-    if all(key.partition(".")[0] == "data" for key in keys):
-        recorded = [by_method(RunFolder(folder / TRIALS / result.name)) for result in results]
-        if supporting := f1_by_supporting(recorded):
-            figures["f1-by-supporting"] = supporting
-    if PATHS in keys and (followed := path_arms(folder, results))[0]:
+    of_data = all(key.partition(".")[0] == "data" for key in keys)
+    if of_data and (supporting := f1_by_supporting([trial.answers for trial in trials])):
+        figures["f1-by-supporting"] = supporting
+    if PATHS in keys and (followed := path_arms(trials))[0]:
         figures["paths"] = by_paths(*followed, metric)
     figures["utility-against-tokens"] = utility_against_tokens(arms, metric)
     if timed:

@@ -1,20 +1,17 @@
 """Figures of the systems' papers: BDoG's Fig. 4 (blueprint changes), MH-MMKG's Fig. 6a (paths), MMAPG's Fig. 4 (F1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from actors.messages import FieldKind, Trace
-from experiments.analysis.compare import Arm, merge, methods_in
+from experiments.analysis.compare import Arm, arms_of_scores, merge, methods_in
 from experiments.analysis.figures import style
 from experiments.analysis.figures.sweeps import over, over_keys
-from experiments.analysis.scores import as_matrix, by_method
-from experiments.judging.judgements import judged
+from experiments.analysis.scores import Trial
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
-from experiments.records.trials import TRIALS, TrialResult
 from topologies.systems.bdog import OPPONENT, PROPONENT
 from topologies.systems.bdog_graph import Blueprint, Change, change, read_triples
 
@@ -71,25 +68,22 @@ def changes(traces: Iterable[Trace]) -> tuple[Changes, Changes]:
     return within, between
 
 
-def path_arms(folder: Path, results: Sequence[TrialResult]) -> tuple[list[Arm], dict[tuple[str, int], list[int]]]:
+def path_arms(trials: Sequence[Trial]) -> tuple[list[Arm], dict[tuple[str, int], list[int]]]:
     """Reads the answers of all methods that follow paths, in a sweep's trials.
 
     Scores are 1 where the judge accepted the answer, or the data set's utility without a judge. The second value has
     the questions for which a method found as many paths as it may rest on, of each trial, by method and that number.
     """
-    arms, utilities = [], []
+    scored = []
     reached: dict[tuple[str, int], list[int]] = {}
-    for result in results:
-        run, most = RunFolder(folder / TRIALS / result.name), int(result.values[PATHS])
-        verdicts = {(line.method, line.question): float(line.judgement.correct) for line in judged(run)}
-        for method, answers in by_method(run).items():
-            counts = [scored.path_count for scored in answers.values() if scored.path_count is not None]
-            if counts:
-                utilities.append({id: verdicts.get((method, id), scored.utility) for id, scored in answers.items()})
+    for trial in trials:
+        most, verdicts = int(trial.values[PATHS]), trial.judged["acc_star"]
+        for method, answers in trial.answers.items():
+            if counts := [one.path_count for one in answers.values() if one.path_count is not None]:
                 reached.setdefault((method, most), []).append(sum(count >= most for count in counts))
-                arms.append((method, {PATHS: most}, (result.seed,)))
-    rows = as_matrix(utilities)
-    return merge([Arm(*arm, (), (), row[None]) for arm, row in zip(arms, rows, strict=True)]), reached
+                scores = {id: verdicts.get((method, id), one.utility) for id, one in answers.items()}
+                scored.append((method, {PATHS: most}, trial.seed, scores))
+    return merge(arms_of_scores(scored)), reached
 
 
 def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int]], metric: str) -> Figure:
@@ -118,17 +112,15 @@ def f1_by_supporting(trials: Sequence[Mapping[str, Mapping[str, Scored]]]) -> Fi
 
     trials: answers by method and question; intervals are over both. None where there are not two numbers to compare.
     """
-    f1: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
+    f1: dict[tuple[str, str, int], dict[str, float]] = {}
     for n, trial in enumerate(trials):
         for method, answers in trial.items():
             for question, scored in answers.items():
                 if number := scored.tags.get(SUPPORTING):
-                    f1.setdefault((method, number), {}).setdefault(n, {})[question] = scored.f1
-    numbers = sorted({number for _, number in f1})
+                    f1.setdefault((method, number, n), {})[question] = scored.f1
+    numbers = sorted({number for _, number, _ in f1})
     if len(numbers) < 2:
         return None
     name = "supporting documents of a question"
-    arms = [
-        Arm(method, {name: number}, tuple(of), (), (), as_matrix([*of.values()])) for (method, number), of in f1.items()
-    ]
-    return over_keys(arms, {name: numbers}, "F1")
+    arms = arms_of_scores([(method, {name: number}, n, scores) for (method, number, n), scores in f1.items()])
+    return over_keys(merge(arms), {name: numbers}, "F1")

@@ -6,7 +6,7 @@ Measured and reported figures are in separate blocks, whose headings name which 
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
@@ -15,8 +15,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from actors.errors import visible
 from experiments.analysis.judged import EMBEDDED_JUDGE_NOTE
+from experiments.analysis.result_table import ResultTable
+from experiments.analysis.scores import Trial
 from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, model_notes, rounded, verdicts
-from experiments.analysis.tables.measured import FEWEST, Evaluated, MeasuredBlock, MeasuredCell, measure
+from experiments.analysis.tables.measured import FEWEST, MeasuredBlock, MeasuredCell, is_of, measure
 from experiments.analysis.tables.paper_table import (
     COSTS,
     GENERATED,
@@ -42,32 +44,21 @@ DATA = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCell:
-    """A cell's text, and whether it is the best measured of its column."""
+class Best(str):
+    """A cell that is the best measured of its column, in bold."""
 
-    text: str
-    best: bool = False
+    best = True
 
 
 @dataclass(frozen=True, slots=True)
-class ShownBlock:
-    """Rows under one heading: the row's name and its cells."""
+class ShownTable(ResultTable):
+    """A table for a paper. A row of one cell is the heading of those below it. The first column names rows.
 
-    heading: str
-    rows: tuple[tuple[str, tuple[ShownCell, ...]], ...]
+    groups: headings over as many of the other columns each, "" for none.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class ShownTable:
-    """A table for any format. `groups` are headings over as many columns each, "" for none."""
-
-    name: str
-    caption: str
-    groups: tuple[tuple[str, int], ...]
-    columns: tuple[str, ...]
-    blocks: tuple[ShownBlock, ...]
-    notes: tuple[str, ...]
+    name: str = ""
+    groups: tuple[tuple[str, int], ...] = ()
 
     @property
     def rules(self) -> list[tuple[str, int, int]]:
@@ -79,31 +70,28 @@ class ShownTable:
     @property
     def headers(self) -> list[str]:
         """Columns with their groups, for formats that have one row of headers."""
-        over = [name for name, width in self.groups for _ in range(width)]
+        over = ["", *(name for name, width in self.groups for _ in range(width))]
         return [f"{group}: {column}" if group else column for group, column in zip(over, self.columns, strict=True)]
 
 
 def lay_out(
-    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Evaluated]
+    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Trial]
 ) -> ShownTable:
     """Lays out a table: measured blocks first, then reported ones, by model."""
-    blocks = []
+    rows: list[tuple[str, ...]] = []
     for block in measured:
-        best: list[float | None] = []
-        for i, column in enumerate(table.columns):
-            means = {mean for _, cells in block.rows if (mean := cells[i].mean) is not None}
-            # Nothing is best where all are equal, and for costs most is not best.
-            best.append(max(means) if len(means) > 1 and column.measure not in COSTS else None)
-        rows = []
-        for row, cells in block.rows:
-            texts = (text(table, column, cell) for column, cell in zip(table.columns, cells, strict=True))
-            tops = (cell.mean is not None and cell.mean == top for cell, top in zip(cells, best, strict=True))
-            rows.append((row.label, tuple(map(ShownCell, texts, tops))))
-        blocks.append(ShownBlock(f"Measured here: {block.label}", tuple(rows)))
+        rows.append((f"Measured here: {block.label}",))
+        # For costs most is not best.
+        best = [None if column.measure in COSTS else max for column in table.columns]
+        shown = [
+            [(text(table, column, cell), cell.mean) for column, cell in zip(table.columns, cells, strict=True)]
+            for _, cells in block.rows
+        ]
+        rows += [(row.label, *cells) for (row, _), cells in zip(block.rows, marked(shown, best), strict=True)]
     # A dict keeps the order of first appearance, which is the paper's.
     for paper, number, model in dict.fromkeys((figure.paper, figure.table, figure.model) for figure in figures):
         own = [figure for figure in figures if (figure.paper, figure.table, figure.model) == (paper, number, model)]
-        rows = []
+        rows.append((f"Reported by {paper} (Table {number}), not measured here: {model}",))
         for row in table.rows:
             printed = {
                 one.column: one.value + (f" ± {one.spread}" if one.spread else "") + ("?" if one.doubt else "")
@@ -112,17 +100,31 @@ def lay_out(
             }
             # Rows that a paper does not report are left out; single blanks stay, so that columns line up.
             if printed:
-                rows.append((row.label, tuple(ShownCell(printed.get(column.name, "")) for column in table.columns)))
-        blocks.append(ShownBlock(f"Reported by {paper} (Table {number}), not measured here: {model}", tuple(rows)))
+                rows.append((row.label, *(printed.get(column.name, "") for column in table.columns)))
     return ShownTable(
         name=table.name,
-        caption=" ".join(_captions(table, measured, runs)),
+        title=" ".join(_captions(table, measured, runs)),
         # Neighbouring columns of one group share a heading; the same group further on gets another one.
         groups=tuple((group, len(list(of_it))) for group, of_it in groupby(column.group for column in table.columns)),
-        columns=tuple(column.name for column in table.columns),
-        blocks=tuple(blocks),
+        columns=("", *(column.name for column in table.columns)),
+        rows=rows,
         notes=tuple(_notes(table, measured, figures, runs)),
     )
+
+
+def marked(
+    rows: Sequence[Sequence[tuple[str, float | None]]], best: Sequence[Callable[[Iterable[float]], float] | None]
+) -> Iterator[tuple[str, ...]]:
+    """Yields the texts of rows of cells, each with its value. The best of a column is marked, unless all are equal.
+
+    best: of each column `max` or `min`, or None for one that has no best.
+    """
+    columns = []
+    for cells, choose in zip(zip(*rows, strict=True), best, strict=True):
+        values = {value for _, value in cells if value is not None}
+        top = choose(values) if choose and len(values) > 1 else None
+        columns.append([Best(shown) if top is not None and value == top else shown for shown, value in cells])
+    yield from zip(*columns, strict=True)
 
 
 def text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
@@ -138,7 +140,7 @@ def text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
     return f"{mean} ({low}–{high})"
 
 
-def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequence[Evaluated]) -> Iterator[str]:
+def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequence[Trial]) -> Iterator[str]:
     """Yields the caption, the numbers of questions, and the data sets that differ."""
     yield table.caption
     same, different = [], []
@@ -165,7 +167,7 @@ def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequen
 
 
 def _notes(
-    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Evaluated]
+    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Trial]
 ) -> Iterator[str]:
     seeds = sorted({run.config.seed for run in runs})
     over = f"questions and {len(seeds)} seeds" if len(seeds) > 1 else "questions (one seed)"
@@ -210,7 +212,7 @@ CSV_HEADER = (
 )
 
 
-def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed: int) -> list[ShownTable]:
+def write_tables(folder: Path, experiment: str, runs: Sequence[Trial], seed: int) -> list[ShownTable]:
     """Writes `tables/<name>.md`, `.tex` and `.csv` for each table of an experiment that the runs fill. Prints their
     names.
 
@@ -220,7 +222,7 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed:
     # A method in one table of the experiment must not turn up as unknown in another.
     named = {row.method for table in tables for row in table.rows}
     for table in tables:
-        if any(run.is_of(table.data) for run in runs):
+        if any(is_of(run, table.data) for run in runs):
             figures, measured = reported(table.name), measure(table, runs, seed, named)
             layout = lay_out(table, measured, figures, runs)
             (folder / TABLES).mkdir(exist_ok=True)
@@ -235,12 +237,12 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed:
 
 def markdown(layout: ShownTable) -> str:
     """Fills the template: the caption, one table, and the notes. Each block has a heading row."""
-    return TEMPLATES.get_template("table.md").render(layout=layout)
+    return TEMPLATES.get_template("table.md").render(layout=layout, others=len(layout.columns) - 1)
 
 
 def latex(layout: ShownTable) -> str:
     """A float with booktabs' rules, as wide as the text. It needs the packages booktabs and graphicx."""
-    return TEMPLATES.get_template("table.tex").render(layout=layout)
+    return TEMPLATES.get_template("table.tex").render(layout=layout, others=len(layout.columns) - 1)
 
 
 ESCAPED = str.maketrans(

@@ -1,7 +1,6 @@
 """One table of any runs and sweeps, for a paper: `python run.py table=[runs/a,runs/b]`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from experiments.analysis.arrow_tables import run_tables
 from experiments.analysis.result_table import Cell, number, plain, with_interval
 from experiments.analysis.run_table import MEASURES
 from experiments.analysis.summary import model_notes
-from experiments.analysis.sweep_table import recorded_rows
-from experiments.analysis.tables.formats import ShownBlock, ShownCell, ShownTable, latex, markdown
+from experiments.analysis.sweep_report import recorded_rows
+from experiments.analysis.tables.formats import ShownTable, latex, markdown, marked
 from experiments.config.saved import read
 from experiments.config.yaml_tree import yaml_tree
 from experiments.records.recorder import RunFolder
@@ -125,19 +124,13 @@ def _laid_out(rows: Sequence[Row], by_run: bool) -> ShownTable:
         columns, parts = [SHOWN[key][0].replace("\n", " ") for key in keys], {}
         for row in rows:
             parts.setdefault(f"{row['run']} ({row['about']})", {})[row["method"]] = [row] * len(keys)
-    models, blocks = dict.fromkeys(note for row in rows for note in model_notes(row["model"])), []
+    models = dict.fromkeys(note for row in rows for note in model_notes(row["model"]))
+    shown: list[tuple[str, ...]] = []
     for heading, of_method in parts.items():
-        shown = {
-            method: [ShownCell(SHOWN[key][1](row)) for key, row in zip(keys, of, strict=True)]
-            for method, of in of_method.items()
-        }
-        for i, key in enumerate(keys):
-            values = {method: of[i][key] for method, of in of_method.items() if of[i].get(key) is not None}
-            # Nothing is best where all are equal.
-            if (choose := BEST.get(key)) and len(set(values.values())) > 1:
-                for method, value in values.items():
-                    shown[method][i] = replace(shown[method][i], best=value == choose(values.values()))
-        blocks.append(ShownBlock(heading, tuple((method, tuple(cells)) for method, cells in shown.items())))
-    return ShownTable(
-        "runs", "Methods compared.", (("", len(columns)),), tuple(columns), tuple(blocks), (NOTE, *models)
-    )
+        cells = [
+            [(SHOWN[key][1](row), row.get(key)) for key, row in zip(keys, of, strict=True)] for of in of_method.values()
+        ]
+        texts = marked(cells, [BEST.get(key) for key in keys])
+        shown += [(heading,), *((method, *of) for method, of in zip(of_method, texts, strict=True))]
+    title, groups = "Methods compared.", (("", len(columns)),)
+    return ShownTable(("", *columns), shown, (NOTE, *models), title, name="runs", groups=groups)

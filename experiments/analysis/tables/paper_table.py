@@ -44,7 +44,7 @@ class PaperRow:
 class PaperColumn:
     """The mean of a measure over some questions, or of other columns, unweighted.
 
-    measure: `utility` and `f1` as scored, `acc_star` as judged, a cost of `COSTS`, or another of `measures_of`.
+    measure: `utility` and `f1` as scored, `acc_star` as judged, a cost of `COSTS`, or another that `scores_of` finds.
     data: the data set; empty for all of the table's.
     where, without: values of tags that a question must have one of, and must not have; a tag such as `IMG+TXT`
         has both values.
@@ -114,10 +114,10 @@ def tables_of(experiment: str) -> tuple[PaperTable, ...]:
         means = [{"data": ""} if "mean_of" in column else {} for column in fields["columns"]]
         own = [{**defaults, **mean, **column} for mean, column in zip(means, fields["columns"], strict=True)]
         columns = tuple(PaperColumn(**{**column, "mean_of": tuple(column.get("mean_of", ()))}) for column in own)
-        names, keys = [column.name for column in columns], [row.key for row in rows]
+        names, keys, labels = [one.name for one in columns], [one.key for one in rows], {one.label for one in rows}
         # Checked when read: a misspelt column of a mean would only show as an empty cell.
         unknown = {name for column in columns for name in column.mean_of} - set(names)
-        if len(set(names)) < len(names) or len(set(keys)) < len(keys) or unknown:
+        if len(set(names)) < len(names) or min(len(set(keys)), len(labels)) < len(keys) or unknown:
             raise ValueError(
                 f"table {fields['name']}: a column or row twice, or a mean of columns that it lacks: {unknown}"
             )

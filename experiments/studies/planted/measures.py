@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from experiments.analysis.monitored import fallen
 from experiments.attacks.attack_metrics import auc
-from experiments.metrics.monitor import fallen
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.truth import Truth, held
 from topologies.learning.learned_topology import make_learner

@@ -4,7 +4,7 @@ An effect is the score with an edge minus the score without it, of one question:
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from actors.messages import derive_seed
-from experiments.analysis.scores import clusters_of
 from experiments.analysis.statistics import Clusters, holm, least_clusters, paired_test
 from experiments.analysis.summary import Metrics, mean_and_interval, paired_tests, rounded
 from experiments.planning.run_models import models_named
@@ -27,31 +26,45 @@ LEVEL = 0.05  # of tests, after correction
 
 
 def write(context: RunContext, findings: Redundancy) -> None:
-    content = json.dumps(summarise(context, findings), indent=1) + "\n"
-    write_atomically(context.recorder.run.path / FILE, content.encode())
-
-
-def summarise(context: RunContext, findings: Redundancy) -> Metrics:
-    """Returns redundancy.json as a dict, without times: one seed gives one file."""
+    """Writes redundancy.json. It has no times: one seed gives one file."""
     config, dataset, agents, edges = context.config, context.dataset, context.agents, findings.edges
-    seed = config.seed
-    # Row 0 is the full graph: positive where the edge helps.
-    effects = findings.utility[:1] - findings.utility[1:]
-    clusters = clusters_of(findings.scores.values())
-    tested = measured_effects(effects, [clusters[question] for question in findings.questions])
-    can_go = redundant(effects)
-    saved = (findings.tokens[:1] - findings.tokens[1:]).mean(1)
+    seed, effects, can_go, full = config.seed, findings.effects, findings.redundant, findings.scores[FULL]
+    tested = measured_effects(effects, [full[question].cluster or question for question in findings.questions])
     rows = [
         {
             **edge._asdict(),
             "name": edge.name(agents),
             "redundant": bool(can_go[i]),
-            "tokens_saved": rounded(saved[i]),
+            "tokens_saved": rounded(findings.saved[i]),
             "answer_effect": rounded(tested[i]),
         }
         for i, edge in enumerate(edges)
     ]
-    return {
+    kinds: dict[str, Metrics] = {}
+    learners: dict[str, dict[str, Metrics]] = {learner: {} for learner in findings.pruned}
+    for kind, members in by_kind(edges).items():
+        mean, n, gone = effects[members].mean(1), len(members), int(can_go[members].sum())
+        shown = [tested[i]["mean"] for i in members if tested[i]["shown"]]
+        kinds[kind] = {
+            "edges": n,
+            "redundant": gone,
+            "share": rounded(gone / n),
+            "no_answer_changed": int((effects[members] == 0).all(1).sum()),
+            "harmful": int((can_go[members] & (mean < -ROUNDING)).sum()),
+            "useful": n - gone,
+            "largest": rounded(np.abs(mean).max()),
+            "harmful_shown": sum(effect < 0 for effect in shown),
+            "useful_shown": sum(effect > 0 for effect in shown),
+        }
+        for learner, learned in findings.pruned.items():
+            # Edges that it could have cut: its cuts are compared with Definition 1, and its scores with the effects.
+            candidates = np.array([i for i in members if not np.isnan(learned.scores[i])], dtype=np.int64)
+            if len(candidates):
+                names, drawn = [edges[i].kind for i in candidates], derive_seed(seed, "chance", learner, kind)
+                agreed = agreement(learned.cut[candidates], can_go[candidates], names, drawn)
+                ranked = rank_correlation(learned.scores[candidates], effects[candidates].mean(1))
+                learners[learner][kind] = rounded({**agreed, "rank_correlation": ranked})
+    content = {
         "experiment": config.experiment,
         "model": models_named(config),
         "dataset": dataset.name,
@@ -62,11 +75,12 @@ def summarise(context: RunContext, findings: Redundancy) -> Metrics:
         "calls": sum(record.calls for scored in findings.scores.values() for record in scored.values()),
         "least_questions": least_clusters(len(edges)),
         "edges": rows,
-        "kinds": {kind: _counts(members, effects, can_go, tested) for kind, members in by_kind(edges).items()},
+        "kinds": kinds,
         "reliability": rounded(split_half(effects, derive_seed(seed, "halves"))),
-        "learners": _learners(findings, effects, can_go, seed),
-        **graphs_left(findings, seed, config.compare.margin, clusters),
+        "learners": learners,
+        **graphs_left(findings, seed, config.compare.margin),
     }
+    write_atomically(context.recorder.run.path / FILE, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def measured_effects(effects: Floats, clusters: Clusters = ()) -> list[Metrics]:
@@ -96,21 +110,20 @@ def split_half(effects: Floats, seed: int) -> Metrics:
     """
     questions = effects.shape[1]
     draw = np.random.default_rng(seed)
-    rows: dict[str, list[float | None]] = {}
+    rows: list[dict[str, float | None]] = []
     for _ in range(SPLITS):
         order = draw.permutation(questions)
         halves = effects[:, order[: questions // 2]], effects[:, order[questions // 2 :]]
         first, second = (redundant(half) for half in halves)
-        halving = {
+        row = {
             "rank_correlation": rank_correlation(*(half.mean(1) for half in halves)),
             "redundant_again": _mean(second[first]),
             "redundant": _mean(second),
             "useful_again": _mean(~second[~first]),
             "useful": _mean(~second),
         }
-        for name, value in halving.items():
-            rows.setdefault(name, []).append(value)
-    means = {name: _mean([value for value in values if value is not None]) for name, values in rows.items()}
+        rows.append(row)
+    means = {name: _mean([value for row in rows if (value := row[name]) is not None]) for name in rows[0]}
     half = means.pop("rank_correlation")
     # Spearman and Brown's formula for twice the length, which is for halves that measure the same.
     whole = None if half is None or half < 0 else 2 * half / (1 + half)
@@ -161,47 +174,12 @@ def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) 
     }
 
 
-def _counts(members: Sequence[int], effects: Floats, can_go: Bools, tested: Sequence[Metrics]) -> Metrics:
-    """Counts one kind's edges: redundant ones, ones that change no answer, and shown effects."""
-    mean, n, gone = effects[members].mean(1), len(members), int(can_go[members].sum())
-    return {
-        "edges": n,
-        "redundant": gone,
-        "share": rounded(gone / n),
-        "no_answer_changed": int((effects[members] == 0).all(1).sum()),
-        "harmful": int((can_go[members] & (mean < -ROUNDING)).sum()),
-        "useful": n - gone,
-        "largest": rounded(np.abs(mean).max()),
-        **{
-            f"{side}_shown": sum(tested[i]["shown"] and tested[i]["mean"] * sign > 0 for i in members)
-            for side, sign in (("harmful", -1), ("useful", 1))
-        },
-    }
-
-
-def _learners(findings: Redundancy, effects: Floats, can_go: Bools, seed: int) -> Metrics:
-    """Compares cuts with Definition 1, and scores with effects, by learner and kind."""
-    by_learner = {}
-    for learner, learned in findings.pruned.items():
-        kinds = {}
-        for kind, members in by_kind(findings.edges).items():
-            candidates = np.array([i for i in members if not np.isnan(learned.scores[i])], dtype=np.int64)
-            if not len(candidates):
-                continue
-            names = [findings.edges[i].kind for i in candidates]
-            drawn = derive_seed(seed, "chance", learner, kind)
-            agreed = agreement(learned.cut[candidates], can_go[candidates], names, drawn)
-            ranked = rank_correlation(learned.scores[candidates], effects[candidates].mean(1))
-            kinds[kind] = rounded({**agreed, "rank_correlation": ranked})
-        by_learner[str(learner)] = kinds
-    return by_learner
-
-
-def graphs_left(findings: Redundancy, seed: int, margin: float, clusters: Mapping[str, str]) -> Metrics:
+def graphs_left(findings: Redundancy, seed: int, margin: float) -> Metrics:
     """Measures every graph on the held-out questions. Each is tested against the full one."""
-    held_out = {name: [findings.scores[name][id] for id in findings.held_out] for name in findings.readers}
+    held_out = {name: {id: findings.scores[name][id] for id in findings.held_out} for name in findings.readers}
     rows = {}
-    for name, scored in held_out.items():
+    for name, answers in held_out.items():
+        scored = answers.values()
         utility, ci95 = mean_and_interval(scored, derive_seed(seed, "bootstrap", name))
         row = {
             "utility": utility,
@@ -213,10 +191,9 @@ def graphs_left(findings: Redundancy, seed: int, margin: float, clusters: Mappin
             "readers": findings.readers[name],
         }
         rows[name] = rounded(row)
-    utilities = {name: {one.question: one.utility for one in scored} for name, scored in held_out.items()}
     pairs = [(name, FULL) for name in held_out if name != FULL]
-    tests = paired_tests(utilities, pairs, seed, "paired", margin, clusters)
+    tests = paired_tests(held_out, pairs, seed, "paired", margin)
     for (name, _), test in zip(pairs, tests.values(), strict=True):
-        saved = 1 - sum(one.tokens for one in held_out[name]) / sum(one.tokens for one in held_out[FULL])
-        test["tokens_saved"] = rounded(saved)
+        spent, full = (sum(one.tokens for one in held_out[graph].values()) for graph in (name, FULL))
+        test["tokens_saved"] = rounded(1 - spent / full)
     return {"methods": rows, "paired": tests}

@@ -7,6 +7,7 @@ as before are answered from the completion cache.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -91,7 +92,8 @@ def redundant(effects: Floats) -> Bools:
 class Redundancy:
     """The job, on launched agents and learners, and what `run` has measured.
 
-    utility, tokens: [1 + edges, questions], FULL's row first and then one per missing edge.
+    effects: [edges, questions], the score with an edge minus the score without it; positive where the edge helps.
+    saved: mean tokens that go without the edge. redundant: bool, both [edges].
     readers: the number of agents that the decision agent reads, by graph that answered the held-out questions too.
     """
 
@@ -141,12 +143,13 @@ class Redundancy:
         singles = {method: without(self._graph, [edge]) for method, edge in zip(self._without, self.edges, strict=True)}
         await self._phase("taking edges away", {FULL: self._graph, **singles}, self._measured)
         rows = [[self.scores[method][item.question.id] for item in self._measured] for method in [FULL, *self._without]]
-        self.utility = np.array([[scored.utility for scored in row] for row in rows])
-        self.tokens = np.array([[float(scored.tokens) for scored in row] for row in rows])
-        can_go = redundant(self.utility[:1] - self.utility[1:])
+        utility = np.array([[scored.utility for scored in row] for row in rows])
+        tokens = np.array([[float(scored.tokens) for scored in row] for row in rows])
+        self.effects, self.saved = utility[:1] - utility[1:], (tokens[:1] - tokens[1:]).mean(1)
+        self.redundant = redundant(self.effects)
         graphs = {
             FULL: self._graph,
-            AT_ONCE: without(self._graph, [edge for edge, gone in zip(self.edges, can_go, strict=True) if gone]),
+            AT_ONCE: without(self._graph, compress(self.edges, self.redundant)),
             **{method: learned.wiring for method, learned in self.pruned.items()},
         }
         await self._phase("evaluating what is left", graphs, self._items)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.analysis.sweep_table import attack_tables
+from experiments.analysis.sweep_report import attack_tables
 from tests.support.fake_sweep import make_sweep, read_arms
 
 KINDS = ("none", "drop", "collude")

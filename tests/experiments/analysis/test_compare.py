@@ -37,7 +37,7 @@ def arms(sweep: tuple[Path, list[TrialResult]]) -> list[Arm]:
 
 
 def arm(utilities: list[list[float]], seeds: tuple[int, ...], method: str = "m3prune") -> Arm:
-    return Arm(method, {}, seeds, (1.0,) * len(seeds), (1.0,) * len(seeds), np.array(utilities))
+    return Arm(method, {}, seeds, np.array(utilities))
 
 
 def compare(arms: list[Arm], reference: Arm) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Message, Question, Status, Trace
-from experiments.analysis.compare import arms_of_runs
+from experiments.analysis.compare import arms_of_trials
 from experiments.analysis.figures.draw import draw_run
 from experiments.analysis.figures.learned import (
     WINDOW,
@@ -27,7 +27,7 @@ from experiments.analysis.figures.learned import (
 from experiments.analysis.figures.style import COLOURS, PAGE, SMALL, colour, drawing, own_style, save
 from experiments.analysis.figures.sweeps import draw_against_tokens, utility_against_tokens
 from experiments.analysis.figures.systems import DEBATE, by_paths, changes, condensation, path_arms
-from experiments.analysis.scores import by_method
+from experiments.analysis.scores import Trial, read_trials
 from experiments.analysis.summary import Metrics, summarise
 from experiments.config.config import flat
 from experiments.config.loading import load
@@ -142,7 +142,7 @@ def test_figures_are_drawn_into_an_axis_of_one_s_own(run: RunFolder) -> None:
     graph, tokens = figure.subplots(1, 2)
     draw_graph(graph, list(run.learned("m3prune").learning())[-1], "temporal")
     with rc_context({"axes.prop_cycle": cycler(color=["#123456"])}):
-        draw_against_tokens(tokens, arms_of_runs([(run, by_method(run), {}, 0)]), "EM")
+        draw_against_tokens(tokens, arms_of_trials([Trial(run)]), "EM")
     assert graph.get_title()
     assert {line.get_color() for line in tokens.lines} == {"#123456"}
 
@@ -188,7 +188,7 @@ def test_a_style_that_cannot_be_read_is_one_line(content: bytes | None, tmp_path
 def test_a_run_draws_every_figure_readable_in_print(run: RunFolder, metrics: Metrics, spatial: Figure) -> None:
     curves = learning_curves(run.learned("m3prune"))
     assert curves is not None
-    for figure in (spatial, curves, utility_against_tokens(arms_of_runs([(run, by_method(run), {}, 0)]), "EM")):
+    for figure in (spatial, curves, utility_against_tokens(arms_of_trials([Trial(run)]), "EM")):
         assert figure.get_size_inches()[0] <= PAGE
         figure.draw_without_rendering()
         texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
@@ -209,7 +209,7 @@ def test_the_same_records_give_the_same_bytes(run: RunFolder, metrics: Metrics, 
     def files(folder: Path) -> list[bytes]:
         with drawing():
             save(edge_heatmaps(run.learned("m3prune"))["edges-temporal"], folder, "edges")
-            save(utility_against_tokens(arms_of_runs([(run, by_method(run), {}, 0)]), "EM"), folder, "tokens")
+            save(utility_against_tokens(arms_of_trials([Trial(run)]), "EM"), folder, "tokens")
         return [path.read_bytes() for path in sorted(folder.iterdir())]
 
     first = files(tmp_path / "a")
@@ -274,7 +274,7 @@ def test_mh_mmkg_s_figure_has_accuracy_and_questions_by_the_number_of_paths(tmp_
         rows = {"methods": dict.fromkeys(("mh_vanilla", "mh_mmkg"), row)}
         results.append(TrialResult(f"most-{most}", {"systems.paths": most}, 0, rows))
     (tmp_path / RESULTS).write_text("".join(f"{result.encode()}\n" for result in results))
-    arms, reached = path_arms(tmp_path, results)
+    arms, reached = path_arms(read_trials(tmp_path, results))
     # Only of methods that follow paths.
     assert reached == {("mh_mmkg", 1): [2], ("mh_mmkg", 2): [1]}
     lines, bars = by_paths(arms, reached, "EM").axes

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from actors.errors import UserError, visible
-from experiments.analysis.compare import read_trials
+from experiments.analysis.compare import arms_of_trials
 from experiments.analysis.result_table import ResultTable
-from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
-from experiments.analysis.sweep_table import sweep_rows, sweep_table
+from experiments.analysis.scores import read_trials
+from experiments.analysis.sweep_report import sweep_rows, sweep_sections, sweep_table, write_sweep_report
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import Judged
 from experiments.records.progress import Progress
@@ -107,7 +107,7 @@ def test_a_sweep_s_report_shows_every_field_as_text(
         result.metrics["methods"]["single"]["failed_turns"] = result.metrics["methods"]["full"]["failed_turns"] = 0
         for row in result.metrics["methods"].values():
             row["edges"] = 1.0
-    table = sweep_table(sweep_rows(read_trials(folder, results), results, 0), text, text, [text])
+    table = sweep_table(sweep_rows(arms_of_trials(read_trials(folder, results)), results, 0), text, text, [text])
     write_sweep_report(folder, sweep_sections(folder, results, text, [], table))
     check_harmless((folder / "report.html").read_text())
 

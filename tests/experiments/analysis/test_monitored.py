@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 
 from actors.messages import Message, Question, Status, Trace
-from experiments.analysis.monitored import scores_of
+from experiments.analysis.monitored import fallen, scores_of
 from experiments.datasets.item import Item, text_score
-from experiments.metrics.monitor import fallen
 
 KINDS = ("text", "text", "text", "visual", "visual")
 

@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from actors.messages import Kind, Lookup, Message, Question, Source, Status, Trace
-from experiments.analysis.compare import read_trials
+from experiments.analysis.compare import arms_of_trials
 from experiments.analysis.reports import write_run_report
+from experiments.analysis.scores import read_trials
 from experiments.analysis.summary import summarise
-from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
-from experiments.analysis.sweep_table import sweep_rows, sweep_table
+from experiments.analysis.sweep_report import sweep_rows, sweep_sections, sweep_table, write_sweep_report
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
@@ -226,7 +226,7 @@ def test_a_sweeps_trials_are_sorted_and_lead_to_their_reports(browser: Browser, 
         (folder / "report.html").write_text(f"<title>{rounds} rounds</title>")
         results.append(TrialResult(folder.name, {"topology.rounds": rounds}, 0, metrics))
     results.append(TrialResult("rounds=16-0", {"topology.rounds": 16}, 0, {}, stopped=7, utility=0.1))
-    settings = sweep_table(sweep_rows(read_trials(tmp_path, results), results, seed=0), "EM", "reader")
+    settings = sweep_table(sweep_rows(arms_of_trials(read_trials(tmp_path, results)), results, seed=0), "EM", "reader")
     write_sweep_report(tmp_path, sweep_sections(tmp_path, results, "EM", [], settings))
     page = browser.open(tmp_path / "report.html")
     column = "[...document.querySelectorAll('#trials tbody tr')].map(row => row.cells[1].textContent).join()"

@@ -11,16 +11,16 @@ import pytest
 from rich.console import Console
 
 from actors.messages import Message, Status, Trace
-from experiments.analysis.compare import read_trials
+from experiments.analysis.compare import arms_of_trials
 from experiments.analysis.findings import differences
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_table import run_table
+from experiments.analysis.scores import read_trials
 from experiments.analysis.statistics import holm
 from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, summarise, verdicts, write
-from experiments.analysis.sweep_report import sweep_sections, write_sweep_report
-from experiments.analysis.sweep_table import sweep_rows, sweep_table
-from experiments.analysis.sweep_table import write as write_sweep
+from experiments.analysis.sweep_report import sweep_rows, sweep_sections, sweep_table, write_sweep_report
+from experiments.analysis.sweep_report import write as write_sweep
 from experiments.analysis.turn_counts import MOST_REASONS, by_phase, count_turns, reasons_table, turns_table
 from experiments.datasets.item import Score
 from experiments.records.failures import UNREAD
@@ -318,7 +318,7 @@ def test_a_sweep_averages_strict_exact_match_over_all_trials_of_a_row_or_leaves_
         trial(tmp_path, "2", 4, 0, [1, 1, 1, 1]),
         trial(tmp_path, "3", 4, 1, [None, 1, 1, 1]),
     ]
-    rows = sweep_rows(read_trials(tmp_path, results), results, seed=0)
+    rows = sweep_rows(arms_of_trials(read_trials(tmp_path, results)), results, seed=0)
     assert [row.means.get("strict_em") for row in rows] == [0.5, None]
     table = sweep_table(rows, "EM", "reader")
     assert table.columns[:4] == ("rounds", "method", "EM (95% interval)", "strict EM")
@@ -332,7 +332,7 @@ def test_a_sweep_averages_strict_exact_match_over_all_trials_of_a_row_or_leaves_
     assert "<td>0.500</td>" in page
     # A data set whose metric is strict has no second one.
     other = [trial(tmp_path, "4", 2, 0, [None, None])]
-    table = sweep_table(sweep_rows(read_trials(tmp_path, other), other, seed=0), "accuracy", "reader")
+    table = sweep_table(sweep_rows(arms_of_trials(read_trials(tmp_path, other)), other, seed=0), "accuracy", "reader")
     assert "strict EM" not in table.columns
     assert all(len(row) == len(table.columns) for row in table.rows)
 

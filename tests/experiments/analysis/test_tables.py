@@ -14,9 +14,19 @@ import pytest
 import yaml
 
 from actors.errors import UserError
+from experiments.analysis.scores import Trial
 from experiments.analysis.statistics import ScoreGroup, crossed_interval, mean_interval
-from experiments.analysis.tables.formats import ShownTable, escape, latex, lay_out, markdown, table_csv, write_tables
-from experiments.analysis.tables.measured import FEWEST, Evaluated, MeasuredCell, measure
+from experiments.analysis.tables.formats import (
+    Best,
+    ShownTable,
+    escape,
+    latex,
+    lay_out,
+    markdown,
+    table_csv,
+    write_tables,
+)
+from experiments.analysis.tables.measured import FEWEST, MeasuredCell, measure
 from experiments.analysis.tables.paper_table import (
     FOLDER,
     PaperColumn,
@@ -55,7 +65,7 @@ def run_of(
     seed: int = 0,
     split: str = "test",
     grades: Mapping[tuple[str, str], int] | None = None,
-) -> Evaluated:
+) -> Trial:
     """A finished run with records made by hand."""
     folder.mkdir(parents=True)
     config = load(["experiment=table1", f"data.kind={data}", f"data.split={split}", f"seed={seed}"])
@@ -73,7 +83,7 @@ def run_of(
     metrics = (
         {"model": model, "dataset": data, "judged": {"judge": "j"}} if grades else {"model": model, "dataset": data}
     )
-    return Evaluated(RunFolder(folder), values or {}, metrics)
+    return Trial(RunFolder(folder), values or {}, seed, metrics)
 
 
 def questions(count: int, right: int, name: str, **tags: str) -> list[tuple[str, Mapping[str, str], float]]:
@@ -86,13 +96,13 @@ def table_of(
     return PaperTable("t", "A paper", "1", "What it is.", tuple(rows), columns, ours)
 
 
-def cells_of(table: PaperTable, *runs: Evaluated) -> dict[str, dict[str, MeasuredCell]]:
+def cells_of(table: PaperTable, *runs: Trial) -> dict[str, dict[str, MeasuredCell]]:
     [block] = measure(table, runs, 0)
     return {row.key: dict(zip([c.name for c in table.columns], cells, strict=True)) for row, cells in block.rows}
 
 
-def caption_of(table: PaperTable, *runs: Evaluated) -> str:
-    return lay_out(table, measure(table, runs, 0), (), runs).caption
+def caption_of(table: PaperTable, *runs: Trial) -> str:
+    return lay_out(table, measure(table, runs, 0), (), runs).title
 
 
 SUBJECTS = [
@@ -122,7 +132,7 @@ def test_a_cell_of_few_questions_is_empty(tmp_path: Path) -> None:
     cells = cells_of(TABLES["table1"], run)["sp"]
     assert cells["LAN"] == MeasuredCell(None, None, 4)
     layout = lay_out(TABLES["table1"], measure(TABLES["table1"], [run], 0), (), [run])
-    assert layout.blocks[0].rows[0][1][2].text == ""
+    assert layout.rows[1][3] == ""
 
 
 def test_questions_that_need_a_table_are_not_in_the_columns_of_text_and_image(tmp_path: Path) -> None:
@@ -370,18 +380,18 @@ def rows_of_latex(text: str) -> list[list[str]]:
 
 def test_markdown_latex_and_csv_say_the_same(written: tuple[ShownTable, str, str, list[dict[str, str]]]) -> None:
     layout, md, tex, lines = written
-    shown = [[name, *(cell.text for cell in cells)] for block in layout.blocks for name, cells in block.rows]
+    shown = [list(row) for row in layout.rows if row[1:]]
     assert rows_of_markdown(md) == shown
     assert rows_of_latex(tex) == shown
     measured = {(line["system"], line["column"]): line for line in lines if line["source"] == "measured"}
-    for name, cells in layout.blocks[0].rows:
+    for name, *cells in layout.rows[1:3]:
         system = {"SP": "sp", "M³Prune": "m3prune"}[name]
-        for column, cell in zip(layout.columns, cells, strict=True):
+        for column, cell in zip(layout.columns[1:], cells, strict=True):
             line = measured[system, column]
             if line["value"] and column not in ("Tokens", "Calls"):
                 low, high = (f"{100 * float(line[bound]):.1f}" for bound in ("ci95_low", "ci95_high"))
-                assert cell.text == f"{100 * float(line['value']):.1f} ({low}–{high})"
-            assert bool(line["value"]) == bool(cell.text)
+                assert cell == f"{100 * float(line['value']):.1f} ({low}–{high})"
+            assert bool(line["value"]) == bool(cell)
     read = [line for line in lines if line["source"] == "reported"]
     assert [line["value"] for line in read] == [figure.value for figure in reported("table1")]
     assert not any(line["ci95_low"] for line in read)
@@ -391,15 +401,14 @@ def test_reported_figures_stand_apart_and_are_never_the_best(
     written: tuple[ShownTable, str, str, list[dict[str, str]]],
 ) -> None:
     layout, md, tex, _ = written
-    measured, *others = layout.blocks
-    assert measured.heading == "Measured here: m"
+    measured, *others = [row[0] for row in layout.rows if not row[1:]]
+    assert measured == "Measured here: m"
     assert len(others) == 3
-    assert all(block.heading.startswith("Reported by M3Prune (Table ") for block in others)
-    assert all("not measured here" in block.heading for block in others)
-    assert not any(cell.best for block in others for _, cells in block.rows for cell in cells)
-    best = {name: [cell.best for cell in cells] for name, cells in measured.rows}
-    assert best["M³Prune"][0]
-    assert not any(best["SP"])
+    assert all(heading.startswith("Reported by M3Prune (Table ") for heading in others)
+    assert all("not measured here" in heading for heading in others)
+    best = {i: [isinstance(cell, Best) for cell in row] for i, row in enumerate(layout.rows) if row[1:]}
+    assert [layout.rows[i][0] for i, marks in best.items() if any(marks)] == ["M³Prune"]
+    assert best[2][1]
     assert "**100.0 (" in md
     assert "84.80 ± 1.3?" in md, "a doubtful figure"
     assert "\\textbf{100.0 (" in tex

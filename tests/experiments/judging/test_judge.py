@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.jobs import plan_of
 from experiments.judging.judge import GIVEN, Judge, grading_request
-from experiments.judging.judgements import judge_run, judged
-from experiments.judging.rubric import GRADED, SAME_ANSWER, SAME_SCENE
+from experiments.judging.judgements import answers_of, judge_file, judged
+from experiments.judging.rubric import GRADED, SAME_ANSWER, SAME_SCENE, Rubric
 from experiments.records.failures import Breaker, FailureSettings
 from experiments.records.progress import Progress
 from experiments.records.recorder import JUDGEMENTS, RunFolder
@@ -255,7 +256,7 @@ def test_judgements_by_another_rubric_are_not_mixed_in(run: RunFolder) -> None:
     judge_all(run, reader_judge())
     assert len({reader_judge().digest(rubric) for rubric in (GRADED, SAME_ANSWER, SAME_SCENE)}) == 3
     with pytest.raises(UserError, match="another judge or with another rubric"), Progress() as progress:
-        asyncio.run(judge_run(run, reader_judge(), ITEMS, 4, progress, Breaker(FailureSettings()), SAME_ANSWER))
+        judge_run(run, reader_judge(), 4, progress, SAME_ANSWER)
 
 
 def test_a_data_set_s_answers_are_judged_as_its_paper_does_unless_a_rubric_is_chosen() -> None:
@@ -266,7 +267,7 @@ def test_a_data_set_s_answers_are_judged_as_its_paper_does_unless_a_rubric_is_ch
 
 def test_a_summary_says_what_its_rubric_calls_right(run: RunFolder) -> None:
     with Progress() as progress:
-        asyncio.run(judge_run(run, reader_judge(), ITEMS, 4, progress, Breaker(FailureSettings()), SAME_ANSWER))
+        judge_run(run, reader_judge(), 4, progress, SAME_ANSWER)
     summary = summarise(run, replace(FACTS, pairs=()), "reader", SAME_ANSWER)
     assert SAME_ANSWER.text in summary["rubric"]
     assert next(notes(summary)) == "Acc* is the share of answers that reader finds the same as the reference."
@@ -299,8 +300,13 @@ async def test_a_model_that_cannot_judge_makes_a_failure_with_its_reason(reply: 
 
 def judge_all(run: RunFolder, judge: Judge, concurrency: int = 4) -> bytes:
     with Progress() as progress:
-        asyncio.run(judge_run(run, judge, ITEMS, concurrency, progress, Breaker(FailureSettings())))
+        judge_run(run, judge, concurrency, progress)
     return (run.path / JUDGEMENTS).read_bytes()
+
+
+def judge_run(run: RunFolder, judge: Judge, concurrency: int, progress: Progress, rubric: Rubric = GRADED) -> None:
+    limits = concurrency, progress, Breaker(FailureSettings())
+    asyncio.run(judge_file(run.path / JUDGEMENTS, partial(answers_of, run, ITEMS), judge, rubric, *limits))
 
 
 def reader_judge() -> Judge:

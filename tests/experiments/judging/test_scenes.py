@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,15 @@ from actors.errors import UserError
 from actors.messages import Question, Status, Trace
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.analysis.judged import notes, summarise
-from experiments.analysis.tables.measured import Evaluated
+from experiments.analysis.scores import Trial
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import Mh
 from experiments.judging.judge import Judge
-from experiments.judging.judgements import judge_run, judge_scenes, judged, similarities
+from experiments.judging.judgements import answers_of, judge_file, judged, scenes_of, similarities
+from experiments.judging.rubric import GRADED, SAME_SCENE
 from experiments.records.failures import Breaker, FailureSettings
 from experiments.records.progress import Progress
-from experiments.records.recorder import SCENES, Recorder, RunFolder
+from experiments.records.recorder import JUDGEMENTS, SCENES, Recorder, RunFolder
 from tests.support.fake_run import FACTS
 from tests.support.mh_release import write_small
 
@@ -42,11 +44,13 @@ def run(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def judge_all(run: RunFolder, name: str = "reader") -> None:
+def judge_run(run: RunFolder, name: str = "reader") -> None:
     judge = Judge(Reader(ReaderSettings()), name)
     with Progress() as progress:
-        asyncio.run(judge_run(run, judge, ITEMS, 4, progress, Breaker(FailureSettings())))
-        asyncio.run(judge_scenes(run, judge, PEOPLE, ["mh_mmkg"], 4, progress, Breaker(FailureSettings())))
+        limits = 4, progress, Breaker(FailureSettings())
+        asyncio.run(judge_file(run.path / JUDGEMENTS, partial(answers_of, run, ITEMS), judge, GRADED, *limits))
+        scenes = partial(scenes_of, run, PEOPLE, ["mh_mmkg"])
+        asyncio.run(judge_file(run.path / SCENES, scenes, judge, SAME_SCENE, *limits))
 
 
 def test_descriptions_are_kept_in_the_trace(run: RunFolder) -> None:
@@ -54,33 +58,23 @@ def test_descriptions_are_kept_in_the_trace(run: RunFolder) -> None:
 
 
 def test_what_nobody_described_is_left_out_and_the_rest_is_judged_once(run: RunFolder) -> None:
-    judge_all(run)
-    judge_all(run)
+    judge_run(run)
+    judge_run(run)
     lines = [(scene.question, scene.entity, scene.judgement.correct) for scene in judged(run, SCENES)]
     assert lines == [("q1", "Roarer Bite", True), ("q1", "Roarer Spin", False), ("q2", "roarer bite", True)]
     assert similarities(run) == {("mh_mmkg", "q1"): 0.5, ("mh_mmkg", "q2"): 1.0}
 
 
 def test_verdicts_of_another_judge_are_not_taken_for_this_one_s(run: RunFolder) -> None:
-    judge_all(run)
-    with pytest.raises(UserError, match=r"scenes.jsonl was written by another judge"), Progress() as progress:
-        asyncio.run(
-            judge_scenes(
-                run,
-                Judge(Reader(ReaderSettings()), "other"),
-                PEOPLE,
-                ["mh_mmkg"],
-                4,
-                progress,
-                Breaker(FailureSettings()),
-            )
-        )
+    judge_run(run)
+    (run.path / JUDGEMENTS).unlink()
+    with pytest.raises(UserError, match=r"scenes.jsonl was written by another judge"):
+        judge_run(run, "other")
 
 
 def test_the_similarity_is_a_measure_of_tables_and_stands_in_metrics(run: RunFolder) -> None:
-    judge_all(run)
-    answers = Evaluated(run, {}, {}).answers["mh_mmkg"]
-    assert [measures.get("caption_similarity") for _, measures in answers.values()] == [0.5, 1.0, None]
+    judge_run(run)
+    assert Trial(run).judged["caption_similarity"] == {("mh_mmkg", "q1"): 0.5, ("mh_mmkg", "q2"): 1.0}
     summary = summarise(run, replace(FACTS, methods=("mh_mmkg",), pairs=()), "reader")
     assert summary["caption_similarity"] == {"mh_mmkg": 0.75}
     assert any("mh_mmkg 0.750" in note for note in notes(summary))
