@@ -60,7 +60,6 @@ _QUESTION_AND_ANSWER = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _CALL = re.compile(r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:[|:：–—]|->|→|\s-\s|(\()(?=.*\)$))\s*(.+)", re.DOTALL)
-_LABEL = re.compile(r"(?:[*_]{0,2}triplet?s?(?:\s\d{1,2})?[*_]{0,2}\s?[:：]\s*)", re.IGNORECASE)
 _CITED = re.compile(
     r"\s*(?:\s[#←]\s.*|//\s.*|\s?[(\[](?:from|source|see|implied|inferred|as|based|stated|per|according|not|picture|passage|"
     r"evidence|\d)[^()\[\]]*[)\]]|\s?\[\d{1,2}(?:,\s?\d{1,2})*\])\s*[.;]?$",
@@ -313,7 +312,7 @@ def read_call(field: Field, item: Any) -> str | FieldFault:
     tool = words = ""
     if isinstance(item, dict):
         tool, words = (str(item.get(name, "")) for name in CALL)
-    elif match := _CALL.fullmatch(undecorated(BULLET.sub("", str(item).strip(), count=1).strip("` "))[0]):
+    elif match := _CALL.fullmatch(unwrapped(str(item))):
         tool, words = match[1], match[3].removesuffix(")" if match[2] else "")
     tool, words = tools.get(tool.strip(" `\"'*_").casefold(), ""), unwrapped(one_line(words))
     if not tool or not words or PLACEHOLDER.fullmatch(words):
@@ -336,7 +335,7 @@ def read_triple(value: Any) -> tuple[str, str, str] | None:
     """Returns head, relation and tail. None for anything that does not clearly have just these three."""
     parts = value
     if isinstance(value, str):
-        text = _bare(_LABEL.sub("", BULLET.sub("", value.replace("｜", "|").strip(), count=1), count=1))
+        text = _bare(BULLET.sub("", value.replace("｜", "|").strip(), count=1))
         text = _CITED.sub("", text).rstrip(" .;,") if not text.endswith(")") or _CITED.search(text) else text
         parts = _bare(text.rstrip(" .;,")).strip().strip("|").split("|")
     elif isinstance(value, dict):

@@ -19,7 +19,7 @@ from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import stated_answer
 from actors.prompting.field_values import decode, doubled, one_of, read_triple
 from actors.prompting.form import PROSE, Form, RawField
-from actors.prompting.reply_text import BULLET, ends_a_value, may_follow, undecorated
+from actors.prompting.reply_text import BULLET, SENTENCE_ENDS, ends_a_value, may_follow, undecorated
 from actors.prompting.safe_text import clean
 
 # What models call a field, other than its name and its plural.
@@ -55,9 +55,6 @@ _THE_ANSWER_IS = re.compile(
     r"(?:to (?:the|this|your) question\s)?"
     r"(?:is|would be)\s?[:：]?\s+(?=[^\n])",
     re.IGNORECASE,
-)
-_SENTENCE_END = re.compile(
-    r"(?<!\bSt)(?<!\bMt)(?<!\bFt)(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bProf)(?<=[\w\"'”’)*])[.!](?:\s|$)"
 )
 _AFTER_INITIAL = re.compile(r"(?:[\w'’-]{1,40}\s){0,4}[A-Z]\.\s+\S")
 _REFUSES = re.compile(
@@ -322,5 +319,5 @@ def called_the_answer(text: str) -> list[str]:
 
 def sentence(value: str) -> str:
     """Returns the first sentence."""
-    end = _SENTENCE_END.search(value)
+    end = SENTENCE_ENDS.search(f"{value} X")
     return (value[: end.start()] if end else value).strip()

@@ -49,7 +49,7 @@ _ENDS_A_VALUE = re.compile(
 _EMPHASIS = re.compile(r"(?!(?-i:<[BIU]>)[^\S\n]{0,8}$)</?(?:b|i|em|strong|u|code)>", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
 # A sentence ends after a word of three letters or more, a number or a bracket (`Dr. No` goes on), where one begins.
-_SENTENCE_ENDS = re.compile(
+SENTENCE_ENDS = re.compile(
     r"(?:(?<=[^\W\d_]{3})|(?<=[\d)\]\"'”’%]))[.!?][\"'”’)\]]*+(?=\s+[^\W\d_a-z]|\s+[\[\"'“‘(\d])"
 )
 BULLET = re.compile(
@@ -169,7 +169,7 @@ def _own_turn(text: str, is_field: Callable[[str], object]) -> str:
 
 def whole_sentences(text: str) -> str:
     """Returns the text up to its last sentence end that another sentence follows. Empty where there is none."""
-    ends = [end.end() for end in _SENTENCE_ENDS.finditer(text)]
+    ends = [end.end() for end in SENTENCE_ENDS.finditer(text)]
     return text[: ends[-1]] if ends else ""
 
 
@@ -213,11 +213,6 @@ def may_follow(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
         if not (ends or _SHARE_LINE.fullmatch(line) or OFFER.match(line) or restates(line)):
             return False
     return True
-
-
-def chatter(line: str) -> bool:
-    """True for a line that comments on the reply."""
-    return bool(CHATTER.match(line) or re.fullmatch(r".{0,120}[:：]\s*$", line))
 
 
 def unwrapped(text: str) -> str:
