@@ -312,7 +312,7 @@ def read_call(field: Field, item: Any) -> str | FieldFault:
     tool = words = ""
     if isinstance(item, dict):
         tool, words = (str(item.get(name, "")) for name in CALL)
-    elif match := _CALL.fullmatch(unwrapped(str(item))):
+    elif match := _CALL.fullmatch(unwrapped(BULLET.sub("", str(item), count=1))):
         tool, words = match[1], match[3].removesuffix(")" if match[2] else "")
     tool, words = tools.get(tool.strip(" `\"'*_").casefold(), ""), unwrapped(one_line(words))
     if not tool or not words or PLACEHOLDER.fullmatch(words):
