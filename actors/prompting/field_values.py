@@ -50,7 +50,6 @@ _ITEM = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR = re.compile(r"\s*(?:,\s*and\b|[,，、;&+/\n]|and\b|as well as\b|\s(?=\[)|(?<=\])(?=\[))\s*", re.IGNORECASE)
-_PAIR_NAMES = frozenset(("question", "sub-question", "subquestion", "sub question", "answer", "short answer"))
 # `Answer: ...` or `- **Answer 2:** ...`, and the heading of all answers.
 ANSWER_LINE = re.compile(r"[\s>*_#•-]{0,8}+(?:short )?answers?(?:\s?#?\d{1,2})?[*_]{0,3}\s?[:：]", re.IGNORECASE)
 _QUESTION_END = re.compile(r"[?？][ *_`\"'”]*+$", re.MULTILINE)
@@ -140,9 +139,7 @@ def _of_lines(field: Field, lines: Sequence[str], several: bool, choices: Sequen
     plain = text.strip(" .!*_`\"'")
     because = _NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and is_unstated(plain))
     # One of the field's values may be `none`.
-    if plain.lower() not in map(str.lower, field.values) and (
-        (field.optional and because) or NOTHING.fullmatch(plain) or _MARKS_ALONE.fullmatch(plain)
-    ):
+    if plain.lower() not in map(str.lower, field.values) and ((field.optional and because) or NOTHING.fullmatch(plain)):
         return none(field)
     if field.values:
         value = one_of(text, field)
@@ -166,8 +163,6 @@ def _own_lines(lines: Sequence[str], prose: bool) -> tuple[list[str], Sequence[s
             continue
         if own and (_RULE.fullmatch(line) or CHATTER.match(line) or (not prose and OTHER_LABEL.match(line))):
             return own, lines[number:]
-        if not own and _RULE.fullmatch(line):
-            continue
         if own and not prose and (blank or not line.strip()[0].islower()):
             return own, lines[number:]
         own.append(line)
@@ -302,8 +297,7 @@ def read_pair(field: Field, item: Any) -> str | FieldFault:
     texts = [one_line(unwrapped(str(part))) for part in parts]
     if not 1 <= len(texts) <= 2 or not texts[0]:
         return FieldFault(field, f"{quoted(item)} is not a question and its answer")
-    named = PLACEHOLDER.fullmatch(texts[0]) or {text.lower() for text in texts} <= _PAIR_NAMES
-    return "" if named else " | ".join(text for text in texts if text)
+    return "" if PLACEHOLDER.fullmatch(texts[0]) else " | ".join(filter(None, texts))
 
 
 def read_call(field: Field, item: Any) -> str | FieldFault:

@@ -27,21 +27,11 @@ _OTHER_NAMES = {
     FieldKind.ANSWER: ("final answer", "correct answer", "ans"),
     FieldKind.CONFIDENCE: ("confidence level", "confidence score", "confidence rating", "conf"),
     FieldKind.GRADE: ("score", "rating"),
-    FieldKind.KEYWORD: ("key word", "key phrase", "keyphrase"),
     FieldKind.PARENTS: ("parent", "parent node"),
-    FieldKind.QUERY: ("search query",),
     FieldKind.REASONING: ("reason", "rationale", "explanation"),
-    FieldKind.SELECTED: tuple(f"selected {what}" for what in ("number", "candidate", "source", "picture", "page")),
-    FieldKind.STEP: ("call", "tool call"),
-    FieldKind.SUB_QUESTION: ("subquestion", "sub question"),
-    FieldKind.THOUGHT: ("thinking", "reasoning"),
-    FieldKind.TRIPLE: ("triplet",),
-    FieldKind.TYPE: ("node type", "type of node"),
 }
 # Words before a field's name; some of them mark a final value.
-_BEFORE = (
-    "the|my|our|your|final|overall|corrected|revised|updated|new|best|short|kept|relevant|chosen|remaining|resulting"
-)
+_BEFORE = "the|my|our|your|final|overall|corrected|revised|updated|new|best|short|relevant"
 FINAL = re.compile(r"final|corrected|revised|updated|new", re.IGNORECASE)
 
 _MARKS = r"(?:\W|_){0,16}+"
