@@ -39,7 +39,7 @@ class UserError(AgoraError):
 
 
 class RunFailed(AgoraError):
-    """A run that was started from Python has ended with another exit code than 0 or 2."""
+    """A run from Python has ended with another exit code than 0 or 2."""
 
 
 class ClusterError(AgoraError):

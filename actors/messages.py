@@ -275,7 +275,7 @@ class Field:
 
 @wire
 class InputLine:
-    """One line of a turn's input, such as a candidate, a triple or an answer to compare.
+    """One line of a turn's input: a candidate, a triple, an answer to compare, ...
 
     The text of a planning graph's node begins with its `NodeType`; `outcome` is its result.
     """

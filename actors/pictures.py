@@ -82,7 +82,7 @@ def opened(path: str | Path) -> Iterator[Image.Image]:
 
 @contextmanager
 def open_regular(path: str | Path) -> Iterator[BinaryIO]:
-    """Opens a file for reading that is neither a pipe, which may block, nor a device, which may never end.
+    """Opens a regular file for reading. A pipe may block, and a device may never end.
 
     Raises OSError for one that is missing, not regular, or larger than LARGEST_FILE.
     """

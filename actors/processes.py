@@ -65,7 +65,7 @@ def _is_tracker(process: psutil.Process) -> bool:
 
 
 def kills(cgroup: Path = CGROUP, vmstat: Path = VMSTAT) -> int:
-    """Counts the processes that the kernel has killed because memory ran out, here or in this container."""
+    """Counts the processes that the kernel has killed for memory, here or in this container."""
     killed = 0
     for file in (cgroup / "memory.events", vmstat):
         with suppress(OSError, ValueError):  # there may be no such file

@@ -1,4 +1,4 @@
-"""Ends a run at SIGTERM and SIGHUP as at Ctrl-C, and at once at a second signal. A lost reader does not end it."""
+"""Ends a run at SIGTERM and SIGHUP as at Ctrl-C. A second signal ends it at once, a lost reader does not."""
 
 import logging
 import os

@@ -95,6 +95,6 @@ def are_numbers(answers: Sequence[str]) -> bool:
 
 
 def amounts_form(answer: str) -> str | None:
-    """Returns the form in which amounts are compared; None for an answer with other parts than numbers."""
+    """Returns the form in which amounts are compared. None for an answer with other parts than numbers."""
     answers, scale = listed(answer)[-1]
     return normalised(written(answers, scale)) if are_numbers(answers) else None

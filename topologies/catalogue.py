@@ -77,7 +77,7 @@ def find_methods(names: Sequence[str]) -> tuple[Method, ...]:
 
 
 def _named(name: str) -> Method:
-    """Finds a method, or makes one of a topology's class or of a function that makes a topology."""
+    """Finds a method, or makes one of a class or function that makes a topology."""
     entry: Any = find(name, OURS, "methods", "methods")
     if isinstance(entry, Method):
         method = entry

@@ -89,7 +89,7 @@ class DyTopo:
 
 
 def matches(offers: Floats, needs: Floats, tau: float) -> Bools:
-    """Matches i's need with j's offer where their cosine is above tau, bool [sender j, receiver i].
+    """Matches needs with offers where their cosine is above tau, bool [sender, receiver]. The offer is the sender's.
 
     offers, needs: [agents, d], a row of unit length, or of zeros where an agent states none. No agent hears itself.
     """

@@ -37,7 +37,7 @@ SHARE = 0.25  # of the remaining sources, cut at a time where the model does not
 
 
 class Asked(NamedTuple):
-    """The last completion for a request, the number of completions of the turn that it stands for, and all usage."""
+    """The last completion for a request. calls: completions of the turn that it counts for. usage: all that was used."""
 
     completion: Completion
     calls: int
@@ -169,7 +169,7 @@ class RoleAgent:
     async def _ask(
         self, turn: Turn, complete: Complete, build: Callable[[tuple[str, ...]], Request], cut: tuple[str, ...]
     ) -> tuple[Asked, tuple[str, ...]]:
-        """Completes `build(cut)`, with as much more evidence cut as the model's context demands; returns the cut too.
+        """Completes `build(cut)`, with as much more evidence cut as the model's context demands. Returns the cut too.
 
         A completion that is of no use has `stop="error"` and the reason.
         """

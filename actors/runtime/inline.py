@@ -157,7 +157,7 @@ class Inline(Pools[InlinePool]):
     def launch_replicas(
         self, make_model: Callable[[], Model], replicas: int, capacity: int = 64, pool: str = "model", **placed: float
     ) -> None:
-        """Start one model that works on as many requests at once as all replicas would, wherever they are `placed`."""
+        """Start one model that works on as many requests at once as all replicas would. `placed` has no effect."""
         self._pools[pool] = InlinePool(make_model, replicas * capacity)
         self._starting.append(pool)
 

@@ -50,7 +50,7 @@ class Client(Generic[T, R]):
 
     @property
     def load(self) -> int:
-        """Items of this client, and those of others that the service had when it last sent a result."""
+        """Items of this client, and those of others at the time of the service's last result."""
         return self.pending + self._others
 
     async def __call__(self, item: T) -> R:

@@ -45,7 +45,7 @@ class Placebo:
 
 
 def donors(traces: Sequence[Trace], seed: int) -> dict[str, list[Trace]]:
-    """Orders, for each question, other discussions of about the same length, by a draw of the seed.
+    """Orders other discussions of about the same length for each question, by a seeded draw.
 
     Those with which it shares no evidence come first.
     """

@@ -70,13 +70,13 @@ class Twin:
 
 
 def tokens_of(turns: Sequence[Message]) -> int:
-    """Counts the tokens of prompts and replies; 0 where a turn failed, as its cost is not known."""
+    """Counts the tokens of prompts and replies. 0 where a turn failed, as its cost is not known."""
     failed = any(turn.status is Status.FAILED for turn in turns)
     return 0 if failed else sum(turn.tokens for turn in turns)
 
 
 def left_over(target: int, turns: Sequence[Message]) -> float:
-    """Counts the tokens of `target` that a question's samples leave over or (negative) lack; 0 where one failed.
+    """Counts the tokens of `target` that a question's samples leave over. Negative: they lack some; 0: a sample failed.
 
     A sample costs the mean of those before the last ones, as the cost of these is not awaited.
     """
@@ -87,7 +87,7 @@ def left_over(target: int, turns: Sequence[Message]) -> float:
 
 
 def _next(target: int, turns: Sequence[Message]) -> int:
-    """Takes half of the samples that a question's tokens still pay for, at the mean cost so far."""
+    """Returns half of the samples that the tokens left pay for at the mean cost."""
     spent = tokens_of(turns)
     return max(0, round((target - spent) * len(turns) / spent)) // 2 if spent else 0
 

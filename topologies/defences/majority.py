@@ -76,7 +76,7 @@ def plurality(votes: Sequence[Vote]) -> str | None:
 
 
 def certified(votes: Sequence[Vote]) -> int:
-    """Largest number f such that no f voters can change the winner of `plurality`, whatever they vote.
+    """Largest f such that no f voters can change the winner of `plurality` by their votes.
 
     It is exact: the worst f voters are the most confident ones for the winner (of equal ones the earliest), who all
     vote for one other answer with confidence 1. It holds where one voter changes one vote, as of voters that do not

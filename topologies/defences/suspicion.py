@@ -37,7 +37,7 @@ def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
 
 
 def disagreement(traces: Sequence[Trace], asked: Questions) -> Floats:
-    """One minus the mean share of other agents with the same last answer as the agent, float [agents].
+    """One minus the mean share of others with the agent's last answer, float [agents].
 
     Krum's idea (Blanchard et al. 2017) with answers in place of gradients: the farthest from the rest goes. An agent
     without an answer agrees with no other. It sees answers only. Empty where no discussion was watched.

@@ -52,7 +52,9 @@ class AgpLearner(NetworkLearner):
         self.memory |= {name: torch.zeros(shape) for name, shape in of_labels.items()} | {"labels": torch.tensor(0)}
 
     def thinned(self, drawn: Wirings, p: Floats) -> Wirings:
-        """Leaves out agents whose drawn edges, in the mean of the rounds, have little probability in sum; never all."""
+        """Leaves out agents whose drawn edges have little probability in sum, but never all. A sum is the mean over
+        rounds.
+        """
         weights = drawn.spatial.mean(1) * p
         score = weights.sum(1) + weights.sum(2)
         takes = (score >= FEW * self.agents) | (score >= score.max(1, keepdims=True))

@@ -145,7 +145,7 @@ class Confirmation:
         self.state |= {name: torch.tensor([number]) for name, number in numbers.items()}
 
     def _simple(self, name: str, draw: np.random.Generator) -> dict[str, Tensor]:
-        """Edges of a graph that the pruned one is compared with, bool [1, unit, unit] by kind."""
+        """Edges of a graph to compare the pruned one with, bool [1, unit, unit] by kind."""
         edges = {}
         for kind, each in self.every.items():
             every = each[None]

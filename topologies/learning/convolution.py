@@ -5,7 +5,7 @@ from torch import Generator, Tensor, nn
 
 
 class GraphConvolution(nn.Module):
-    """D^-1/2 (A + I) D^-1/2 X W + b, D being in-degrees (Kipf and Welling 2017, Eq. 2).
+    """D^-1/2 (A + I) D^-1/2 X W + b (Kipf and Welling 2017, Eq. 2). D are in-degrees.
 
     adjacency: float [sender, receiver]. Without `loops`, I is left out.
     """
@@ -42,7 +42,7 @@ def dropped(x: Tensor, share: float, generator: Generator | None) -> Tensor:
 
 
 def pair_logits(embedded: Tensor) -> Tensor:
-    """Z Z^T of agents' embeddings [k, agents, d], scaled to -1 to 1 over all pairs of a question, [k, s, r].
+    """Z Z^T of agents' embeddings [k, agents, d], [k, s, r]. Scaled to -1 to 1 over all pairs of a question.
 
     Where all pairs are alike, they stay as they are.
     """

@@ -53,7 +53,8 @@ def _kept(logits: Tensor, cut: EndCut) -> tuple[Tensor, Tensor]:
 
 
 def end_of_climb(logits: Tensor, total: Tensor, squares: Tensor, steps: int, left: int, rate: float) -> Estimate:
-    """Forecasts logits at the end of a stage of Adam, from the sums of gradients and of their squares over its steps.
+    """Forecasts logits at the end of a stage of Adam, from sums over its steps. The sums are of gradients and their
+    squares.
 
     The mean gradient of the steps to come is the one so far, known to within its standard error; a gradient moves a
     logit by its ratio to the root of its mean square.
@@ -66,7 +67,7 @@ def end_of_climb(logits: Tensor, total: Tensor, squares: Tensor, steps: int, lef
 
 
 def end_of_estimate(logits: Tensor, steps: int, left: int) -> Estimate:
-    """Forecasts logits that are effects in units of their standard deviation, after `steps` of them in all.
+    """Forecasts logits after `steps` in all, where they are effects in units of their standard deviation.
 
     An estimate from n of N samples has N / n times the variance of the whole: the samples to come take it away. What
     other edges say of an edge changes less than that.

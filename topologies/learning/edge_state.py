@@ -46,8 +46,9 @@ class EdgeState:
         return self.ties.spread(kind, each.mean(0)).double() * self.ties.edges[kind]
 
     def reading(self, values: Mapping[str, Tensor], rounds: int) -> Edges[Floats]:
-        """`present` of spatial and temporal values, [sender, receiver], or [rounds, sender, receiver] where rounds have
-        masks of their own."""
+        """`present` of spatial and temporal values, [sender, receiver]. Where rounds have separate masks, [rounds,
+        sender, receiver].
+        """
         numbers: list[int | None] = list(range(1, rounds + 1)) if self.by_round else [None]
         found = (
             np.stack([self.present(kind, values[kind], each).numpy() for each in numbers]) for kind in Edges._fields
@@ -73,7 +74,7 @@ class EdgeState:
         return Edges(spatial, temporal)
 
     def counts(self, blocks: Mapping[str, Block]) -> dict[str, int]:
-        """Counts the present edges of matrices, by name, and by ", round t" where rounds have separate masks."""
+        """Counts the present edges of matrices, by name. Where rounds have separate masks, it ends with ", round t"."""
         left = {kind: mask * self.ties.count(kind) for kind, mask in self.mask.items()}
         found = {name: block.of(left[block.kind]).sum((1, 2)) for name, block in blocks.items()}
         if not self.by_round:

@@ -110,7 +110,7 @@ def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) 
 
 
 def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
-    """Draws each value towards its prior, with weight scatter / (scatter + variance), and returns it with the variance
+    """Draws each value towards its prior, with weight scatter / (scatter + variance). Returns it with the variance
     left.
 
     The prior's own variance counts with the weight that the prior has in the value.

@@ -38,7 +38,7 @@ class Reinforce:
         return {kind: self.edges.logits[kind].sigmoid() for kind in stage.drawn}
 
     def lookahead(self, steps_left: int) -> int:
-        """Number of later steps of a stage that can be sampled before the next one is learned from."""
+        """Number of later steps of a stage that can be sampled before the next is learned."""
         return 0
 
     def learn(
@@ -65,7 +65,7 @@ class Reinforce:
         return gradient, terms
 
     def outlook(self, steps: int, left: int) -> dict[str, Estimate]:
-        """Forecasts the logits, by kind, for the end of a stage with `steps` done and some left."""
+        """Forecasts the logits, by kind, at the end of a stage. `steps` are done, and some left."""
         rate = self.settings.learning_rate
         return {
             kind: end_of_climb(theta, self.state[f"total.{kind}"], self.state[f"squares.{kind}"], steps, left, rate)
@@ -94,7 +94,7 @@ class Reinforce:
         return terms, dict(zip(KINDS, slopes, strict=True))
 
     def harmful(self, stage: Stage) -> dict[str, Tensor]:
-        """Edges that are certain to harm by now, bool [sender, receiver] by kind; with gradients there are none."""
+        """Edges that are certain to harm by now, bool [sender, receiver] by kind. None with gradients."""
         return {}
 
     def certain_harm(self) -> dict[str, Tensor]:
@@ -105,7 +105,7 @@ class Reinforce:
         """None: no answers stand for others."""
 
     def evidence(self) -> float | None:
-        """Returns the chance of scores like these if no edge had an effect; None where that is unknown."""
+        """Returns the chance of scores like these if no edge had an effect. None where that is unknown."""
         return None
 
 
@@ -164,7 +164,7 @@ class Competence(Reinforce):
 
 
 class Removal(Competence):
-    """Grades agents by utility with all heard, minus utility without the agent or one of its turns."""
+    """Grades agents by utility with all heard, minus utility without one agent or turn."""
 
     drawn = 1.0
 

@@ -23,7 +23,7 @@ def heard(wirings: Wirings) -> Tensor:
 
 
 def with_removals(wirings: Wirings, each: int, step: int, turns: bool) -> Wirings:
-    """Makes all `each` samples of a question equal to the first, except for one agent or turn that is not heard.
+    """Makes a question's `each` samples equal but for one agent or turn that is not heard. The first sample hears all.
 
     The next agents or turns follow in the next samples and steps. Turns before the one removed are equal, with equal
     seeds, and so computed once: their history is restored.

@@ -67,7 +67,7 @@ class LearnedTopology:
     async def sample(
         self, k: int, ahead: int = 0, questions: int = 1, features: Floats | None = None
     ) -> tuple[Any, list[Wired]]:
-        """Samples K wirings for the next training step, or a step `ahead` of it, equally many for each question.
+        """Samples K wirings for the next training step, equally many for each question. `ahead`: for a later step.
 
         features: of these, [questions, d]. Returns the wirings, which the learner takes back with their scores, and a
         topology along each of them.

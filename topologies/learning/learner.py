@@ -120,7 +120,7 @@ class Learner:
         return min(samples, len(GRAPHS)) if self.confirming else samples
 
     def lookahead(self) -> int:
-        """Number of steps beyond the next one that can be sampled now, so that their discussions can start."""
+        """Number of steps beyond the next one that can be sampled now. Their discussions can start."""
         if self.confirming:
             return self._confirmation.lookahead
         return self._estimator.lookahead(self._schedule.steps_to_interim(self.step) - 1)
@@ -176,7 +176,7 @@ class Learner:
         )
 
     def may_stop(self) -> bool:
-        """True if the rest of the stage would hardly change its cut, so that `next_stage` may be called now.
+        """True if the rest of the stage would hardly change its cut. Then `next_stage` may be called.
 
         Only at interim analyses with `early_stop` set, each with its share of `error_rate`; by the state alone.
         """
@@ -223,14 +223,15 @@ class Learner:
         self._rule.begin()
 
     def edges_left(self) -> dict[str, int]:
-        """Counts the present edges of every matrix so far, by "sender>receiver kind", and by ", round t" where rounds
-        have separate masks."""
+        """Counts the present edges of every matrix so far, by "sender>receiver kind". Where rounds have separate masks,
+        the name ends with ", round t".
+        """
         return self._edges.counts(
             {block.name: block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks}
         )
 
     def probabilities(self, round: int | None = None) -> Edges[Floats]:
-        """p * mask, float [sender, receiver]; of one round (from 1) or the mean over rounds where they differ."""
+        """p * mask, float [sender, receiver]. Of one round (from 1), or the mean over rounds where they differ."""
         p = self._probability()
         return Edges(*(self._edges.present(kind, p[kind], round).numpy() for kind in Edges._fields))
 
@@ -255,18 +256,18 @@ class Learner:
         return Edges(*(np.stack([np.broadcast_to(p, shape) for p in kind]) for kind in zip(*each, strict=True)))
 
     def decision_probabilities(self) -> Floats:
-        """Probability that the decision agent reads each agent, float [agents]; 0 or 1 unless it is learned."""
+        """Probability that the decision agent reads each agent, float [agents]. 0 or 1 unless it is learned."""
         read = self._readers(self._speaks(ended=False)).double()
         if "decision" in self._stage.drawn:
             read = read * self._edges.ties.spread("decision", self._edges.probability("decision")).view(self.agents)
         return read.numpy()
 
     def evidence(self) -> float | None:
-        """Returns the chance of scores like these if no edge had any effect, with `effects`; None with gradients."""
+        """Returns the chance of scores like these if no edge had any effect, with `effects`. None with gradients."""
         return self._estimator.evidence()
 
     def surrogate(self) -> Surrogate | None:
-        """Returns the check whether effects on own answers carry over to the final one; None with gradients."""
+        """Returns the check whether effects on own answers carry over to the final one. None with gradients."""
         return self._estimator.surrogate()
 
     def without_evidence(self) -> float | None:
@@ -367,7 +368,7 @@ class Learner:
         return None if silent is None else ~silent.expand(self.rounds, self.agents)
 
     def _left(self, final: bool = True) -> dict[str, Tensor]:
-        """Edges left if learning ended here, or just its stage; bool [rounds or 1, sender, receiver] by kind."""
+        """Edges left if learning ended here, or just its stage. Bool [rounds or 1, sender, receiver] by kind."""
         return {kind: self._edges.left(kind, mask) for kind, mask in self._logits_left(final).items()}
 
     def _logits_left(self, final: bool = True) -> Mapping[str, Tensor]:

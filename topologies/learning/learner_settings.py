@@ -123,7 +123,7 @@ class Cut(NamedTuple):
 
 
 def spread_over(steps: int, times: int) -> list[int]:
-    """Returns the steps of a stage, from 1, after which one of `times` evenly spread events is due.
+    """Returns the steps, from 1, after which one of `times` evenly spread events is due.
 
     The n-th is due once n / times of the steps are done, rounded up; the last after the last step, and never two after
     one step.

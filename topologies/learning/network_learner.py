@@ -95,7 +95,7 @@ class NetworkLearner:
         utilities: npt.ArrayLike,
         groups: npt.ArrayLike | None = None,
     ) -> StepReport:
-        """Takes one step along the mean of utility times the gradient of log P of each wiring, without a baseline.
+        """Takes one step along the mean of utility times each wiring's gradient of log P. There is no baseline.
 
         Arguments and errors as for `Learner.learn`; turn scores and groups have no part.
         """
@@ -182,7 +182,7 @@ class NetworkLearner:
         """None: no edge is certain to harm."""
 
     def edge_scores(self) -> Edges[Floats]:
-        """Ranks edges by the mean of p over the last questions seen, float [sender, receiver]; -inf for no edge."""
+        """Ranks edges by the mean of p over the last questions seen, float [sender, receiver]. -inf for no edge."""
         scores = np.where(self._mask.numpy(), self._common(), -np.inf)
         return Edges(scores, np.full_like(scores, -np.inf))
 
@@ -219,7 +219,7 @@ class NetworkLearner:
         return {name: value.detach().clone().numpy() for name, value in tensors.items()}
 
     def load(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continues from `state()` of a learner with the same agents, rounds and settings; errors as for `Learner`."""
+        """Continues from `state()` of a learner with the same agents, rounds and settings. Errors as for `Learner`."""
         self.stage, self.step = checked_clock(state, self.state(), self.stages)
         self._over = bool(state["finished"])
         tensors = {name: torch.tensor(value) for name, value in state.items()}
@@ -278,11 +278,11 @@ class NetworkLearner:
         return p
 
     def _common(self) -> Floats:
-        """Mean of p over the last questions seen [sender, receiver]; before any, p for features of zeros."""
+        """Mean of p over the last questions seen [sender, receiver]. Before any, p for features of zeros."""
         common: Floats = self._p(self.memory["features"][: max(1, min(int(self.memory["seen"]), SEEN))]).mean(0)
         return common
 
 
 def likely(p: Floats) -> Bools:
-    """Adds edges in descending p down to one half, unless they close a cycle; bool [sender, receiver]."""
+    """Adds edges in descending p down to one half, unless they close a cycle. Bool [sender, receiver]."""
     return acyclic(p >= 0.5, p)

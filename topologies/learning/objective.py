@@ -118,7 +118,8 @@ def noise(initial: Sequence[Tensor], weighted: Sequence[Tensor], form: Noise, ep
 
 
 def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
-    """Mean cosine of each textual agent's edges to and from the visual ones, over the number of visual agents (Eq. 12).
+    """Mean cosine of textual agents' edges to and from the visual ones (Eq. 12). Divided by the number of visual
+    agents.
 
     text_to_visual: [..., text, visual]; visual_to_text: [..., visual, text]. A row of zeros contributes 0.
     """
@@ -129,7 +130,7 @@ def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
 
 
 def credited_slope(logits: Tensor, allowed: Tensor, taken: Tensor, credit: Tensor) -> Tensor:
-    """Gradient of the mean over samples of credit times log P of each wiring, of the logits' shape (Eq. 8).
+    """Gradient of the mean over samples of credit times log P of each wiring (Eq. 8). It has the logits' shape.
 
     Given the speaking orders, with p = sigmoid(theta), log P is a sum over the edges that could be drawn:
 

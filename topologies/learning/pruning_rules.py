@@ -78,7 +78,7 @@ class PruningRule:
         """Makes the cuts of a stage's remaining steps, where it ends early."""
 
     def end_cut(self, stage: Stage, block: Block) -> EndCut:
-        """Returns the cut of a matrix at the end of a stage, if no later stage learned its edges again."""
+        """Returns a matrix's cut at the end of a stage if no later stage relearned its edges."""
         return EndCut(room_for(self.share(stage, block), self.start(stage, block)[-1]), self.by_sign)
 
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
@@ -233,7 +233,7 @@ RULES: dict[Rule, type[PruningRule]] = {
 
 
 def room_for(share: float, start: Tensor) -> int:
-    """Number of edges that a share leaves of a matrix's edges at the start, at least one; start: bool."""
+    """Number of edges that a share leaves of a matrix's edges at the start (bool). At least one."""
     return max(1, round(int(start.sum()) * share))
 
 
@@ -289,7 +289,7 @@ def worst_half(
 
 
 def worth_keeping(p: Tensor, present: Tensor, room: int, at_least_one: bool) -> Tensor:
-    """Keeps present edges of one matrix without a negative effect (p >= 1/2), at most the `room` best.
+    """Keeps present edges of one matrix without a negative effect (p >= 1/2). At most the `room` best.
 
     p: float, present and result: bool, of one shape.
     """
@@ -299,7 +299,7 @@ def worth_keeping(p: Tensor, present: Tensor, room: int, at_least_one: bool) -> 
 
 
 def weakest_agents(logits: Tensor, present: Tensor, rate: float) -> Tensor:
-    """Picks the round(rate * N) agents with the smallest mean logit of their edges, in and out (AgentDropout).
+    """Picks the round(rate * N) agents with the smallest mean logit of all their edges (AgentDropout).
 
     One agent is always left, and of equal ones the first goes. The mean of no edges is 0. Result: bool [agents].
     logits: float, present: bool, [sender, receiver].

@@ -33,7 +33,7 @@ class Deviations(NamedTuple):
     noise: Tensor
 
     def chances(self) -> Tensor:
-        """Chance of each |h_j|^2, and of their sum, if no effect depended on x (Satterthwaite 1946); [senders + 1]."""
+        """Chance of each |h_j|^2, and of their sum, [senders + 1], if no effect depended on x (Satterthwaite 1946)."""
         trace, size = self.spread.diagonal(dim1=1, dim2=2).sum(1), (self.spread**2).sum((1, 2)).clamp(min=1e-12)
         squared = torch.where(self.noise > 0, (self.total**2).sum(1) / self.noise * trace / size, 0)
         parts = ((trace**2 / size).clamp(min=1e-6), squared)

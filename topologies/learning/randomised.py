@@ -145,8 +145,8 @@ class Effects:
         return unforeseen
 
     def _renew(self, taken: Mapping[str, Tensor]) -> None:
-        """Begins anew with edges into receivers that now hear half or twice as many agents as before. The effect of a
-        message depends on how many others there are. Earlier sums count until they differ (`_changed`).
+        """Begins anew with edges into receivers that now hear half or twice as many agents. The effect of a message
+        depends on how many others there are. Earlier sums count until they differ (`_changed`).
 
         Not where cut edges are drawn all the same, by another learner: nothing has changed there.
         """
@@ -168,7 +168,7 @@ class Effects:
         self.state["changed"].zero_()
 
     def _changed(self) -> bool:
-        """True if edges between agents that are left have another mean effect than before receivers lost others."""
+        """True if the edges left between agents have another mean effect than before receivers lost others."""
         if not self._renewed():
             return False
         sums = torch.zeros(2, 2, dtype=torch.float64)
@@ -202,8 +202,8 @@ class Effects:
         self._update(stage)  # a sender's edges of the first stage say what to expect of its new ones
 
     def harmful(self, stage: Stage) -> dict[str, Tensor]:
-        """Finds edges that are certain to harm by now, singly or together with all others of their sender; bool
-        [sender, receiver] by kind. Edges to an agent that no other hears any more are among them.
+        """Finds edges that are certain to harm by now, bool [sender, receiver] by kind. They harm singly, or together
+        with all others of their sender. Edges to an agent that no other hears any more are among them.
 
         In `error_rate` of all learners at most, any edge or sender without effect is among them.
         """
@@ -306,7 +306,7 @@ class Effects:
         return raw
 
     def surrogate(self) -> Surrogate:
-        """Checks whether effects on own answers stand for effects on the final one, and chooses which count."""
+        """Checks whether effects on own answers stand for effects on the final one. Chooses which count."""
         return compare(self.state["senders"], self._linked())
 
     def _linked(self) -> bool:

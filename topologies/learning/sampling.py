@@ -70,7 +70,7 @@ def allowed_spatial(mask: Tensor, order: Tensor) -> Tensor:
 
 
 def allowed_temporal(mask: Tensor, k: int, rounds: int) -> Tensor:
-    """Unpruned edges in every round but the first, bool [k, rounds, sender, receiver]; mask as for `sample_wirings`."""
+    """Unpruned edges in every round but the first, bool [k, rounds, sender, receiver]. Mask as for `sample_wirings`."""
     allowed = torch.zeros(k, rounds, *mask.shape[-2:], dtype=torch.bool)
     allowed[:, 1:] = mask
     return allowed

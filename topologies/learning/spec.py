@@ -46,7 +46,7 @@ class LearnerSpec:
 
     @property
     def whole(self) -> bool:
-        """True if each kind of edge is one matrix to prune, instead of one for each pair of modalities."""
+        """True if each kind of edge is one matrix to prune. Else each pair of modalities has one."""
         return self.variant.rule not in ("progressive", "by_sign")
 
     @property
@@ -57,7 +57,7 @@ class LearnerSpec:
 
     @property
     def reads_everyone(self) -> bool:
-        """True if the decision agent reads all agents, so that none of its edges can be cut."""
+        """True if the decision agent reads all agents. Then none of its edges can be cut."""
         return (self.settings.decision or self.variant.decision) == "all"
 
     @property
@@ -130,7 +130,7 @@ class StepReport:
 
 
 class Surrogate(NamedTuple):
-    """Slope of effects on the final answer against effects on own answers, and the credit to use.
+    """Slope of effects on the final answer against those on own answers, and credit to use.
 
     slope, low, high: pooled over senders, with its 95% interval; all 0 where own answers show no effect.
     credit: `own` or `final`, the answers whose effects count. senders: agents for which the final answer counts all the
@@ -145,7 +145,7 @@ class Surrogate(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """True if effects on own answers carry over to the final one, and no sender's have the wrong sign."""
+        """True if effects on own answers carry over to the final one. No sender's may have the wrong sign."""
         return self.low > 0 and not self.senders
 
 

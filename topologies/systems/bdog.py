@@ -183,7 +183,7 @@ class WithoutGraph(System):
 
 
 def _stated(message: Message) -> Blueprint:
-    """Reads a turn's graph, within the Size constraint; an empty one, which is false, where it states none."""
+    """Reads a turn's graph, within the Size constraint. It is empty, and so false, where the turn states none."""
     return limited(read_triples(message.values(TRIPLE.name)), SIZE)
 
 

@@ -123,7 +123,7 @@ def distance(first: Blueprint, second: Blueprint) -> int:
 
 
 def limited(graph: Blueprint, size: int) -> Blueprint:
-    """Cuts a graph to its first `size` entities (Size constraint, section 4.1), with their attributes and relations."""
+    """Cuts a graph to its first `size` entities, with attributes and relations (Size constraint, section 4.1)."""
     entities: dict[str, None] = {}
 
     def has_room(*names: str) -> bool:

@@ -23,7 +23,7 @@ THRESHOLD = 0.5  # least agreement of any two summaries
 
 
 def least_agreement(texts: Sequence[str]) -> float:
-    """Agreement of the two texts that agree least, in [0, 1]; 0 for fewer than two texts."""
+    """Agreement of the two texts that agree least, in [0, 1]. 0 for fewer than two texts."""
     return min((agreement(first, second) for first, second in combinations(texts, 2)), default=0.0)
 
 

@@ -65,7 +65,7 @@ DECIDE = Task("Decide which of the candidates answers the question, and say why.
 
 
 class Debate(System):
-    """Two sides in turns, a moderator who may end the debate, and a judge where it did not end."""
+    """Two sides in turns, a moderator who may end the debate, and else a judge."""
 
     async def discuss(self, session: Session) -> Message | None:
         await show_own(session, self.context)

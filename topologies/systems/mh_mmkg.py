@@ -262,7 +262,7 @@ class _Search:
         return [(path, verdict.values(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
 
     def _meet(self, entity: str, sources: Sequence[Source]) -> tuple[Source, ...]:
-        """Stores an entity's texts, with people's captions in their setting; returns the pictures that may be seen."""
+        """Stores an entity's texts, with people's captions in their setting. Returns the pictures that may be seen."""
         pictures = pictures_among(sources)
         captions = _captioned(pictures) if self.setting.captions == "people" else ()
         self.entity_texts[entity] = (*(source for source in sources if source not in pictures), *captions)

@@ -68,7 +68,7 @@ class PathSearch:
         return tuple(taken)
 
     def ahead(self, path: GraphPath, edges: Iterable[Triple], directed: bool = True) -> tuple[Triple, ...]:
-        """Returns an edge to each entity not met yet; `directed` edges lead from head to tail only."""
+        """Returns an edge to each entity not met yet. `directed` edges lead from head to tail only."""
         if len(path.entities) >= self._longest:
             return ()
         leading: dict[str, Triple] = {}

@@ -97,7 +97,7 @@ class OmniSearch(System):
 
 
 def step(plan: Message) -> tuple[str, str, str]:
-    """Returns the next place to look ("" if the plan failed or is done), the sub-question and the search words.
+    """Returns the next place to look, the sub-question and the search words. No place (""): the plan failed or is done.
 
     A missing sub-question is replaced by the words, and missing words by the sub-question.
     """

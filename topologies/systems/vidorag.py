@@ -147,7 +147,7 @@ def relevant(hits: Sequence[Hit], k: int) -> tuple[Hit, ...]:
 
 
 def kept(scores: Sequence[float], least: int, most: int) -> list[int]:
-    """Finds the scores in the component of the best one, by a mixture of two Gaussians; places, best first.
+    """Finds the scores in the component of the best one, by a mixture of two Gaussians. Returns places, best first.
 
     Fewer than `least` are filled up from the other component, and at most `most` are kept. As in the authors' code the
     fit is of the scores as they are, starts from k-means with seed 0, and a wide component may claim the worst scores

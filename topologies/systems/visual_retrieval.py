@@ -65,7 +65,9 @@ READ_FOR_WORDS = "The passage was picked for the question. Answer from it."
 
 
 class WikiLlava(System):
-    """One turn of one agent, with `top_k.texts` passages of each document that its pictures (up to `pictures`) name."""
+    """One turn of one agent, with passages of the documents that its pictures name. It reads `top_k.texts` of each
+    document, and up to `top_k.pictures` pictures.
+    """
 
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
