@@ -115,7 +115,7 @@ def _on(graph: Callable[..., Edges[Ints]], description: str, drawn: bool = False
     return Method(graph.__name__, description, make)
 
 
-def _random(context: MethodContext) -> Wired:
+def random_graphs(context: MethodContext) -> Wired:
     # With `needs_graph`, learning is over when the topology is made.
     assert context.learned is not None
     return Wired(context.method, context.agents, random_like(context.learned.common, context.rounds, context.seed))
@@ -141,7 +141,7 @@ METHODS = (
     Method(
         "random",
         "a random graph with as many edges and read agents as the learned one, drawn for every question",
-        _random,
+        random_graphs,
         needs_graph=True,
     ),
     Method(

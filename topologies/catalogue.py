@@ -69,14 +69,14 @@ _ATTRIBUTES = ("name", "roles", "asks_team", "needs_graph", "needs_calibration",
 
 def find_methods(names: Sequence[str]) -> tuple[Method, ...]:
     """Finds methods by name, in the order given. Raises UserError for none, an unknown one, or one named twice."""
-    methods = tuple(graph_method(name) if is_graph_file(name) else _named(name) for name in names)
+    methods = tuple(graph_method(name) if is_graph_file(name) else find_method(name) for name in names)
     found = [method.name for method in methods]
     if not found or len(set(found)) < len(found):
         raise UserError(f"methods={found}: name at least one, and each once")
     return methods
 
 
-def _named(name: str) -> Method:
+def find_method(name: str) -> Method:
     """Finds a method, or makes one of a class or function that makes a topology."""
     entry: Any = find(name, OURS, "methods", "methods")
     if isinstance(entry, Method):

@@ -37,7 +37,7 @@ SHARE = 0.25  # of the remaining sources, cut at a time where the model does not
 
 
 class Asked(NamedTuple):
-    """The last completion for a request. calls: completions of the turn that it counts for. usage: all that was used."""
+    """The last completion for a request. calls: the completions that it counts for. usage: all that was used."""
 
     completion: Completion
     calls: int

@@ -135,7 +135,7 @@ class Bdog(System):
             shown = f"{', '.join(first)} and {last}" if first else last
             task = Task(f"{DRAW.format(shown=shown)} {LIMITS}", (THOUGHT, TRIPLE))
             drawn = await session.ask(SOLO.name, question=asked, task=task)
-            blueprint, steps = _stated(drawn), input_lines(FieldKind.THOUGHT, drawn.values(THOUGHT.name))
+            blueprint, steps = stated_graph(drawn), input_lines(FieldKind.THOUGHT, drawn.values(THOUGHT.name))
         if not self._debate:
             task = Task(FROM_GRAPH if blueprint else FROM_NONE, (ANSWER,), _triples(blueprint))
             return await session.ask(SOLO.name, task=task)
@@ -145,10 +145,10 @@ class Bdog(System):
         for _ in range(self.context.systems.rounds):
             support = f"{SUPPORT if blueprint else SUPPORT_NONE} {rules}"
             task = Task(support, (TRIPLE,), (*steps, *_triples(blueprint)))
-            affirmative = _stated(await session.ask(PROPONENT.name, question=asked, task=task)) or blueprint
+            affirmative = stated_graph(await session.ask(PROPONENT.name, question=asked, task=task)) or blueprint
             challenge = f"{CHALLENGE if affirmative else CHALLENGE_NONE} {rules}"
             task = Task(challenge, (TRIPLE,), (*steps, *_triples(affirmative)))
-            stated = _stated(await session.ask(OPPONENT.name, question=asked, task=task))
+            stated = stated_graph(await session.ask(OPPONENT.name, question=asked, task=task))
             negative = stated or affirmative
             # Only the opponent can state a graph alone: a missing one of theirs is the proponent's.
             merge = CONCLUDE if affirmative else CONCLUDE_ONE if negative else CONCLUDE_NONE
@@ -161,7 +161,7 @@ class Bdog(System):
             # An opponent who stated no graph left it as it was, which must not pass for agreement.
             if stated and epsilon is not None and moved <= epsilon:
                 break
-        return _last_read(conclusions)
+        return last_read(conclusions)
 
 
 class WithoutGraph(System):
@@ -179,15 +179,15 @@ class WithoutGraph(System):
             opponent = await session.ask(OPPONENT.name, question=asked, task=Task(second, (CASE,)), heard=before[:1])
             before = [proponent, opponent]
             answers.append(await session.ask(MODERATOR.name, task=Task(SETTLE, (ANSWER,)), heard=before))
-        return _last_read(answers)
+        return last_read(answers)
 
 
-def _stated(message: Message) -> Blueprint:
+def stated_graph(message: Message) -> Blueprint:
     """Reads a turn's graph, within the Size constraint. It is empty, and so false, where the turn states none."""
     return limited(read_triples(message.values(TRIPLE.name)), SIZE)
 
 
-def _last_read(messages: Sequence[Message]) -> Message:
+def last_read(messages: Sequence[Message]) -> Message:
     """Returns the last readable message, or the last of all. There is at least one."""
     return next((message for message in reversed(messages) if message.status is Status.OK), messages[-1])
 

@@ -45,7 +45,7 @@ def looked_up(
 
 
 def found_by_picture(session: Session, own: Sequence[Source], k: int) -> Awaitable[tuple[Hit, ...]]:
-    """Finds the k pictures most like each of the question's own, best first. Without one, those nearest to its words."""
+    """Finds the k pictures most like each of the question's own, best first. Else those nearest to its words."""
     if query := pictures_among(own):
         return session.alike(query, k)
     return session.search(query_of(session.question), k, kinds=PICTURES, mode="vector")

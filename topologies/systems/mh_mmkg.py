@@ -122,14 +122,8 @@ class MhMmkg(System):
     async def discuss(self, session: Session) -> Message:
         question, library, setting = session.question, self.context.library, SETTINGS[self.method]
         own = await session.own()
-        pictures = pictures_among(own)
-        texts = tuple(source for source in own if source not in pictures)
-        if setting.see:
-            # A picture without a file has only people's captions.
-            pictures = _with_file(pictures)
-        else:
-            # Agents that do not see read people's captions from here on, as texts of the question.
-            texts, pictures = (*texts, *_captioned(pictures)), ()
+        # Agents that do not see read people's captions from here on, as texts of the question.
+        texts, pictures = read_and_seen(own, by_people=not setting.see)
         heard: list[Message] = []
         if setting.knowledge == "searched" and pictures:
             heard = [await session.ask(PERCEIVER.name, evidence=pictures, task=Task(PERCEIVE, (DESCRIPTION,)))]
@@ -209,7 +203,7 @@ class _Search:
     async def follow(self, annotated: Sequence[Sequence[str]]) -> tuple[GraphPath, ...]:
         """Looks the entities of annotated paths up. An edge that the graph lacks is left out."""
         for name in dict.fromkeys(entity for path in annotated for entity in path):
-            self._meet(name, await self.session.entity(name))
+            self.entity_texts[name], _ = read_and_seen(await self.session.entity(name), by_people=True)
         paths = []
         for entities in annotated:
             edges: list[Triple] = []
@@ -237,8 +231,10 @@ class _Search:
         """Looks the paths' ends up, describes their pictures, and has each path judged (Eq. 8)."""
         ask, captions = self.session.ask, self.setting.captions
         found = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
+        met = [read_and_seen(sources, by_people=captions == "people") for sources in found]
         # Before the verdicts: their findings include these texts.
-        looked = [(path, self._meet(path.end, sources)) for path, sources in zip(paths, found, strict=True)]
+        self.entity_texts |= {path.end: texts for path, (texts, _) in zip(paths, met, strict=True)}
+        looked = [(path, pictures) for path, (_, pictures) in zip(paths, met, strict=True)]
         if captions == "offline":
             seen = {path.end: pictures for path, pictures in looked if pictures}
             asked = {end: about(self.session.question, of, CAPTION.format(end)) for end, of in seen.items()}
@@ -261,13 +257,6 @@ class _Search:
             self._describe(path.end, pictures, verdict)
         return [(path, verdict.values(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
 
-    def _meet(self, entity: str, sources: Sequence[Source]) -> tuple[Source, ...]:
-        """Stores an entity's texts, with people's captions in their setting. Returns the pictures that may be seen."""
-        pictures = pictures_among(sources)
-        captions = _captioned(pictures) if self.setting.captions == "people" else ()
-        self.entity_texts[entity] = (*(source for source in sources if source not in pictures), *captions)
-        return pictures if self.setting.captions == "people" else _with_file(pictures)
-
     def _describe(self, entity: str, pictures: Sequence[Source], message: Message) -> None:
         """Stores an agent's description of pictures, if any, as the text of the first."""
         for description in message.values(DESCRIPTION.name)[:1]:
@@ -284,15 +273,18 @@ def stated(edge: Triple) -> str:
     return f"{edge.head} {edge.relation} {edge.tail}."
 
 
-def _captioned(pictures: Sequence[Source]) -> tuple[Source, ...]:
-    """Returns the captions that people wrote, each once, as text."""
+def read_and_seen(sources: Sequence[Source], by_people: bool) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """Returns the texts that agents read and the pictures that they see, which have a file.
+
+    by_people: they see none, and read the captions that people wrote, each once.
+    """
+    pictures = pictures_among(sources)
+    texts = tuple(source for source in sources if source not in pictures)
+    if not by_people:
+        return texts, tuple(picture for picture in pictures if picture.image is not None)
     # Reversed twice: a caption that several pictures share goes with the first of them.
-    texts = {picture.text: picture for picture in reversed(pictures) if picture.text}
-    return tuple(replace(picture, kind=Kind.TEXT, image=None) for picture in reversed(texts.values()))
-
-
-def _with_file(pictures: Sequence[Source]) -> tuple[Source, ...]:
-    return tuple(picture for picture in pictures if picture.image is not None)
+    captions = {picture.text: picture for picture in reversed(pictures) if picture.text}
+    return (*texts, *(replace(each, kind=Kind.TEXT, image=None) for each in reversed(captions.values()))), ()
 
 
 METHODS = tuple(system(name, setting.description, MhMmkg, ROLES) for name, setting in SETTINGS.items())
