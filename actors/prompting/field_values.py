@@ -139,7 +139,9 @@ def _of_lines(field: Field, lines: Sequence[str], several: bool, choices: Sequen
     plain = text.strip(" .!*_`\"'")
     because = _NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and is_unstated(plain))
     # One of the field's values may be `none`.
-    if plain.lower() not in map(str.lower, field.values) and ((field.optional and because) or NOTHING.fullmatch(plain)):
+    if plain.lower() not in map(str.lower, field.values) and (
+        (field.optional and because) or NOTHING.fullmatch(plain) or _MARKS_ALONE.fullmatch(plain)
+    ):
         return none(field)
     if field.values:
         value = one_of(text, field)
