@@ -57,7 +57,7 @@ def lock(file: str, options: Sequence[str]) -> int:
     from experiments.running.inputs import open_cache, open_dataset
 
     config = load(list(options))
-    content = json.dumps(plan_lock(config, open_dataset(plan_of(config), open_cache(config))), indent=1)
+    content = json.dumps(plan_lock(config, open_dataset(plan_of(config), open_cache(config.cache_folder))), indent=1)
     write_atomically(Path(file), f"{content}\n".encode())
     print(f"plan: {file}; run it with compare.plan={file} and the same settings")
     return 0

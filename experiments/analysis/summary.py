@@ -16,6 +16,7 @@ from experiments.analysis.scores import Answers, by_method, by_tag, sound
 from experiments.analysis.statistics import holm, paired_test, score_interval
 from experiments.analysis.turn_counts import by_phase, count_turns
 from experiments.attacks.attack_metrics import attack_cost, attackers_found, mean_by_round
+from experiments.config.config import MODELS
 from experiments.config.setting_groups import CompareSettings
 from experiments.metrics.answer_metrics import PATH_METRICS
 from experiments.records.failures import FailureSettings
@@ -25,7 +26,6 @@ from experiments.records.run_files import write_atomically
 from experiments.records.trials import LEARNED_FROM
 
 EMBEDDED = "reader"  # the name of the embedded reader among models and judges, as records hold it
-MODELS = " + "  # between the names of several models that answer in one run
 EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
 # Means per question; `TROUBLES` are totals.
 COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from omegaconf import OmegaConf
 
-from actors.backends.model_settings import ModelSettings
+from actors.backends.model_settings import ModelSettings, model_name
 from actors.errors import UserError
 from actors.lookup import names_code
 from actors.reader.reader import ReaderSettings
@@ -38,6 +38,7 @@ from topologies.method import DefenceSettings, SystemSettings
 Leaf = tuple[str, Any]  # a setting's dotted key and its value
 Group = TypeVar("Group")
 _defaults = cache(OmegaConf.structured)
+MODELS = " + "  # between the names of several models that answer in one run
 MOST_SEED = 2**63 - 1
 # Conditions of groups: jobs with discussions, and those of whole teams.
 DISCUSSES = "job!=recall|planted"
@@ -137,6 +138,12 @@ class Config:
     def by_key(self) -> dict[str, Any]:
         """Every setting by its dotted key."""
         return dict(flat(asdict(self)))
+
+    @property
+    def models_named(self) -> str:
+        """Names of the models that agents ask, as records have them: the run's own first, then those of roles."""
+        own = filter(None, map(self.model_of_role, self.roles))
+        return MODELS.join(dict.fromkeys(map(model_name, (self.model, *(model for model, _ in own)))))
 
     @property
     def judge_model(self) -> ModelSettings | None:

@@ -11,23 +11,21 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError, visible
-from actors.settings import NEEDS, OUTSIDE, OVER, shown
-from experiments.config.config import Config, Leaf, flat
+from actors.settings import shown
+from experiments.config.config import Config
 from experiments.config.setting_groups import is_style_file
-from experiments.config.values import check_key, declared
+from experiments.config.values import leaves
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
 from topologies.graph_file import absolute
 
 LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers"}  # by the project's extras
-_AXES, _POINTS, _KEY_ENV = "sweep.axes.", "sweep.points", ".key_env"
+_KEY_ENV = ".key_env"
 
 
 def resumption(config: Config, folder: Path) -> str:
@@ -98,55 +96,6 @@ def check_outside(folder: Path) -> None:
     for path in (".", *sys.path):
         if Path(os.path.realpath(path or ".")).is_relative_to(place):
             raise UserError(f"{folder}: Python would import modules from this folder; start from another one")
-
-
-class NamedLeaf(NamedTuple):
-    """One value of a setting, which may be one of a list, or of a key that a sweep varies.
-
-    key: of the setting. named_as: its key on the command line, whose value is `whole`. outside: it leads out of the
-    run folder. extra: the project's extra that it needs; empty for none.
-    """
-
-    named_as: str
-    key: str
-    value: Any
-    whole: Any
-    outside: bool
-    extra: str
-
-
-def leaves(config: Config) -> Iterator[NamedLeaf]:
-    """Yields every value of a configuration and of its sweep's trials."""
-    # The cache of a run that names none lies next to its folder.
-    own_cache = ("cache", str(Path(config.output) / "cache"))
-    for named_as, whole in config.by_key.items():
-        if named_as == _POINTS:
-            parts = [part for point in whole for leaf in flat(point) for part in _parts(*leaf)]
-        elif named_as.startswith(_AXES):
-            parts = list(_parts(named_as.removeprefix(_AXES), whole))
-        else:
-            parts = [(named_as, part) for part in (whole if isinstance(whole, list) else [whole])]
-        for key, value in parts:
-            metadata = setting.metadata if (setting := declared(key)) else {}
-            outside = metadata[OUTSIDE](value) if OUTSIDE in metadata and (key, value) != own_cache else False
-            extra = metadata[NEEDS](value) if NEEDS in metadata else ""
-            yield NamedLeaf(named_as, key, value, whole, outside or key == "roles.file", extra)
-
-
-def _parts(key: str, value: Any) -> Iterator[Leaf]:
-    """Yields the settings of a trial's value, which may be a list, a group or a group's kind."""
-    check_key(key, "sweep")
-    if isinstance(value, list):
-        for part in value:
-            yield from _parts(key, part)
-    elif isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from _parts(f"{key}.{name}", part)
-    else:
-        setting = declared(key)
-        group = setting and (setting.metadata.get(OVER) or setting.kind)
-        # A group alone is short for its kind.
-        yield (f"{key}.kind" if is_dataclass(group) and hasattr(group, "kind") else key), value
 
 
 def check_secrets(config: Config) -> None:

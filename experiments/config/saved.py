@@ -14,9 +14,9 @@ from omegaconf import OmegaConf
 
 from actors.errors import UserError
 from actors.settings import BEFORE, SINCE
-from experiments.config.config import Config
+from experiments.config.config import Config, written
 from experiments.config.study_settings import OF_JOBS
-from experiments.config.values import fields_of, typed, untyped
+from experiments.config.values import fields_of, typed
 from experiments.config.yaml_tree import check_literal, read_yaml
 from experiments.records.run_files import write_atomically
 from experiments.records.start import project_version
@@ -41,8 +41,8 @@ def read(path: Path) -> Config:
         tree = read_yaml(path, saved=True)
         if not isinstance(tree, dict):
             raise UserError("it has no keys and values")
-        written = str(tree.pop("version", UNNAMED))
-        version = written if written != UNNAMED else version
+        saved_by = str(tree.pop("version", UNNAMED))
+        version = saved_by if saved_by != UNNAMED else version
         # A study has settings that no other job has.
         kind = OF_JOBS.get(str(tree.get("job")), Config)
         # Keys that no longer exist are dropped where they had their default.
@@ -50,11 +50,11 @@ def read(path: Path) -> Config:
         for key, (until, default) in REMOVED.items():
             group, _, name = key.partition(".")
             of_group = tree.get(group)
-            if isinstance(of_group, dict) and name in of_group and untyped(of_group.pop(name)) != default:
+            if isinstance(of_group, dict) and name in of_group and of_group.pop(name) != written(default):
                 chosen.append(f"{key} (until {until})")
         if chosen:
             raise UserError(f"it chose settings that no longer exist: {', '.join(chosen)}")
-        if missing := list(_missing(tree, kind, _number(written))):
+        if missing := list(_missing(tree, kind, _number(saved_by))):
             raise UserError(f"it lacks {missing[0]}: it was cut short")
         return typed([tree])
     except UserError as error:

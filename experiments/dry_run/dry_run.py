@@ -24,7 +24,7 @@ from experiments.planning.plan import Evaluation, Plan
 from experiments.planning.topologies import further_topology, make_topology, spending
 from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, training_items, watched_items
-from experiments.running.left_to_extract import check_extraction, left_to_extract
+from experiments.running.left_to_extract import left_to_extract
 
 QUESTIONS = 40  # sampled for each phase
 DISCUSSIONS = 400  # held to count training
@@ -55,9 +55,8 @@ class _DryRun:
     def __init__(self, plan: Plan) -> None:
         self._plan, self._config = plan, plan.config
         config, models, agents = plan.config, plan.models, plan.roles.agents
-        cache = open_cache(config)
+        cache = open_cache(config.cache_folder)
         self._dataset = open_dataset(plan, cache)
-        check_extraction(plan, self._dataset)
         self._evidence = open_evidence(plan, self._dataset, cache)
         self._counter = counter_of(models.main)
         counters = {key: counter_of(backend) for key, backend in models.of_roles_by_key.items()}
@@ -141,7 +140,7 @@ class _DryRun:
             learner,
             *(self._learners[name] for name, source in self._plan.shared_from.items() if source == method),
         ]
-        items = training_items(config, self._dataset, stage)
+        items = training_items(self._plan, self._dataset, stage)
         # A step has k discussions in each stage, so fewer steps are discussed as those grow.
         discussed = set(spread(range(learner.step, steps), max(1, DISCUSSIONS // (learner.stages * k))))
         counts, held = PhaseCounts(), 0

@@ -17,7 +17,6 @@ from inspect_ai.scorer import Score
 
 from experiments.config.saved import read
 from experiments.export.source import TimedDiscussion, discussions
-from experiments.planning.run_models import models_named
 from experiments.records.recorder import RunFolder
 from experiments.records.records import by_question
 
@@ -38,7 +37,7 @@ def write(run: Path, target: Path) -> str:
 def logs(run: RunFolder) -> Iterator[il.EvalLog]:
     """Makes a log for each method. Raises UserError for damaged records."""
     config = read(run.config)
-    model = models_named(config)
+    model = config.models_named
     for method, of_method in groupby(discussions(run), key=lambda one: one.scored.method):
         held = list(of_method)
         samples = [_sample(model, one) for one in held]

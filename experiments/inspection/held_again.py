@@ -135,7 +135,7 @@ class HeldDiscussions:
         config, (graph, learner), spec = self._plan.config, made, self._plan.learners[name]
         for stage in range(learner.stage, learner.stages + 1):
             traces = self._run.learned(name).traces(f"train-{stage}")
-            line, steps = 1, training_items(config, self._dataset, stage)
+            line, steps = 1, training_items(self._plan, self._dataset, stage)
             for step, items in enumerate(steps[learner.step :], learner.step):
                 if stage == learner.stages and spec.confirming and learner.may_stop():
                     learner.next_stage()  # to the confirmation

@@ -14,7 +14,7 @@ from actors.completions.completion_store import file_name
 from actors.errors import ModelError
 from actors.messages import Abilities, Completion, Request
 from actors.models import Model
-from experiments.config.config import Config
+from actors.settings import CompletionSettings
 from experiments.running.launching import COMPLETIONS
 
 
@@ -37,10 +37,10 @@ class KeptReplies:
     calls: those of one turn, in order. missing: why replies cannot be found at all; empty where they can.
     """
 
-    def __init__(self, backend: Backend, abilities: Abilities, config: Config, cache: Path) -> None:
+    def __init__(self, backend: Backend, abilities: Abilities, kept: CompletionSettings, cache: Path) -> None:
         self.calls: list[Call] = []
         self._abilities = abilities
-        folder, kept, self.missing = cache / COMPLETIONS, config.completions, ""
+        folder, self.missing = cache / COMPLETIONS, ""
         if not kept.reuse:
             self.missing = "the run kept no replies (completions.reuse=false)"
         # Opening the cache would make it.

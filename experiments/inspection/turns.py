@@ -94,7 +94,7 @@ class TurnInspector:
         opened, plan = self._opened, self._opened.plan
         recorded = recorded_abilities(self._run)
         abilities = recorded.get(role.name, recorded[""])
-        model = KeptReplies(plan.models.of_role(role.name), abilities, plan.config, opened.cache)
+        model = KeptReplies(plan.models.of_role(role.name), abilities, plan.config.completions, opened.cache)
         agent = make_agent(role, model, plan.config.agents)
         for id, earlier in held.turns.items():
             if turn.recall and earlier.agent == turn.agent and earlier.round < turn.round:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from actors.backends.backend import Backend
 from actors.backends.backends import find_backend
 from actors.backends.model_settings import Usual, model_name
-from experiments.analysis.summary import MODELS
 from experiments.config.config import Config
 
 MAIN, JUDGE = "model", "judge"  # keys of the models that are no role's, and the names of their pools
@@ -81,9 +80,3 @@ def find_models(config: Config, roles: Iterable[str]) -> RunModels:
             of_roles[role] = same or backend
     judge = config.judge_model
     return RunModels(main, of_roles, find_backend(JUDGE, judge, config.reader) if judge else None)
-
-
-def models_named(config: Config) -> str:
-    """Names of the models that agents ask, as records have them: the run's own first, then those of roles."""
-    own = map(config.model_of_role, config.roles)
-    return MODELS.join(dict.fromkeys(map(model_name, (config.model, *(model for model, _ in filter(None, own))))))

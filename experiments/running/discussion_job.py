@@ -8,13 +8,11 @@ from experiments.config.references import resumption_line
 from experiments.datasets.item import Dataset
 from experiments.planning.learners import learner_makers
 from experiments.planning.plan import Job, Plan
-from experiments.planning.run_models import models_named
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import inputs, launching, replayed_run, runtime_start
 from experiments.running.discussions import Discussions
-from experiments.running.left_to_extract import check_extraction
 from experiments.running.model_record import check_models
 from experiments.running.run_context import RunContext
 
@@ -33,9 +31,9 @@ class DiscussionJob(Job):
         raise NotImplementedError
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
-        config, recorded, answering = plan.config, None, models_named(plan.config)
+        config, recorded, answering = plan.config, None, plan.config.models_named
         config.wandb.check_key()
-        cache = inputs.open_cache(config)
+        cache = inputs.open_cache(config.cache_folder)
         for method in plan.learners:
             # For its errors alone: the learner that goes on from it is launched much later.
             folder.learned(method).checkpoint()
@@ -46,10 +44,9 @@ class DiscussionJob(Job):
             dataset, answering = replayed_run.replayed_dataset(plan, then, cache), replayed_run.answering(then)
         else:
             dataset = inputs.open_dataset(plan, cache)
-            check_extraction(plan, dataset)
             inputs.check_questions(plan, dataset)
             inputs.check_room([Path(config.output), cache], launching.processes(plan) + bool(plan.learners))
-            launching.check_completions(config, cache)
+            launching.check_completions(config.completions, cache)
         with Tracker(folder.path, asdict(config), config.wandb) as tracker:
             # The recorder first: a folder that is in use is refused before any process is started.
             with (

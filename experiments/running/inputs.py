@@ -11,10 +11,11 @@ from pathlib import Path
 import psutil
 
 from actors.errors import UserError
-from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
 from experiments.datasets.kind import DataRequest
 from experiments.evidence.evidence import Evidence
+from experiments.evidence.extraction import GRAPH
+from experiments.evidence.library import triples_given
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.planning.plan import Plan
 from retrieval.embed import make_encoder
@@ -25,9 +26,8 @@ FREE_DISK_MB = 500
 MOST_OPEN = 8  # data sets that `OpenData` keeps, each with its index
 
 
-def open_cache(config: Config) -> Path:
+def open_cache(cache: Path) -> Path:
     """Makes the cache folder if it is missing. Raises UserError when it cannot be made."""
-    cache = config.cache_folder
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -36,7 +36,10 @@ def open_cache(config: Config) -> Path:
 
 
 def open_dataset(plan: Plan, cache: Path) -> Dataset:
-    """Opens a data set, with training questions to learn from or to watch. Raises UserError for a broken release."""
+    """Opens a data set, with training questions to learn from or to watch.
+
+    Raises UserError for a broken release, and for one that has the graph that a model is to extract.
+    """
     config = plan.config
     # Two stages, which share no question. The larger number and not the sum: the same questions may be watched
     # and learned from.
@@ -51,7 +54,10 @@ def open_dataset(plan: Plan, cache: Path) -> Dataset:
         # With scope=question, sources outside of the questions' own pools are never searched.
         whole_corpus=plan.retrieval.scope != "question",
     )
-    return plan.dataset.open(request)
+    dataset = plan.dataset.open(request)
+    if GRAPH in plan.extraction and triples_given(dataset) is not None:
+        raise UserError(f"retrieval.graph=model: data={config.data.kind} has its own knowledge graph; leave it out")
+    return dataset
 
 
 def notes_of(dataset: Dataset) -> tuple[str, ...]:
@@ -87,7 +93,7 @@ class OpenData:
     def of(self, plan: Plan) -> tuple[Dataset, Evidence]:
         key = data_key(plan)
         if key not in self._open:
-            cache = open_cache(plan.config)
+            cache = open_cache(plan.config.cache_folder)
             dataset = open_dataset(plan, cache)
             self._open[key] = dataset, open_evidence(plan, dataset, cache)
             if len(self._open) > MOST_OPEN:
@@ -118,13 +124,12 @@ def check_questions(plan: Plan, dataset: Dataset) -> None:
     """Raises UserError for too few training questions, for all stages of learning or to be watched."""
     watched_items(dataset, plan.watched_questions)
     for stage in range(1, max((learner.stages for learner in plan.learners.values()), default=0) + 1):
-        training_items(plan.config, dataset, stage)
+        training_items(plan, dataset, stage)
 
 
-def training_items(config: Config, dataset: Dataset, stage: int) -> list[list[Item]]:
+def training_items(plan: Plan, dataset: Dataset, stage: int) -> list[list[Item]]:
     """Divides training questions among the steps of a stage. Stages share none. Raises UserError for too few."""
-    per_step = config.training.questions_per_step
-    needed = config.pruning.steps * per_step
+    per_step, needed = plan.config.training.questions_per_step, plan.training_questions // 2
     items = list(islice(dataset.train(), (stage - 1) * needed, stage * needed))
     if len(items) < needed:
         raise UserError(

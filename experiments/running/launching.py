@@ -13,7 +13,7 @@ from actors.errors import UserError
 from actors.messages import Usage
 from actors.models import Model
 from actors.runtime.runtime import Agents, ModelPool, Runtime
-from experiments.config.config import Config
+from actors.settings import CompletionSettings
 from experiments.judging.judge import Judge
 from experiments.planning.plan import Plan
 from experiments.planning.run_models import JUDGE, MAIN
@@ -79,10 +79,10 @@ def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: b
     return Shared(runtime.launch_agents(launched, plan.config.agents, reuse.get(MAIN), others=others), judge)
 
 
-def check_completions(config: Config, cache: Path) -> None:
+def check_completions(settings: CompletionSettings, cache: Path) -> None:
     """Raises UserError for a folder of completions that cannot be used: once, and not in the log of every process."""
-    if config.completions.reuse:
-        CompletionStore(str(cache / COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
+    if settings.reuse:
+        CompletionStore(str(cache / COMPLETIONS), int(settings.disk_gb * 1e9)).close()
 
 
 def processes(plan: Plan) -> int:

@@ -99,7 +99,7 @@ class GraphLearning:
     async def _by_kind(self, topology: LearnedTopology) -> dict[str, Wiring]:
         """Wirings by kinds of evidence, each at the mean features of the training questions that have them."""
         groups: dict[str, list[Any]] = {}
-        for items in training_items(self.context.config, self.context.dataset, 1) if topology.sees else ():
+        for items in training_items(self.context.plan, self.context.dataset, 1) if topology.sees else ():
             for question in [await self.context.evidence.question(item) for item in items]:
                 kinds = "+".join(sorted({str(source.kind) for source in question.evidence}))
                 groups.setdefault(f"topology-{kinds or 'none'}", []).append(question)

@@ -6,25 +6,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from actors.errors import UserError
 from actors.messages import Question
 from experiments.config.config import Config
 from experiments.config.saved import read as read_config
 from experiments.datasets.item import Dataset
 from experiments.evidence.extraction import CAPTIONS, GRAPH, Step, captioned, extracted_file, missing, read_extracted
-from experiments.evidence.library import triples_given
 from experiments.planning.plan import Plan
 from experiments.planning.run_models import find_models
 from experiments.records.recorder import RunFolder
 from retrieval.store import Store
-
-
-def check_extraction(plan: Plan, dataset: Dataset) -> None:
-    """Raises UserError where the data set has the graph that a model is to extract."""
-    if GRAPH in plan.extraction and triples_given(dataset) is not None:
-        raise UserError(
-            f"retrieval.graph=model: data={plan.config.data.kind} has its own knowledge graph; leave it out"
-        )
 
 
 def identity(config: Config, step: Step) -> str:
@@ -45,9 +35,9 @@ def identity(config: Config, step: Step) -> str:
     return json.dumps(described, sort_keys=True)
 
 
-def turns_of(config: Config, step: Step) -> Step:
-    """The step with the further turns for each source that the configuration asks for."""
-    return replace(step, gleaning=config.retrieval.gleaning) if step is GRAPH else step
+def turns_of(step: Step, gleaning: int) -> Step:
+    """The step with the further turns for each source that `retrieval.gleaning` asks for."""
+    return replace(step, gleaning=gleaning) if step is GRAPH else step
 
 
 def left_to_extract(plan: Plan, dataset: Dataset, store: Store, caption: str) -> Iterator[tuple[Step, list[Question]]]:
@@ -55,6 +45,6 @@ def left_to_extract(plan: Plan, dataset: Dataset, store: Store, caption: str) ->
     config, folder, corpus = plan.config, store.folder.parent, dataset.corpus
     for step in plan.extraction:
         known = read_extracted(extracted_file(folder, step, identity(config, step)))
-        yield turns_of(config, step), list(missing(step, corpus(), known))
+        yield turns_of(step, config.retrieval.gleaning), list(missing(step, corpus(), known))
         if step is CAPTIONS:
             corpus = captioned(dataset.corpus, known, caption)

@@ -21,7 +21,7 @@ from experiments.evidence.extraction import (
     statements,
 )
 from experiments.records import jsonl
-from experiments.running.left_to_extract import check_extraction, identity, turns_of
+from experiments.running.left_to_extract import identity, turns_of
 from experiments.running.run_context import CountedTeam, RunContext
 from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import Store
@@ -39,7 +39,6 @@ async def extract_graph(context: RunContext) -> Extraction:
     """Extracts the statements that the run's graph is built of: by rules, or with its model."""
     if GRAPH not in context.plan.extraction:
         return BY_RULES
-    check_extraction(context.plan, context.dataset)
     everything = context.evidence.store.everything
     kept = await extract(GRAPH, context, everything)
     return await asyncio.to_thread(lambda: statements(everything(), kept))
@@ -76,7 +75,7 @@ async def extract(step: Step, context: RunContext, sources: Callable[[], Iterabl
 async def _ask(step: Step, questions: Sequence[Question], done: int, context: RunContext, path: Path) -> None:
     bar = context.progress.phase(step.phase, total=done + len(questions), done=done)
     counted = CountedTeam(context.team, bar, context.breaker)
-    asked = turns_of(context.config, step)
+    asked = turns_of(step, context.config.retrieval.gleaning)
 
     async def ask(question: Question) -> Trace:
         return await run_discussion(asked, question, counted, 0)

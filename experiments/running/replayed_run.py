@@ -17,7 +17,6 @@ from experiments.config.setting_groups import RoleSettings
 from experiments.datasets.benchmark import choose
 from experiments.datasets.item import Dataset, Subset
 from experiments.planning.plan import Plan
-from experiments.planning.run_models import models_named
 from experiments.records import jsonl, run_files
 from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.recorder import RunFolder
@@ -56,7 +55,7 @@ def answering(recorded: Config) -> str:
         if not os.path.isfile(path):
             break
         recorded = read_config(path)
-    return models_named(recorded)
+    return recorded.models_named
 
 
 def check_same(config: Config, recorded: Config) -> None:

@@ -59,7 +59,7 @@ class Training:
         self._check_failures()
         stage, step, finished, _ = await self.own.position()
         while not finished:
-            items = training_items(self.context.config, self.context.dataset, stage)
+            items = training_items(self.context.plan, self.context.dataset, stage)
             bar = self.context.progress.phase(f"learning {method}, stage {stage}", total=steps, done=step)
             for learner in self._all:
                 await learner.begin(stage)

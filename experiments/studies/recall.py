@@ -99,7 +99,7 @@ class RecallJob(Job):
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
-        cache = open_cache(config)
+        cache = open_cache(config.cache_folder)
         dataset = open_dataset(plan, cache)
         store = open_store(plan.retrieval, dataset, cache)
         with Progress() as progress:

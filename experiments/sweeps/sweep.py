@@ -109,7 +109,7 @@ def run_left(sweep: Sweep, folder: Path, results: Results, left: Mapping[str, Tr
     even on errors. Returns the reasons of the trials that failed, by name."""
     config, total = sweep.config, len(sweep.trials)
     most = max(launching.processes(trial.plan) for trial in left.values()) + PROCESSES * config.sweep.parallel
-    cache = inputs.open_cache(config)
+    cache = inputs.open_cache(config.cache_folder)
     inputs.check_room([Path(config.output), cache], actors=most)
     from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
 

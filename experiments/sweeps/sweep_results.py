@@ -20,7 +20,6 @@ from experiments.analysis.sweep_report import (
     write_sweep_report,
 )
 from experiments.analysis.tables.formats import write_tables
-from experiments.planning.run_models import models_named
 from experiments.records.trials import read_results
 from experiments.running.conclude import timed
 from experiments.sweeps.expansion import Sweep
@@ -62,7 +61,7 @@ def conclude_sweep(
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
     attacks = [*tables, *attack_tables(arms, finished, metric, config.seed)]
-    settings = sweep_table(shown, metric, models_named(config), notes)
+    settings = sweep_table(shown, metric, config.models_named, notes)
     write_sweep_report(folder, sweep_sections(folder, results, metric, drawn, settings, laid_out, attacks))
     print()
     shown_by = Counter(map(verdict, comparisons.values()))

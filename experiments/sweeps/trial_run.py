@@ -23,7 +23,6 @@ from actors.runtime.remote import reason
 from experiments.config.saved import read
 from experiments.jobs import plan_of
 from experiments.planning.learners import learner_makers
-from experiments.planning.run_models import models_named
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
@@ -152,7 +151,7 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
                         go.set()
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            _, _, lacking = conclude(plan, run, dataset, models_named(config), tracker, trial=True)
+            _, _, lacking = conclude(plan, run, dataset, config.models_named, tracker, trial=True)
             tracker.finish()
             if lacking:
                 # No result, so nothing is ranked by it, and resuming the sweep asks the failed questions again.

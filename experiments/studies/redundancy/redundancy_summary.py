@@ -14,7 +14,6 @@ from scipy.stats import spearmanr
 from actors.messages import derive_seed
 from experiments.analysis.statistics import Clusters, holm, least_clusters, paired_test
 from experiments.analysis.summary import Metrics, mean_and_interval, paired_tests, rounded
-from experiments.planning.run_models import models_named
 from experiments.records.run_files import write_atomically
 from experiments.running.run_context import RunContext
 from experiments.studies.redundancy.removal import FULL, ROUNDING, Redundancy, by_kind, redundant
@@ -66,7 +65,7 @@ def write(context: RunContext, findings: Redundancy) -> None:
                 learners[learner][kind] = rounded({**agreed, "rank_correlation": ranked})
     content = {
         "experiment": config.experiment,
-        "model": models_named(config),
+        "model": config.models_named,
         "dataset": dataset.name,
         "metric": dataset.metric,
         "agents": list(agents),

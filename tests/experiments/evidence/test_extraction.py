@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,8 +25,9 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.usage import UsageLog
 from experiments.running.discussions import Discussions
+from experiments.running.inputs import open_dataset
 from experiments.running.launching import Launched
-from experiments.running.left_to_extract import check_extraction, identity
+from experiments.running.left_to_extract import identity
 from experiments.running.model_extraction import extract, extract_graph, write_captions
 from experiments.running.run_context import RunContext
 from retrieval.embed import LexicalEncoder
@@ -218,13 +220,15 @@ def test_another_model_or_other_settings_of_it_extract_anew() -> None:
     assert len({*same, *others}) == 4
 
 
-def test_a_graph_that_a_data_set_brings_is_not_extracted() -> None:
+def test_a_graph_that_a_data_set_brings_is_not_extracted(tmp_path: Path) -> None:
     class Bringing(Corpus):
         def triples(self) -> Iterator[Triple]:
             return iter(())
 
+    kind = SimpleNamespace(open=lambda request: Bringing())
+    plan = replace(plan_of(load(WORDS)), dataset=kind)  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"retrieval.graph=model: data=sample has its own knowledge graph"):
-        check_extraction(plan_of(load(WORDS)), Bringing())  # type: ignore[arg-type]
+        open_dataset(plan, tmp_path)
 
 
 def test_equal_statements_are_one_graph_and_others_another() -> None:

@@ -11,7 +11,7 @@ from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.jobs import plan_of
-from experiments.planning.run_models import find_models, models_named
+from experiments.planning.run_models import find_models
 from experiments.running.launching import processes
 from tests.support.topologies import topology as topology_of
 from topologies.baselines import random_like
@@ -212,8 +212,8 @@ def test_settings_of_the_reader_make_no_other_model_of_an_endpoint() -> None:
 
 def test_records_name_all_models_the_run_s_own_first() -> None:
     eyes = [f"roles.{role}.model.name=B" for role in ROLES[1:3]]
-    assert models_named(load([*OPENAI, *eyes, "roles.single.model=reader"])) == "A + B + reader"
-    assert models_named(load(OPENAI)) == "A"
+    assert load([*OPENAI, *eyes, "roles.single.model=reader"]).models_named == "A + B + reader"
+    assert load(OPENAI).models_named == "A"
 
 
 @pytest.mark.parametrize(
