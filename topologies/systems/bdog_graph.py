@@ -103,14 +103,10 @@ def is_attribute(relation: str) -> bool:
 
 def change(before: Blueprint, after: Blueprint) -> Change:
     """Counts the differences from one graph to the next."""
-    entities = before.entities, after.entities
-    relations = before.relations, after.relations
-    attributes = before.attributes, after.attributes
-    return Change(
-        added=len(entities[1] - entities[0]) + len(relations[1] - relations[0]),
-        pruned=len(entities[0] - entities[1]) + len(relations[0] - relations[1]),
-        updated=sum(attributes[0].get(a) != attributes[1].get(a) for a in attributes[0].keys() | attributes[1].keys()),
-    )
+    old, new = (graph.entities | graph.relations for graph in (before, after))
+    was, now = before.attributes, after.attributes
+    updated = sum(was.get(name) != now.get(name) for name in was.keys() | now.keys())
+    return Change(added=len(new - old), pruned=len(old - new), updated=updated)
 
 
 def distance(first: Blueprint, second: Blueprint) -> int:
