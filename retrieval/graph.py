@@ -7,7 +7,7 @@ nearest to themes.
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -16,11 +16,12 @@ from retrieval.built_folder import all_rows, built, opened, reading
 from retrieval.embed import VECTOR, well_formed
 from retrieval.graph_tables import BY_RULES, ENTITIES, LAYOUT, TRIPLES, Extraction, build, entity_key
 from retrieval.store import EVERYTHING, SearchSpace, Store
-from retrieval.table_search import Ranked, Row, TableSearch, fused, quoted
+from retrieval.table_search import Ranked, TableSearch, fused, quoted
 
 Level = Literal["entity", "theme"]
 
 COLUMNS = ["id", "head", "relation", "tail", "head_key", "tail_key", "source", "doc"]
+OF_TRIPLE = itemgetter("id", "head", "relation", "tail", "source")
 CONSIDERED = 100  # rows of each ranking in a fusion, for any k
 
 
@@ -79,13 +80,13 @@ class KnowledgeGraph:
                 ranked = fused([by_entity, by_vector, by_text])
             else:
                 ranked = []
-        return [_triple(row) for row, _ in ranked[:k]]
+        return [Triple(*OF_TRIPLE(row)) for row, _ in ranked[:k]]
 
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
         """Returns all edges of an entity by id. Case and accents of names are ignored."""
         where = [_touching([entity_key(entity)]), *space.where(triples=True)]
         rows = all_rows(self._folder, self._triples, COLUMNS, where)
-        return sorted(map(_triple, rows), key=attrgetter("id"))
+        return sorted((Triple(*OF_TRIPLE(row)) for row in rows), key=attrgetter("id"))
 
     def entity(self, name: str, space: SearchSpace = EVERYTHING, near: str = "") -> list[Source]:
         """Returns texts and rows titled with an entity's name, then its pictures; those nearest to `near` first."""
@@ -129,7 +130,3 @@ class KnowledgeGraph:
 
 def _touching(keys: Collection[str]) -> str:
     return f"(head_key IN ({quoted(keys)}) OR tail_key IN ({quoted(keys)}))"
-
-
-def _triple(row: Row) -> Triple:
-    return Triple(row["id"], row["head"], row["relation"], row["tail"], row["source"])

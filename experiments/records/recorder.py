@@ -129,10 +129,6 @@ class RunFolder:
 
     def scores(self) -> Iterator[Scored]:
         """Scored answers in the order in which they were recorded. Raises UserError where one is there twice."""
-        return (scored for _, scored in self.scored_lines())
-
-    def scored_lines(self) -> Iterator[tuple[bytes, Scored]]:
-        """Lines of the scored answers, as `scores`."""
         path, seen = self.path / SCORES, set[tuple[str, str]]()
         for number, line in enumerate(jsonl.lines(path), start=1):
             scored = jsonl.decoded(path, number, line, Scored.decode, DAMAGED)
@@ -140,7 +136,7 @@ class RunFolder:
                 method, question = answered
                 raise UserError(f"{path}, line {number}: {method} has answered {question} before; {DAMAGED}")
             seen.add(answered)
-            yield line, scored
+            yield scored
 
     def checkpoint(self) -> Checkpoint | None:
         """The learner's state, None before the first training step. Raises UserError when it is damaged."""
@@ -229,20 +225,23 @@ class Recorder(_Writer):
     def _cut(self) -> None:
         """Notes the questions with a complete trace and score by method. Cuts off others and drops failed ones."""
         done: dict[str, set[str]] = {}
-        kept = {SCORES: 0}
-        traces: dict[str, Iterator[bytes]] = {}
+        kept: dict[str, int] = {}
+        traces: dict[str, Iterator[tuple[int, bytes]]] = {}
         # Places of the lines to drop, by file.
         failed: dict[str, set[int]] = {}
         path = self.run.path
         evaluations = jsonl.files(path / "traces", "evaluate-*.jsonl")
-        scores = list(self.run.scored_lines())
-        self._check_both_there(evaluations, {scored.method for _, scored in scores})
-        for line, scored in scores:
+        scores = list(zip(jsonl.placed(path / SCORES), self.run.scores(), strict=True))
+        # No kill leaves several traces without any score, or scores without any trace of their method.
+        traced = [file.name for file in evaluations if len(list(islice(jsonl.lines(file), 2))) > 1]
+        if traced and not scores:
+            raise UserError(f"{path / SCORES} has no scores for {', '.join(traced)}; {LOST}")
+        for (begins, line), scored in scores:
             name = _evaluation(scored.method)
             finished = done.setdefault(scored.method, set())
             # Each method's traces are in the order of its scores.
-            for trace in traces.setdefault(name, jsonl.lines(path / name)):
-                place, kept[name] = kept.get(name, 0), kept.get(name, 0) + len(trace)
+            for place, trace in traces.setdefault(name, jsonl.placed(path / name)):
+                kept[name] = place + len(trace)
                 question, answer, again = jsonl.decoded(path / name, len(finished) + 1, trace, _answered, DAMAGED)
                 if again:
                     failed.setdefault(name, set()).add(place)
@@ -251,14 +250,16 @@ class Recorder(_Writer):
                 # A kill may have dropped the score of a failed question, and not its trace yet.
                 if not again:
                     raise UserError(f"{path / name} and {path / SCORES} list different answers; {DAMAGED}")
-            # The score of a trace that did not reach the disk; later ones were written after it and are asked again.
             else:
+                if name not in kept:
+                    raise UserError(f"{path / name} has no discussions for the scores in {path / SCORES}; {LOST}")
+                # Its trace did not reach the disk; later ones were written after it and are asked again.
                 break
             if again:
-                failed.setdefault(SCORES, set()).add(kept[SCORES])
+                failed.setdefault(SCORES, set()).add(begins)
             else:
                 finished.add(scored.question)
-            kept[SCORES] += len(line)
+            kept[SCORES] = begins + len(line)
         if failed:
             for judged in (JUDGEMENTS, SCENES):
                 (path / judged).unlink(missing_ok=True)
@@ -271,16 +272,6 @@ class Recorder(_Writer):
                 self._files.pop(name).close()
                 jsonl.lock(self._file(name))
         self._done = done
-
-    def _check_both_there(self, evaluations: Sequence[Path], scored: set[str]) -> None:
-        """Raises UserError where all scores are gone, or all traces of a method with scores: no kill does that."""
-        path = self.run.path
-        traced = [file.name for file in evaluations if len(list(islice(jsonl.lines(file), 2))) > 1]
-        if traced and not scored:
-            raise UserError(f"{path / SCORES} has no scores for {', '.join(traced)}; {LOST}")
-        for method in sorted(scored):
-            if next(jsonl.lines(file := path / _evaluation(method)), None) is None:
-                raise UserError(f"{file} has no discussions for the scores of {method} in {path / SCORES}; {LOST}")
 
 
 class LearningRecorder(_Writer):

@@ -7,7 +7,6 @@ replay have none.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from pydantic import Field
@@ -80,25 +79,22 @@ class TimingLog:
             for id, (asked, took, *served) in turns.items()
         }
         line = DiscussionTimes(trace.question, trace.sample, round(self._epoch_s + first, DIGITS), times)
-        jsonl.append_to(_file(self._folder, phase), line.encode())
+        jsonl.append_to(self._folder.path / TIMINGS / f"{phase}.jsonl", line.encode())
 
 
 def times_of_turns(folder: RunFolder, phase: str) -> Times:
     """Reads the times of a phase's discussions by question and sample, of a run or a learned graph."""
-    found = jsonl.records(_file(folder, phase), DiscussionTimes.decode, "delete the file")
+    path = folder.path / TIMINGS / f"{phase}.jsonl"
+    found = jsonl.records(path, DiscussionTimes.decode, "delete the file")
     return {(times.question, times.sample): times for times in found}
 
 
 def of_trace(folder: RunFolder, phase: str, trace: Trace) -> DiscussionTimes | None:
     """Reads the times of one discussion, as `times_of_turns`. None where there are none."""
-    path, found = _file(folder, phase), None
+    path, found = folder.path / TIMINGS / f"{phase}.jsonl", None
     # Only lines that begin with its question and sample are decoded.
     head = DiscussionTimes(trace.question, trace.sample, 0).encode().partition(',"started"')[0].encode()
     for number, text in enumerate(jsonl.lines(path), start=1):
         if text.startswith(head):
             found = jsonl.decoded(path, number, text, DiscussionTimes.decode, "delete the file")
     return found
-
-
-def _file(folder: RunFolder, phase: str) -> Path:
-    return folder.path / TIMINGS / f"{phase}.jsonl"
