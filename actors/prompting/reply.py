@@ -1,6 +1,6 @@
 """Reads a reply in the form that was asked for, or in what models make of it. Nothing uncertain is read.
 
-reply -> spoken (reply_text) -> fields as text or JSON (reply_fields)
+reply -> spoken (reply_text) -> lines of each field (reply_fields)
       -> values (field_values) -> Reading -> Message
 """
 
@@ -31,7 +31,7 @@ _CUT_OFF = "the reply was too long and was cut off there"
 class Reading:
     """The values of a reply, and its faults.
 
-    values: (field's name, value) in the reply's order. stated: names of the fields that the reply states, if only as
+    values: (field's name, value) in the form's order. stated: names of the fields that the reply states, if only as
     empty.
     faults: the fields that have to be asked for again. before: the text before the first field.
     """
