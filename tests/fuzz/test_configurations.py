@@ -14,7 +14,7 @@ from experiments.config.config import Config
 from tests.fuzz.configurations import COMMAND, outcome, presets
 
 # By hand, `--hypothesis-profile=long`.
-EXAMPLES = 30 if settings().max_examples <= 100 else settings().max_examples
+EXAMPLES = 16 if settings().max_examples <= 100 else settings().max_examples
 
 
 @pytest.mark.slow

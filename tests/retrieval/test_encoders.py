@@ -70,8 +70,8 @@ def test_an_encoder_of_an_installed_package_goes_by_its_name(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("their_encoders:Nothing", r"retrieval.encoder=their_encoders:Nothing: cannot be imported"),
-        ("their_encoders:Half", r"gave Half, which is no encoder: it has no fingerprint, .*encode_sources"),
+        ("their_encoders:Nothing", r"retrieval\.encoder=their_encoders:Nothing: "),
+        ("their_encoders:Half", r"\bHalf\b.*\bfingerprint, .*encode_sources"),
     ],
 )
 def test_what_is_no_encoder_is_refused_with_what_it_lacks(name: str, says: str) -> None:

@@ -129,7 +129,7 @@ def test_vectors_of_another_shape_are_refused() -> None:
         def encode_sources(self, sources: Sequence[Source]) -> list[Vectors]:
             return [np.empty((0, DIM), dtype=np.float32) for _ in sources]
 
-    with pytest.raises(ValueError, match="expected 2 times one or more of 24 numbers"):
+    with pytest.raises(ValueError, match=r"\b2 times .*\b24 "):
         encoded(Broken(), texts(2))
 
 

@@ -50,7 +50,7 @@ def test_a_picture_without_words_has_none_and_a_broken_one_is_named(tmp_path: Pa
     reader = ocr.Ocr(tmp_path / "ocr")
     assert reader.text(page(tmp_path / "blank.png")) == ""
     (tmp_path / "broken.png").write_bytes(b"\x89PNG")
-    with pytest.raises(OSError, match=r"broken\.png cannot be decoded"):
+    with pytest.raises(OSError, match=r"broken\.png"):
         reader.text(tmp_path / "broken.png")
 
 

@@ -144,7 +144,7 @@ async def test_json_is_asked_for_in_words_and_checked() -> None:
     created = await ModelClient(model).create(ASK, json_output=Town)
     assert Town.model_validate_json(str(created.content)).people == 3
     assert '"people"' in model.requests[0].own
-    with pytest.raises(CannotAnswer, match=r"does not fit .*people"):
+    with pytest.raises(CannotAnswer, match="people"):
         await ModelClient(Scripted('{"name": "Tarn"}')).create(ASK, json_output=Town)
     for reply in ("Tarn", "[1]", '<think>Is it {"name": "Tarn"}'):
         with pytest.raises(CannotAnswer, match="JSON"):
@@ -173,7 +173,7 @@ async def test_json_is_found_between_thoughts_and_sentences(reply: str, output: 
 
 async def test_a_model_that_cannot_answer_raises_and_says_why() -> None:
     too_long = Completion("1", "", 900, stop="too_long", limit_tokens=800)
-    with pytest.raises(CannotAnswer, match=r"900 tokens, 800 at most"):
+    with pytest.raises(CannotAnswer, match=r"\b900\b.*\b800\b"):
         await ModelClient(Scripted(too_long)).create(ASK)
     with pytest.raises(CannotAnswer, match="no pictures here"):
         await ModelClient(Scripted(Completion("1", "", stop="error", error="no pictures here"))).create(ASK)
@@ -264,9 +264,9 @@ def test_a_client_is_dumped_with_the_choice_of_its_model_or_not_at_all() -> None
 
 
 def test_a_choice_that_makes_no_model_says_so() -> None:
-    with pytest.raises(ValueError, match="unexpected keyword argument 'treshold'"):
+    with pytest.raises(ValueError, match="treshold"):
         ModelChoice(settings={"treshold": 1}).model()
-    with pytest.raises(ValueError, match="a key has no place in a file"):
+    with pytest.raises(ValueError, match=r"\bkey\b"):
         ModelChoice(kind="openai", settings={"key": "secret"}).model()
 
 

@@ -370,16 +370,16 @@ async def test_a_dummy_says_its_sentence_whoever_holds_the_role() -> None:
     ("spec", "reason"),
     [
         ("", "expected package.module:function"),
-        ("tests.actors.autogen.test_hosted", "expected package.module:function"),
-        ("no_such_package.agents:make", "No module named 'no_such_package'"),
-        ("tests.no_such_module:make", "No module named 'tests.no_such_module'"),
-        (".relative:make", "expected package.module:function"),
-        ("tests.actors.autogen.test_hosted:no_such", "has no attribute 'no_such'"),
-        ("tests.actors.autogen.test_hosted:NOT_A_FUNCTION", "NOT_A_FUNCTION is not a function"),
-        ("tests.actors.autogen.test_hosted:asynchronous", r"called as asynchronous\(messages\)"),
+        ("tests.actors.autogen.test_hosted", r"agent=tests\.actors\.autogen\.test_hosted: "),
+        ("no_such_package.agents:make", "'no_such_package'"),
+        ("tests.no_such_module:make", r"'tests\.no_such_module'"),
+        (".relative:make", r"agent=\.relative:make: "),
+        ("tests.actors.autogen.test_hosted:no_such", "'no_such'"),
+        ("tests.actors.autogen.test_hosted:NOT_A_FUNCTION", "NOT_A_FUNCTION"),
+        ("tests.actors.autogen.test_hosted:asynchronous", r"asynchronous\(messages\)"),
         (
             "tests.actors.autogen.test_hosted:of_one",
-            r"called as of_one\(role, client\), but it has too many positional arguments",
+            r"of_one\(role, client\).*arguments",
         ),
     ],
 )
@@ -392,5 +392,5 @@ def test_a_factory_that_cannot_work_is_refused_in_one_line(spec: str, reason: st
 def test_a_module_that_fails_to_import_says_how(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(str(tmp_path), "half_written.py").write_text("import nothing_like_it\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(UserError, match=r"make: cannot be imported \(ModuleNotFoundError: .*nothing_like_it"):
+    with pytest.raises(UserError, match=r"make: .*ModuleNotFoundError: .*nothing_like_it"):
         load_factory("half_written:make", "roles.text_critic.agent")

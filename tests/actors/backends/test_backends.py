@@ -70,10 +70,10 @@ def test_each_kind_makes_its_own_model() -> None:
     ("kind", "settings", "says"),
     [
         ("vllm", {}, "judge=vllm needs judge.name"),
-        ("vllm", {"name": "m", "engine": {"dtype": "half"}}, "judge.engine.dtype: use judge.dtype"),
-        ("transformers", {"name": "m"}, "judge: .*'transformers'.*transformers serve.* judge=openai"),
+        ("vllm", {"name": "m", "engine": {"dtype": "half"}}, r"judge\.engine\.dtype: .*judge\.dtype"),
+        ("transformers", {"name": "m"}, "'transformers'.*judge=openai"),
         ("openai", {"name": "m"}, "judge=openai needs judge.base_url"),
-        ("openai", {"name": "m", "base_url": "http://h/v1", "key_env": "NO_SUCH_KEY"}, "judge.key_env: there is no"),
+        ("openai", {"name": "m", "base_url": "http://h/v1", "key_env": "NO_SUCH_KEY"}, r"judge\.key_env: "),
         ("replay", {}, "judge=replay cannot answer"),
         ("none", {}, "judge=none cannot answer"),
     ],
@@ -128,7 +128,7 @@ async def test_a_model_of_an_installed_package_goes_by_its_name(package: Path, m
     model = backend("echo", extra={"greeting": "Hi"}).maker()()
     assert (await model.complete(REQUEST)).text == "Hi own"
     known = "reader, vllm, openai, replay, none, echo"
-    with pytest.raises(UserError, match=rf"Did you mean 'echo'\? Known: {known}"):
+    with pytest.raises(UserError, match=rf"'echo'.*{known}"):
         backend("ecco")
 
 
@@ -148,9 +148,9 @@ def test_completions_of_one_s_own_model_depend_on_its_settings_and_its_code(
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        ("their_models.echo:Eco", r"model=their_models.echo:Eco: cannot be imported"),
-        ("their_models.nothing:Echo", r"cannot be imported \(ModuleNotFoundError"),
-        ("their_models.echo:NUMBER", r"neither a class nor a function"),
+        ("their_models.echo:Eco", r"model=their_models\.echo:Eco: "),
+        ("their_models.nothing:Echo", r"model=their_models\.nothing:Echo: .*ModuleNotFoundError"),
+        ("their_models.echo:NUMBER", r"model=their_models\.echo:NUMBER"),
     ],
 )
 def test_a_reference_to_nothing_that_makes_a_model_is_refused(package: Path, kind: str, says: str) -> None:
@@ -159,7 +159,7 @@ def test_a_reference_to_nothing_that_makes_a_model_is_refused(package: Path, kin
 
 
 def test_what_cannot_answer_is_noticed_when_it_is_made(package: Path) -> None:
-    with pytest.raises(ValueError, match=r"their_models.echo:mute gave object, which has no method `complete`"):
+    with pytest.raises(ValueError, match=r"their_models\.echo:mute.*\bcomplete\b"):
         backend("their_models.echo:mute").maker()()
 
 

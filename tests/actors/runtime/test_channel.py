@@ -158,7 +158,7 @@ async def test_a_lost_connection_fails_and_cancels_what_is_in_flight_and_the_nex
     await until(lambda: far.begun == [1])
     far.service.close()  # as the end of the far process would
     far.start()
-    with pytest.raises(AgentLost, match="ann: the process has ended"):
+    with pytest.raises(AgentLost, match=r"^ann: "):
         await waiting
     await until(lambda: far.cancelled == [1])
     assert await far.client("a") == "a"

@@ -83,7 +83,7 @@ def test_a_local_ray_that_does_not_start_is_said_and_no_address_is_asked_for(
 ) -> None:
     folder = tmp_path / ("x" * 100)  # no socket's path is that long
     monkeypatch.setenv("RAY_TMPDIR", str(folder))
-    with pytest.raises(ClusterError, match="try again when it is less so; runtime=inline needs no Ray") as error:
+    with pytest.raises(ClusterError, match="runtime=inline") as error:
         connect(None)
     assert "ray.address" not in str(error.value)
 
@@ -184,8 +184,8 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         ("[::1]:1", "", "[::1]:1"),
         ("auto", "", "ray_current_cluster"),
         ("auto", f"{HERE}:1", f"{HERE}:1"),
-        ("silent", "", "no answer in 1 s"),
-        ("auto", "silent", "no answer in 1 s"),
+        ("silent", "", f"{HERE}:"),
+        ("auto", "silent", "ray.address='auto' does not answer"),
     ],
 )
 def test_an_address_that_no_ray_answers_at_is_refused_soon_and_leaves_no_process(
@@ -219,7 +219,7 @@ def test_a_machine_without_a_loopback_interface_is_named(tmp_path: Path) -> None
         pytest.skip("needs a network of its own")
     begins = "from actors.runtime import head; head.connect(None)"
     done = subprocess.run([*alone, sys.executable, "-c", begins], cwd=ROOT, capture_output=True, text=True)
-    assert "ip link set lo up" in done.stderr
+    assert re.search(r"\blo\b", done.stderr.splitlines()[-1])
 
 
 ORDER = """

@@ -61,7 +61,7 @@ async def test_a_model_works_on_no_more_at_once_than_all_its_replicas_would() ->
 async def test_a_model_that_cannot_be_loaded_is_one_line() -> None:
     runtime = Inline()
     runtime.launch_replicas(Unloadable, replicas=1, cpus=0, gpus=0)
-    with pytest.raises(ClusterError, match=r"^model: the model could not be loaded: there is no such model$"):
+    with pytest.raises(ClusterError, match=r"^model: .*there is no such model$"):
         await runtime.wait_until_ready()
 
 

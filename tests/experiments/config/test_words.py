@@ -125,7 +125,7 @@ def test_a_saved_configuration_holds_the_same_for_omegaconf_itself(tmp_path: Pat
 def test_a_dotted_key_of_a_preset_takes_the_place_of_nothing(lines: str, tmp_path: Path) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text(lines)
-    with pytest.raises(UserError, match=r"\w\.\w+: a key is there twice"):
+    with pytest.raises(UserError, match=r"\b(model\.name|topology\.rounds|methods\.0): "):
         load([f"experiment={preset}"])
 
 
@@ -137,7 +137,7 @@ def test_a_group_in_the_place_of_a_list_is_refused() -> None:
 def test_a_preset_of_more_values_than_a_sweep_needs_is_refused_at_once(tmp_path: Path) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text(f"methods: [{'a,' * 150_000}]")
-    with pytest.raises(UserError, match="cannot be read as a preset: it has more than"):
+    with pytest.raises(UserError, match=r"mine\.yaml .*\d,\d{3}"):
         load([f"experiment={preset}"])
 
 
@@ -147,14 +147,14 @@ def test_a_preset_met_outside_is_text_or_refused(tmp_path: Path) -> None:
     preset.write_text(OUTSIDE.read_text().replace("seed: 010", ""))
     config = load([f"experiment={preset}"])
     assert (config.output, config.model.name, config.wandb.project) == ("2024_10_01", "1.10", "no")
-    with pytest.raises(UserError, match=r"seed=010: expected a number without leading zeros"):
+    with pytest.raises(UserError, match=r"\bseed=010: "):
         load([f"experiment={OUTSIDE}"])
 
 
 def test_a_preset_resumes_no_folder(tmp_path: Path) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text(f"seed: 5\nresume: {tmp_path}\n")
-    with pytest.raises(UserError, match="resume is no setting of a preset"):
+    with pytest.raises(UserError, match=r"\bresume "):
         load([f"experiment={preset}"])
 
 
@@ -173,7 +173,7 @@ def test_a_key_of_a_sweep_that_omegaconf_would_read_as_another_is_refused(axis: 
 
 
 def test_seeds_of_a_sweep_that_are_too_large_are_said_at_its_start() -> None:
-    with pytest.raises(UserError, match="the last seed is 9223372036854775808: lower seed="):
+    with pytest.raises(UserError, match=r"9223372036854775808.*\bseed="):
         expand(load([BASE, "seed=9223372036854775807", "sweep.seeds=2"]))
 
 

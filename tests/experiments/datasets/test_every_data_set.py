@@ -1,5 +1,6 @@
 """Claims that hold for every benchmark, on a small valid instance of its layout."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -130,12 +131,12 @@ def test_a_damaged_picture_is_named(kind: str, root: Path) -> None:
     if not FILES[kind][1]:
         pytest.skip("it has no pictures, or holds them in its tables")
     (root / FILES[kind][1]).write_bytes(b"\x89PNG damaged")
-    with pytest.raises(UserError, match=r"cannot be decoded"):
+    with pytest.raises(UserError, match=Path(FILES[kind][1]).name):
         read(opened(kind, root))
 
 
 @every
 def test_a_folder_that_is_not_there_is_named(kind: str, root: Path) -> None:
     shutil.rmtree(root)
-    with pytest.raises(UserError, match=r"data\.root=.* is not a folder"):
+    with pytest.raises(UserError, match=rf"data\.root={re.escape(str(root))} "):
         opened(kind, root)

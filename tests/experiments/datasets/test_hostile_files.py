@@ -85,7 +85,7 @@ def test_a_picture_outside_of_the_release_is_refused_with_its_id(
     root = release(kind, tmp_path)
     rewrite(root / file, named, str(secret) if way == "absolute" else "../../secret.png")
     said = refused(kind, root)
-    assert "leads outside of" in said
+    assert "secret.png" in said
     assert id in said
 
 
@@ -93,7 +93,7 @@ def test_an_id_that_leads_elsewhere_finds_no_pictures(tmp_path: Path) -> None:
     root = release("scienceqa", tmp_path)
     rewrite(root / "problems.json", '"4"', '"../../../.."')
     rewrite(root / "pid_splits.json", '"4"', '"../../../.."')
-    assert "problem ../../../..: '../../../..' leads outside" in refused("scienceqa", root)
+    assert "problem ../../../..: '../../../..'" in refused("scienceqa", root)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_no_text_comes_from_outside_either(kind: str, name: str, tmp_path: Path)
     file = root / (name or "tatqa_dataset_train.json")
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    assert "is a link that leads outside" in refused(kind, root)
+    assert f"/{file.name} " in refused(kind, root)
 
 
 def test_links_inside_and_a_folder_that_is_a_link_itself_are_followed(tmp_path: Path) -> None:
@@ -158,18 +158,18 @@ def test_a_folder_that_links_lead_to_twice_is_not_read_again_and_again(tmp_path:
     for level in range(11):
         for link in range(8):
             (tmp_path / f"level_{level}" / f"link_{link}").symlink_to(tmp_path / f"level_{level + 1}")
-    with pytest.raises(UserError, match=r"is read already.*delete the link"):
+    with pytest.raises(UserError, match="link_"):
         list(Folder(tmp_path, "its release").files_below("level_0"))
 
 
 def test_a_folder_of_too_many_folders_or_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep" / "/".join("d" * 40)).mkdir(parents=True)
-    with pytest.raises(UserError, match="lies more than 32 folders deep: copy the folder again from its release"):
+    with pytest.raises(UserError, match=r"\b32 .*its release"):
         list(Folder(tmp_path, "its release").files_below("deep"))
     monkeypatch.setattr(folder, "FRAMES", 2)
     for number in range(3):
         (tmp_path / f"{number}.png").write_bytes(b"")
-    with pytest.raises(UserError, match="has more than 2 files: copy them again"):
+    with pytest.raises(UserError, match=r"\b2 files"):
         list(Folder(tmp_path, "its release").files_below())
 
 
@@ -177,7 +177,7 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("pipe", "zero"):
-        with pytest.raises(UserError, match="is not a regular file"):
+        with pytest.raises(UserError, match=rf"/{name}\b"):
             Folder(tmp_path, "its release", allow_links=True).file(name)
 
 
@@ -191,14 +191,14 @@ def test_a_name_that_no_file_has_is_refused(name: str, tmp_path: Path) -> None:
 def test_a_line_that_unpacks_to_too_much_is_not_read_on(tmp_path: Path) -> None:
     root = release("mmqa", tmp_path)
     (root / "MMQA_texts.jsonl.gz").write_bytes(gzip.compress(b'["' + b"x" * (2 * RECORD)))
-    assert "MMQA_texts.jsonl.gz, record 1: larger than 8 MB" in refused("mmqa", root)
+    assert "MMQA_texts.jsonl.gz, record 1: " in refused("mmqa", root)
 
 
 @pytest.mark.parametrize(("row", "cell"), [("1048576", "XFD1048576"), ("9", "XFD9"), ("99999999", "A99999999")])
 def test_a_cell_far_off_is_refused(row: str, cell: str, tmp_path: Path) -> None:
     path = release("mh", tmp_path) / "mmkg" / "Roarer" / "Node.xlsx"
     size(path, lambda strategy: (row, cell))
-    with pytest.raises(UserError, match=r"Node.xlsx, row [\d,]+: more than 256 columns or 100,000 rows"):
+    with pytest.raises(UserError, match=r"Node\.xlsx, row [\d,]+: .*\b256\b.*\b100,000\b"):
         list(read_sheet(path, MhNode, by_name=False))
 
 
@@ -218,7 +218,7 @@ def test_a_long_text_that_many_cells_share_is_not_copied_for_each(tmp_path: Path
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, content in parts.items():
             packed.writestr(name, content)
-    with pytest.raises(UserError, match=r"Node.xlsx, row 5: the cells hold more than 16,777,216 characters"):
+    with pytest.raises(UserError, match=r"Node\.xlsx, row 5: .*\b16,777,216\b"):
         list(read_sheet(path, MhQuestion, by_name=True))
 
 
@@ -227,14 +227,14 @@ def test_a_small_file_of_endless_pixels_is_not_decoded(tmp_path: Path) -> None:
     path.write_bytes(picture())
     size(path, lambda strategy: None)
     for decode in (True, False):
-        with pytest.raises(UserError, match="more than 89 million pixels"):
+        with pytest.raises(UserError, match=r"bomb\.png.*\b89 "):
             check_image(path, decode=decode)
 
 
 def test_a_picture_of_a_format_that_starts_programs_is_not_opened(tmp_path: Path) -> None:
     path = tmp_path / "picture.png"
     path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n%%EOF\n")
-    with pytest.raises(UserError, match="cannot be decoded"):
+    with pytest.raises(UserError, match=r"picture\.png"):
         check_image(path)
 
 
@@ -246,28 +246,28 @@ def test_a_picture_of_a_format_that_starts_programs_is_not_opened(tmp_path: Path
             "MMQA_dev.jsonl",
             '"question": "What of dev1?"',
             '"question": null',
-            "line 2: question: expected text",
+            "line 2: question: ",
         ),
-        ("mmqa", "MMQA_dev.jsonl", '["t1", "t2"]', '["t1", 7]', "metadata.text_doc_ids.1: expected text, found 7"),
-        ("mmqa", "MMQA_dev.jsonl", '"red"', '"\\ud800"', "line 1: broken JSON"),
-        ("mmqa", "MMQA_dev.jsonl", '"red"', '" "', "answers.0: expected text that is not empty, or a number"),
-        ("mmqa", "MMQA_dev.jsonl", '"red"', "[" * 100_000, "line 1: broken JSON (recursion limit"),
-        ("mmqa", "MMQA_dev.jsonl", '"red"', "9" * 10_000, "line 1: broken JSON (number out of range"),
-        ("mmqa", "MMQA_dev.jsonl", '"dev1"', '"a\\nb"', "qid: expected one line of text without control characters"),
-        ("tatqa", "tatqa_dataset_dev.json", "-1.5", "NaN", "after 0 times report: broken JSON"),
-        ("tatqa", "tatqa_dataset_dev.json", "-1.5", '"many"', "is arithmetic, and 'many' no number"),
+        ("mmqa", "MMQA_dev.jsonl", '["t1", "t2"]', '["t1", 7]', "metadata.text_doc_ids.1: "),
+        ("mmqa", "MMQA_dev.jsonl", '"red"', '"\\ud800"', "line 1: "),
+        ("mmqa", "MMQA_dev.jsonl", '"red"', '" "', "answers.0: "),
+        ("mmqa", "MMQA_dev.jsonl", '"red"', "[" * 100_000, "line 1: broken JSON (recursion"),
+        ("mmqa", "MMQA_dev.jsonl", '"red"', "9" * 10_000, "line 1: broken JSON (number"),
+        ("mmqa", "MMQA_dev.jsonl", '"dev1"', '"a\\nb"', "qid: "),
+        ("tatqa", "tatqa_dataset_dev.json", "-1.5", "NaN", "0 times report"),
+        ("tatqa", "tatqa_dataset_dev.json", "-1.5", '"many"', "'many'"),
         ("tatqa", "tatqa_dataset_dev.json", '"first"', "{" * 9_000, "broken JSON"),
-        ("tatqa", "tatqa_dataset_dev.json", '"first"', '"\\udfff"', "is not UTF-8 text"),
+        ("tatqa", "tatqa_dataset_dev.json", '"first"', '"\\udfff"', "UTF-8"),
         (
             "scienceqa",
             "ocrs.json",
             "[([[0, 0], [9, 0]], 'Sample A', 0.97)]",
             "(" * 300,
-            "problem 4: expected a list of",
+            "problem 4: ",
         ),
-        ("scienceqa", "problems.json", '"2"', '"1"', "problem 1 is there twice"),
+        ("scienceqa", "problems.json", '"2"', '"1"', "problem 1 "),
         ("webqa", "WebQA_train_val.json", "30000000", '"../../x"', "img_posFacts.0.image_id: expected"),
-        ("webqa", "imgs.lineidx", "0", "-5", "0: expected greater than or equal to 0"),
+        ("webqa", "imgs.lineidx", "0", "-5", "-5"),
     ],
 )
 def test_a_field_of_another_kind_is_named_with_what_was_expected(
@@ -297,13 +297,13 @@ def test_a_byte_order_mark_changes_nothing_and_another_encoding_is_refused(kind:
 @pytest.mark.parametrize(
     ("kind", "file", "old", "new", "says"),
     [
-        ("mmqa", "MMQA_dev.jsonl", '"qid": "dev1"', '"qid": "dev0"', "question dev0 is there twice"),
+        ("mmqa", "MMQA_dev.jsonl", '"qid": "dev1"', '"qid": "dev0"', "question dev0 "),
         ("mmqa", "MMQA_train.jsonl.gz", "train", "dev", "are both learned from and evaluated"),
-        ("mmqa", "MMQA_texts.jsonl.gz", '"id": "t2"', '"id": "t1"', "line 2: id t1 is there twice"),
+        ("mmqa", "MMQA_texts.jsonl.gz", '"id": "t2"', '"id": "t1"', "line 2: id t1 "),
         ("tatqa", "tatqa_dataset_train.json", '"uid": "a', '"uid": "c', "are both learned from and evaluated"),
-        ("scienceqa", "pid_splits.json", '["4", "5"]', '["4", "4"]', "question 4 is there twice"),
+        ("scienceqa", "pid_splits.json", '["4", "5"]', '["4", "4"]', "question 4 "),
         ("scienceqa", "pid_splits.json", '["4", "5"]', '["1", "2"]', "are both learned from and evaluated"),
-        ("vidoseek", "rag_dataset.json", '"uid": "q1"', '"uid": "q0"', "q0 is there twice"),
+        ("vidoseek", "rag_dataset.json", '"uid": "q1"', '"uid": "q0"', "q0 "),
     ],
 )
 def test_what_would_change_results_unseen_is_refused_when_the_data_is_opened(
@@ -322,7 +322,7 @@ def test_a_file_without_records_is_refused(file: str, tmp_path: Path) -> None:
 
 
 def test_a_limit_that_no_data_set_follows_is_refused() -> None:
-    with pytest.raises(UserError, match=r"data\.limit=99999999999: expected at least 1"):
+    with pytest.raises(UserError, match=r"^data\.limit=99999999999: "):
         load(["experiment=mmqa_prune", "data.limit=99999999999"])
 
 
@@ -340,5 +340,5 @@ def test_all_members_are_read(packed: Path) -> None:
 
 def test_zeros_without_end_are_not_waited_for(packed: Path) -> None:
     os.truncate(packed, 20 * 2**30)  # takes no room on the disk
-    with unpacked(packed) as file, pytest.raises(gzip.BadGzipFile, match="zeros follow a member"):
+    with unpacked(packed) as file, pytest.raises(gzip.BadGzipFile, match="zeros"):
         file.read()

@@ -146,13 +146,13 @@ def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:
     with pytest.raises(UserError, match=r"data=mh needs data\.root"):
         open_dataset(plan_of(load(["experiment=mh_mmkg", "data=mh"])), root)
     (root / "mmkg" / "Roarer" / "Relations.xlsx").write_bytes(b"no sheet")
-    with pytest.raises(UserError, match=r"Relations.xlsx is not an .xlsx spreadsheet"):
+    with pytest.raises(UserError, match=r"Relations\.xlsx .*spreadsheet"):
         list(Mh.at(root).triples())
     (root / "mmkg" / "Roarer" / "Relations.xlsx").unlink()
     with pytest.raises(UserError, match=r"missing in .*Roarer/Relations.xlsx"):
         list(Mh.at(root).triples())
     write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER[:-1], [])
-    with pytest.raises(UserError, match="has no column Type"):
+    with pytest.raises(UserError, match=r"question_list\.xlsx.*\bType\b"):
         list(Mh.at(root).evaluate())
     shutil.rmtree(root / "mmkg")
     write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER, [])
@@ -239,10 +239,10 @@ def test_path_figures_stand_in_metrics_and_table_of_methods_that_have_them(tmp_p
 @pytest.mark.parametrize(
     ("sheet", "column", "cell", "says"),
     [
-        ("Node", 0, "two\nlines", "row 3: name: expected one line"),
-        ("Node", 1, "x" * 600, "row 3: picture: expected text of at most 512"),
-        ("Relations", 1, "leads\u2028to", "row 3: relation: expected one line"),
-        ("Relations", 4, "a\x85b", "row 3: tail: expected one line"),
+        ("Node", 0, "two\nlines", "row 3: name: "),
+        ("Node", 1, "x" * 600, r"row 3: picture: .*\b512\b"),
+        ("Relations", 1, "leads\u2028to", "row 3: relation: "),
+        ("Relations", 4, "a\x85b", "row 3: tail: "),
     ],
 )
 def test_a_cell_of_the_graph_that_no_entity_or_edge_can_have_is_named_by_file_row_and_column(

@@ -150,13 +150,13 @@ def test_a_question_is_right_only_when_every_rotation_is_and_costs_what_all_do(t
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([row(1, "a b", "C")], "line 2: .*answer 'C' of 2 choices"),
-        ([row(1, "a b", "A", image="7")], "line 2: no row before it holds the picture 7"),
-        ([row(1, "a b", "A", image="!" * 80)], "line 2: the picture is not base64"),
-        ([row(1, "a b", "A", image=base64.b64encode(b"x" * 80).decode())], "line 2: the picture cannot be decoded"),
+        ([row(1, "a b", "C")], "line 2: .*'C' of 2 "),
+        ([row(1, "a b", "A", image="7")], r"line 2: .*picture 7\b"),
+        ([row(1, "a b", "A", image="!" * 80)], "line 2: .*base64"),
+        ([row(1, "a b", "A", image=base64.b64encode(b"x" * 80).decode())], "line 2: .*picture.*decoded"),
         ([row(1_000_001, "a b", "A")], "has no questions"),
-        ([{k: v for k, v in row(1, "a b", "A").items() if k != "answer"}], "has no column .answer."),
-        ([row(1, "a b", "A") | {"index": "x"}], "index: expected a number, found 'x'"),
+        ([{k: v for k, v in row(1, "a b", "A").items() if k != "answer"}], "'answer'"),
+        ([row(1, "a b", "A") | {"index": "x"}], "index: .*'x'"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, rows: list[dict[str, str]], message: str) -> None:
@@ -166,7 +166,7 @@ def test_a_broken_file_is_named(tmp_path: Path, rows: list[dict[str, str]], mess
 
 
 def test_the_folder_holds_one_file(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"must hold one \.tsv file, found none: copy one of the MMBench_DEV"):
+    with pytest.raises(UserError, match=r"\.tsv.*MMBench_DEV"):
         list(bench(tmp_path).evaluate())
     write(write(tmp_path, *ROTATED), *ROTATED, name="MMBench_DEV_CN.tsv")
     with pytest.raises(UserError, match=r"found MMBench_DEV_CN.tsv, MMBench_DEV_EN.tsv"):

@@ -178,7 +178,7 @@ def test_only_a_run_that_learns_needs_the_training_file(root: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ({**report(asked("q1")), "paragraphs": [], "table": {"uid": "t", "table": [[""]]}}, "no sources: report t"),
+        ({**report(asked("q1")), "paragraphs": [], "table": {"uid": "t", "table": [[""]]}}, r"report t\b"),
         (report(asked("q1", answer=[""])), "that is not empty"),
         (report(asked("q1", rel_paragraphs=["7"])), "no '7'"),
         (3, "not of the official release's form"),

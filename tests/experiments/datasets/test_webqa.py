@@ -178,13 +178,13 @@ def test_picture_files_that_do_not_go_together_are_named(root: Path) -> None:
     write_pictures(root)
     index = (root / "imgs.lineidx").read_text().splitlines()
     (root / "imgs.lineidx").write_text("\n".join(index[::-1]))
-    with pytest.raises(UserError, match=r"imgs\.tsv has picture '30000000' where imgs\.lineidx has 30000002"):
+    with pytest.raises(UserError, match=r"imgs\.tsv.*30000000.*imgs\.lineidx.*30000002"):
         list(WebQa.at(root).corpus())
     (root / "imgs.lineidx").write_text("0\n")
-    with pytest.raises(UserError, match=r"imgs\.tsv has 1 pictures and none with the id 30000001"):
+    with pytest.raises(UserError, match=r"imgs\.tsv.*30000001"):
         list(WebQa.at(root).corpus())
     (root / "imgs.lineidx").unlink()
-    with pytest.raises(UserError, match=r"imgs\.lineidx; .* the downloads"):
+    with pytest.raises(UserError, match=r"imgs\.lineidx"):
         list(WebQa.at(root).corpus())
 
 

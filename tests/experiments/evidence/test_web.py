@@ -123,7 +123,7 @@ async def test_a_passing_fault_is_overcome(fault: Step, monkeypatch: pytest.Monk
 async def test_a_fault_that_stays_is_one_line(fault: Told) -> None:
     google = Google(*[fault] * 9)
     async with google.server.running():
-        with pytest.raises(WebError, match=r"failed 5 times: .*; try again later") as caught:
+        with pytest.raises(WebError, match=r"\b5 times: ") as caught:
             await google.serper().results("bridge")
     assert "\n" not in str(caught.value)
     assert len(google.asked) == 5
@@ -160,8 +160,8 @@ async def test_nobody_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        (refusal(403, "Unauthorized."), "refuses this key .*HTTP 403: Unauthorized.*check SERPER_API_KEY"),
-        (refusal(400, "Not enough credits"), "no credit .*HTTP 400: Not enough credits"),
+        (refusal(403, "Unauthorized."), "HTTP 403: Unauthorized.*SERPER_API_KEY"),
+        (refusal(400, "Not enough credits"), "credit .*HTTP 400: Not enough credits"),
         (refusal(404, "Cannot POST"), "is no web search"),
         (refusal(403, f"{KEY} is not a key"), r"\[key\] is not a key"),
     ],
@@ -180,7 +180,7 @@ async def test_a_refused_key_is_one_line_that_does_not_hold_it_and_is_not_tried_
 async def test_a_key_that_is_none_is_never_sent(key: str) -> None:
     google = Google()
     async with google.server.running():
-        with pytest.raises(WebError, match="needs a key: export it as SERPER_API_KEY"):
+        with pytest.raises(WebError, match=r"\bSERPER_API_KEY\b"):
             await google.serper(key).results("bridge")
     assert google.asked == []
 
@@ -229,7 +229,7 @@ async def test_what_was_recorded_is_told_again_whatever_the_web_says_by_then(tmp
 
 
 async def test_what_was_never_recorded_is_an_error_and_not_an_empty_result(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"web.jsonl holds no results for 'bridge': record it"):
+    with pytest.raises(UserError, match=r"web\.jsonl .*'bridge'"):
         await RecordedWeb(tmp_path / "web.jsonl").search("bridge", 2)
     assert await RecordedWeb(tmp_path / "web.jsonl").search("  ", 2) == ()
 
@@ -261,7 +261,7 @@ async def test_a_line_that_was_not_written_to_its_end_is_cut_away(tmp_path: Path
 def test_a_file_that_is_no_recording_is_refused_by_its_line(line: str, tmp_path: Path) -> None:
     path = tmp_path / "web.jsonl"
     path.write_text(json.dumps({"query": "q", "results": []}) + f"\n{line}\n")
-    with pytest.raises(UserError, match=r"web.jsonl, line 2: not a record"):
+    with pytest.raises(UserError, match=r"web\.jsonl, line 2: "):
         read_recording(path)
 
 
@@ -271,7 +271,7 @@ def configured(*words: str) -> RetrievalSettings:
 
 def test_the_key_is_looked_for_before_anything_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SERPER_API_KEY", raising=False)
-    with pytest.raises(UserError, match=r"needs a key of serper.dev in the environment variable SERPER_API_KEY"):
+    with pytest.raises(UserError, match=r"\bSERPER_API_KEY\b"):
         check_web(configured("retrieval.web=serper"))
     monkeypatch.setenv("SERPER_API_KEY", KEY)
     check_web(configured("retrieval.web=serper"))
@@ -306,7 +306,7 @@ async def test_a_run_tells_again_what_an_earlier_one_was_told_and_keeps_it_itsel
         assert await told.search("bridge", 5) == found
     assert (replayed / RECORDING).read_bytes() == (first / RECORDING).read_bytes()
     assert replay is not None
-    with pytest.raises(UserError, match="holds no results"):
+    with pytest.raises(UserError, match="'arch'"):
         await replay.search("arch", 5)
 
 
@@ -334,6 +334,6 @@ def test_a_recording_without_lines_does_not_fill_the_memory(tmp_path: Path, monk
     path.write_text('{"query": "bridge", "results": []}\n')
     with path.open("ab") as file:
         file.truncate(2**35)
-    with pytest.raises(UserError, match=r"web.jsonl has a line of more than 100 bytes"):
+    with pytest.raises(UserError, match=r"web\.jsonl .*\b100 bytes"):
         RecordedWeb(path)
     assert path.stat().st_size == 2**35

@@ -188,12 +188,12 @@ def test_the_configuration_keeps_names_as_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
-        (("full", "theirs.ways:FULL"), "name at least one, and each once"),
+        (("full", "theirs.ways:FULL"), "methods="),
         (("single", "single"), "each once"),
         ((), "at least one"),
-        (("fulll",), "Did you mean 'full'"),
-        (("theirs.ways:Nothing",), "cannot be imported"),
-        (("theirs.ways:NUMBER",), "neither a Method nor"),
+        (("fulll",), "'full'"),
+        (("theirs.ways:Nothing",), "theirs.ways:Nothing"),
+        (("theirs.ways:NUMBER",), "theirs.ways:NUMBER"),
         (("theirs.ways:UNSAFE",), "cannot name a file"),
         (("theirs.ways:TRAIN",), "cannot name a file"),
     ],
@@ -206,5 +206,5 @@ def test_what_cannot_be_a_run_s_methods_is_refused_in_one_line(names: tuple[str,
 
 def test_a_topology_that_goes_by_another_name_than_its_method_is_refused() -> None:
     [method] = named("theirs.ways:Misnamed")
-    with pytest.raises(UserError, match="the topology of misnamed has method='somebody'"):
+    with pytest.raises(UserError, match=r"\bmisnamed .*'somebody'"):
         made(method)

@@ -87,7 +87,7 @@ def test_what_cannot_be_learned_with_ties_or_in_a_run_is_one_line() -> None:
     config = load(["experiment=mmqa_prune", "methods=[effects]", "topology.tied=true"])
     with pytest.raises(UserError, match="effects"):
         plan_of(config)
-    with pytest.raises(UserError, match=r"there are 1800 agents; ask for 1000 at most, with topology.instances"):
+    with pytest.raises(UserError, match=r"\b1800 .*\b1000 .*topology\.instances"):
         checked("topology.instances=200", "topology.tied=true")
 
 
@@ -95,9 +95,9 @@ def test_only_roles_of_the_team_have_instances_and_no_two_agents_have_one_name()
     base = ["experiment=mmqa_prune", "topology.text=[critic,critic_1]", "topology.visual=[]"]
     own = ["roles.text_critic_1.instruction=Doubt."]
     assert len(plan_of(load([*base, *own])).roles.team) == 2
-    with pytest.raises(UserError, match=r"text_critic_1 would be the name of two agents"):
+    with pytest.raises(UserError, match=r"text_critic_1"):
         plan_of(load([*base, *own, "roles.text_critic.instances=2"]))
-    with pytest.raises(UserError, match=r"roles.decision.instances: only roles of the team"):
+    with pytest.raises(UserError, match=r"^roles\.decision\.instances: "):
         plan_of(load(["experiment=mmqa_prune", "roles.decision.instances=2"]))
     with pytest.raises(UserError, match=r"topology.instances"):
         load(["experiment=mmqa_prune", "topology.instances=0"])
@@ -119,12 +119,12 @@ def test_without_the_inter_graph_there_is_one_stage_and_no_edge_between_modaliti
 def test_without_alignment_the_objective_lacks_the_term() -> None:
     plan = plan_of(load(["experiment=mmqa_prune", "methods=[m3prune]", "ablation=no_alignment"]))
     assert "alignment" not in plan.learners["m3prune"].variant.terms
-    with pytest.raises(UserError, match="effects has no alignment term"):
+    with pytest.raises(UserError, match=r"effects .*alignment"):
         learner("ablation=no_alignment", "methods=[effects]")
 
 
 def test_roles_and_methods_are_named_once() -> None:
-    with pytest.raises(UserError, match="each role once"):
+    with pytest.raises(UserError, match=r"topology\.text"):
         plan_of(load(["experiment=mmqa_prune", "topology.text=[critic,critic]"]))
     with pytest.raises(UserError, match="each once"):
         find_methods(Config(methods=["full", "full"]).methods)
@@ -132,7 +132,7 @@ def test_roles_and_methods_are_named_once() -> None:
 
 def test_a_method_that_does_not_exist_is_refused_with_those_that_do() -> None:
     known = ", ".join(method.name for method in METHODS)
-    with pytest.raises(UserError, match=rf"methods: there is no 'complete'\. .*Known: {known}; "):
+    with pytest.raises(UserError, match=rf"^methods: .*'complete'.*: {known}; "):
         find_methods(Config(methods=["complete"]).methods)
 
 
@@ -141,19 +141,19 @@ def test_the_inspector_is_launched_only_where_its_method_is_asked_for() -> None:
     assert [role.name for role in plan_of(load(["experiment=mmqa_prune"])).roles.others] == ["decision", "single"]
     asked = plan_of(load(["experiment=mmqa_prune", "methods=[full,inspector]"])).roles.others
     assert [role.name for role in asked] == ["decision", "single", "inspector"]
-    with pytest.raises(UserError, match=r"roles.inspector: no agent of this run has the role"):
+    with pytest.raises(UserError, match=r"^roles\.inspector: "):
         plan_of(load([*words]))
     plan_of(load([*words, "methods=[inspector]"]))
 
 
 def test_a_role_that_nobody_has_is_told_the_nearest() -> None:
     for word in ("roles.text_crtic.model.name=x", "roles.text_critc.agent=a.b:c"):
-        with pytest.raises(UserError, match=r"no agent of this run has the role. Did you mean 'text_critic'\? There"):
+        with pytest.raises(UserError, match="'text_critic'"):
             plan_of(load(["experiment=mmqa_prune", word]))
     # A system's own roles may be named, in a run of which the team is no part.
     words = ["experiment=mmapg", "methods=[mmapg]"]
     plan_of(load([*words, "roles.graph_planner.model.name=x"]))
-    with pytest.raises(UserError, match=r"roles.text_critic: no agent of this run has the role"):
+    with pytest.raises(UserError, match=r"^roles\.text_critic: "):
         plan_of(load([*words, "roles.text_critic.model.name=x"]))
 
 
@@ -219,9 +219,9 @@ def test_records_name_all_models_the_run_s_own_first() -> None:
 @pytest.mark.parametrize(
     ("word", "says"),
     [
-        ("roles.single.model.name=''", r"roles.single.model=openai needs roles.single.model.base_url="),
-        ("roles.single.model=vllm", r"roles.single.model=vllm needs roles.single.model.name="),
-        ("roles.single.model=replay", r"roles.single.model=replay cannot answer"),
+        ("roles.single.model.name=''", r"^roles\.single\.model=openai .*roles\.single\.model\.base_url="),
+        ("roles.single.model=vllm", r"^roles\.single\.model=vllm .*roles\.single\.model\.name="),
+        ("roles.single.model=replay", r"^roles\.single\.model=replay "),
     ],
 )
 def test_a_role_s_model_that_cannot_work_is_found_out_before_anything_starts(word: str, says: str) -> None:

@@ -131,7 +131,7 @@ def test_a_setting_with_an_effect_is_not_refused(
 
 @pytest.mark.parametrize("arguments", [["ablation=no_inter"], ["attack=response", "attack.when=train"]])
 def test_what_only_learning_goes_through_is_refused_where_nothing_learns(arguments: list[str]) -> None:
-    with pytest.raises(UserError, match="none of the methods learns a graph"):
+    with pytest.raises(UserError, match=re.escape(arguments[-1].partition("=")[0])):
         plan_of(load([PRUNE, "methods=[full]", *arguments]))
 
 
@@ -148,18 +148,18 @@ def test_a_preset_s_setting_may_lose_its_effect_by_the_command_line(tmp_path: Pa
     own.write_text("# Mine\ndata: {kind: scienceqa, root: /x, split: val}\nmethods: [mh_mmkg]\nsystems: {paths: 2}\n")
     assert notes(f"experiment={own}", "data=tatqa", "methods=[single]") == []
     own.write_text("# Mine\ndata: {kind: tatqa, root: /x, split: val}\n")
-    with pytest.raises(UserError, match=r"data.split would have no effect"):
+    with pytest.raises(UserError, match=r"\bdata\.split "):
         notes(f"experiment={own}")
 
 
 def test_a_setting_without_effect_in_a_part_of_a_sweep_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     points = "sweep.points=[{data.kind: mmqa, data.root: /x}, {data.kind: scienceqa, data.root: /x}]"
     [note] = notes(PRUNE, points, "data.selection=paper")
-    assert note.startswith("data.selection has no effect in 1 of 2 settings of the sweep: ")
+    assert note.startswith("data.selection has no effect in 1 of 2 settings ")
     arguments = [PRUNE, "methods=[omnisearch,single]", "attack.share=0.2", "sweep.axes.attack.kind=[none,tamper]"]
     config, overrides = load_overrides(arguments)
     plan_sweep(config, overrides)
-    assert capsys.readouterr().out.startswith("note: attack.share has no effect in 1 of 2 settings of the sweep: ")
+    assert capsys.readouterr().out.startswith("note: attack.share ")
 
 
 def test_every_preset_says_in_one_line_what_it_is_and_none_is_refused() -> None:

@@ -267,7 +267,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 def test_an_output_that_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot write a run folder"):
+    with pytest.raises(UserError, match=f"{tmp_path}/file"):
         RunFolder.create(tmp_path / "file", "x")
 
 
@@ -303,7 +303,7 @@ def test_a_full_disk_is_said_in_one_line_and_the_run_goes_on_later(tmp_path: Pat
 def test_a_trace_is_scored_as_its_own_question_and_its_method_can_name_a_file(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path, "x")
     with Recorder(run) as recorder:
-        with pytest.raises(ValueError, match="was scored as"):
+        with pytest.raises(ValueError, match=r"'q001'.*'q002'"):
             recorder.evaluated(trace(1), item(2), Score(1, 1))
         with pytest.raises(ValueError, match="a file"):
             recorder.evaluated(trace(1, method="a/b"), item(1), Score(1, 1))

@@ -128,7 +128,7 @@ def test_a_failure_is_said_in_one_line_and_the_run_goes_on(
         tracker.summary(metrics)
         tracker.finish()
     (said,) = warnings(caplog)
-    assert said.startswith("W&B could not start, the run goes on without it: Invalid project name")
+    assert said.startswith("W&B could not start, the run goes on without it: ")
     assert "\n" not in said
 
 
@@ -138,7 +138,7 @@ def test_a_failure_in_the_middle_ends_tracking_only(tmp_path: Path, caplog: pyte
     tracker.log({"step": 1})
     tracker.finish()
     (said,) = warnings(caplog)
-    assert said.startswith("W&B could not summarise, the run goes on without it")
+    assert said.startswith("W&B could not summarise")
 
 
 HANGS = """

@@ -15,6 +15,7 @@ from run import main
 
 SLEEPER = ["experiment=mmqa_prune", "attack=sleeper"]
 LONG = "x" * 300  # letters of a name; file systems allow 255 bytes
+SHOWN = "x" * 20  # of them, as an error shows a long value
 
 
 @pytest.fixture(scope="module")
@@ -56,35 +57,35 @@ def test_without_words_some_experiments_are_named_and_help_lists_all_one_a_line(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["experiment=mmqa_prun"], "Did you mean 'mmqa_prune'?"),
-        (["seed=1"], "experiment= is missing"),
-        (["experiment=mmqa_prune", "data.limt=3"], "Did you mean 'data.limit'?"),
+        (["experiment=mmqa_prun"], "'mmqa_prune'"),
+        (["seed=1"], "experiment="),
+        (["experiment=mmqa_prune", "data.limt=3"], "'data.limit'"),
         (["experiment=mmqa_prune", "data.kind=nothing"], "scienceqa"),
-        (["experiment=recall", "data=mmqq"], "Did you mean 'mmqa'?"),
+        (["experiment=recall", "data=mmqq"], "'mmqa'"),
         (["experiment=mmqa_prune", "methods=[magic]"], "closed_book, single, full, chain"),
-        (["experiment=mmqa_prune", "topology.text=[critik]"], "Did you mean 'critic'?"),
+        (["experiment=mmqa_prune", "topology.text=[critik]"], "'critic'"),
         (["experiment=mmqa_prune", "data=scienceqa"], "data.root="),
-        (["experiment=mmqa_prune", "data=mmqa", "data.root=/nowhere"], "not a folder"),
+        (["experiment=mmqa_prune", "data=mmqa", "data.root=/nowhere"], "data.root=/nowhere"),
         (["experiment=mmqa_prune", "learner.learning_rate=-1"], "learning_rate"),
         (["experiment=mmqa_prune", "model=vllm", "dry_run=true"], "model.name"),
         (["experiment=recall", "retrieval.encoder=/nowhere"], "retrieval.encoder: "),
         (["experiment=recall", "retrieval.picture_encoder=/nowhere"], "retrieval.picture_encoder: "),
         (["experiment=mmqa_prune", "ray.address=nowhere"], "host:port"),
-        (["experiment=mmqa_prune", "topology.text=[]", "topology.visual=[]"], "at least one role"),
+        (["experiment=mmqa_prune", "topology.text=[]", "topology.visual=[]"], "topology.text"),
         (["experiment=mmqa_prune", "methods=[m3prune_rloo]", "training.samples=1"], "training.samples=1"),
         (["experiment=mmqa_prune", "attack=sleeper", "attack.from_round=3"], "attack.from_round=3"),
         (["experiment=mmqa_prune", "attack=sleeper", "attack.from_question=900"], "attack.from_question=900"),
         ([*SLEEPER, "data.limit=20", "attack.from_question=30", "methods=[full]"], "attack.from_question=30"),
         ([*SLEEPER, "data.limit=50", "attack.from_question=70", "attack.when=evaluate"], "attack.from_question=70"),
         ([*SLEEPER, "attack.when=train", "attack.from_question=90", "pruning.steps=10"], "attack.from_question=90"),
-        (["experiment=mmqa_prune", "data.root=/tmp"], "data.root would have no effect"),
-        (["experiment=mmqa_prune", "replay.run=/tmp"], "with model=replay alone"),
-        (["experiment=mmqa_prune", "runtime=inline", "ray.address=auto"], "drop either"),
+        (["experiment=mmqa_prune", "data.root=/tmp"], "data.root "),
+        (["experiment=mmqa_prune", "replay.run=/tmp"], "replay.run"),
+        (["experiment=mmqa_prune", "runtime=inline", "ray.address=auto"], "runtime=inline"),
         (["experiment=mmqa_prune", "methods=[anomaly]", "defence.dropped=9"], "defence.dropped=9"),
-        (["experiment=mmqa_prune", "pruning.steps=100000"], "more than the 4,000"),
+        (["experiment=mmqa_prune", "pruning.steps=100000"], "4,000"),
         (["experiment=mmqa_prune", "topology.instances=1000000000"], "topology.instances"),
-        (["experiment=mmqa_prune", "sweep.axes.seed=[1,2]"], "seed is not an axis"),
-        (["experiment=mmqa_prune", "sweep.axes.topology.rounds=[2,2]"], "a value is there twice"),
+        (["experiment=mmqa_prune", "sweep.axes.seed=[1,2]"], "sweep.seeds="),
+        (["experiment=mmqa_prune", "sweep.axes.topology.rounds=[2,2]"], "sweep.axes.topology.rounds"),
         (["experiment=mmqa_prune", "sweep.seeds=9999", "sweep.axes.topology.rounds=[1,2]"], "19,998 trials"),
         (
             ["experiment=planted", "planted.learners=[m3prune_rloo]", "training.samples=1"],
@@ -101,12 +102,15 @@ def test_a_wrong_word_is_told_what_would_be_right(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([f"experiment={LONG}.yaml"], "there is no such file"),
-        ([f"resume={LONG}"], "is not a run folder"),
-        (["experiment=mmqa_prune", f"roles.file={LONG}.yaml"], "there is no such file"),
-        (["experiment=mmqa_prune", "data=mmqa", f"data.root={LONG}"], "is not a folder"),
-        (["experiment=mmqa_prune", "model=replay", f"replay.run={LONG}"], "is not a run folder"),
-        (["experiment=omnisearch", "retrieval.web=recorded", f"retrieval.web_file={LONG}"], "is no file"),
+        ([f"experiment={LONG}.yaml"], f"experiment={SHOWN}"),
+        ([f"resume={LONG}"], SHOWN),
+        (["experiment=mmqa_prune", f"roles.file={LONG}.yaml"], f"roles.file={SHOWN}"),
+        (["experiment=mmqa_prune", "data=mmqa", f"data.root={LONG}"], SHOWN),
+        (["experiment=mmqa_prune", "model=replay", f"replay.run={LONG}"], SHOWN),
+        (
+            ["experiment=omnisearch", "retrieval.web=recorded", f"retrieval.web_file={LONG}"],
+            f"; {SHOWN}",
+        ),
     ],
 )
 def test_a_name_that_is_too_long_for_a_file_is_one_that_is_not_there(
@@ -124,9 +128,9 @@ def test_too_few_training_questions_are_noticed_before_anything_starts(
 
     monkeypatch.setattr(runtime_start, "runtime_started", None)
     words = ["data=mmqa", f"data.root={release}", f"output={tmp_path}", "wandb.mode=disabled", "pruning.steps=3"]
-    assert "stage 2 needs 3 training questions" in refused(capsys, "experiment=mmqa_prune", *words)
+    assert "stage 2 needs 3 " in refused(capsys, "experiment=mmqa_prune", *words)
     calibrated = ["methods=[anomaly]", "defence.calibration=5", *words[:-1]]
-    assert "has only 4 training questions" in refused(capsys, "experiment=mmqa_prune", *calibrated)
+    assert "only 4 " in refused(capsys, "experiment=mmqa_prune", *calibrated)
 
 
 def test_a_ray_address_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -136,7 +140,7 @@ def test_a_ray_address_that_does_not_answer_is_named(capsys: pytest.CaptureFixtu
     address = f"ray.address=127.0.0.1:{port}"
     error = refused(capsys, "experiment=mmqa_prune", address, f"output={tmp_path}", "wandb.mode=disabled")
     assert str(port) in error
-    assert "does not answer" in error
+    assert "ray.address" in error
 
 
 def test_a_missing_data_file_is_named_with_where_to_get_it(
@@ -181,12 +185,12 @@ def test_a_question_whose_sources_are_not_in_the_corpus_is_named(tmp_path: Path)
 
     store = Store.open(tmp_path, lambda: iter([Source("t1", "t1", Kind.TEXT, "A", "b")]), LexicalEncoder())
     item = Item(Question("q7", "Who?"), gold=("x",), pool=("t2", "t3"))
-    with pytest.raises(UserError, match="question q7: none of its 2 sources"):
+    with pytest.raises(UserError, match=r"^question q7: .*\b2 "):
         Evidence(store, RetrievalSettings()).retrieve(item)
 
 
 def test_a_folder_that_is_no_run_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is not a run folder" in refused(capsys, f"resume={tmp_path}")
+    assert str(tmp_path) in refused(capsys, f"resume={tmp_path}")
 
 
 def test_a_corrupted_checkpoint_is_named_and_nothing_is_lost(
@@ -201,7 +205,7 @@ def test_a_corrupted_checkpoint_is_named_and_nothing_is_lost(
     graph.path.mkdir(parents=True)
     graph.topology.write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00garbage!")
     (graph.path / "learning.jsonl").write_text("{}\n")
-    assert "topology.safetensors is not an intact checkpoint" in refused(capsys, f"resume={run.path}")
+    assert "topology.safetensors " in refused(capsys, f"resume={run.path}")
     assert (graph.path / "learning.jsonl").read_text() == "{}\n"
 
 
@@ -233,9 +237,7 @@ def test_too_little_memory_or_disk_is_noticed_before_anything_starts(
     from experiments.running import inputs
 
     monkeypatch.setattr(inputs, "ACTOR_MB", 10**9)
-    assert "MB of memory are free" in refused(
-        capsys, "experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled"
-    )
+    assert "MB of memory" in refused(capsys, "experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled")
     monkeypatch.setattr(inputs, "ACTOR_MB", 0)
     monkeypatch.setattr(inputs, "FREE_DISK_MB", 10**12)
     assert "make room" in refused(capsys, "experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled")

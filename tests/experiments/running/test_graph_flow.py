@@ -265,7 +265,7 @@ async def test_a_role_that_an_autogen_agent_holds_is_exported_with_it(questions:
 
 
 def test_an_agent_that_autogen_cannot_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="'text critic' cannot be exported"):
+    with pytest.raises(ValueError, match="'text critic'"):
         export_team(wiring(), ("text critic", *AGENTS[1:]), {**ROLES, "text critic": TEXTUAL[0]}, SEED, ModelChoice())
 
 

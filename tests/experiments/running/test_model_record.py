@@ -61,14 +61,14 @@ def test_a_run_without_pictures_says_nothing_of_them() -> None:
 
 def test_enforced_replies_need_a_model_that_can_be_kept_to_a_schema(folder: RunFolder) -> None:
     check(ABLE, folder, "agents.replies=enforced")
-    with pytest.raises(UserError, match=r"reader cannot be kept to a JSON schema; leave it at auto") as refused:
+    with pytest.raises(UserError, match=r"agents\.replies=enforced.*\breader .*schema") as refused:
         check(Abilities(), folder, "agents.replies=enforced")
     assert "\n" not in str(refused.value)
 
 
 def test_a_context_without_room_for_a_prompt_is_refused(folder: RunFolder) -> None:
     check(ABLE, folder, "agents.max_tokens=8191")
-    with pytest.raises(UserError, match=r"agents.max_tokens=8192 leaves no room .* a context of 8192 tokens"):
+    with pytest.raises(UserError, match=r"agents\.max_tokens=8192 .*\b8192\b"):
         check(ABLE, folder, "agents.max_tokens=8192")
 
 
@@ -76,7 +76,7 @@ def test_a_run_is_resumed_with_the_model_that_it_began_with(folder: RunFolder) -
     check(ABLE, folder)
     assert json.loads(folder.model.read_text())["abilities"]["context_tokens"] == 8192
     check(ABLE, folder)
-    with pytest.raises(UserError, match=r"reader now has schema=false, context_tokens=null, and schema=true, .*=8192"):
+    with pytest.raises(UserError, match=r"\breader .*schema=false, context_tokens=null, .*schema=true, .*=8192"):
         check(Abilities(likelihoods=True), folder)
 
 
@@ -90,26 +90,26 @@ def test_models_of_roles_are_described_checked_and_recorded_too(folder: RunFolde
     own = main(config, ABLE)
     _, line = describe(config, [own, eyes(Abilities(schema=True))])
     assert line.startswith("model eyes of visual_critic, visual_scientist: replies kept to a schema; stated")
-    with pytest.raises(UserError, match=r"eyes cannot be .* set roles.visual_critic.model.abilities.schema=true"):
+    with pytest.raises(UserError, match=r"\beyes .*roles\.visual_critic\.model\.abilities\.schema=true"):
         check_abilities(config.agents, [own, eyes(Abilities())], folder)
     check_abilities(config.agents, [own, eyes(Abilities(schema=True))], folder)
     record = json.loads(folder.model.read_text())
     assert (record["name"], record["roles"]["visual_scientist"]["name"]) == ("reader", "eyes")
     check_abilities(config.agents, [own, eyes(Abilities(schema=True))], folder)
-    with pytest.raises(UserError, match=r"eyes now has likelihoods=true, and likelihoods=false when the run began"):
+    with pytest.raises(UserError, match=r"\beyes .*likelihoods=true.*likelihoods=false"):
         check_abilities(config.agents, [own, eyes(Abilities(schema=True, likelihoods=True))], folder)
 
 
 def test_a_record_that_is_damaged_is_not_passed_over(folder: RunFolder) -> None:
     folder.model.write_text('{"abilities": ')
-    with pytest.raises(UserError, match=r"model.json is damaged"):
+    with pytest.raises(UserError, match=r"\bmodel\.json "):
         check(ABLE, folder)
 
 
 def test_a_record_without_end_is_not_read_whole(folder: RunFolder) -> None:
     with folder.model.open("wb") as file:
         file.truncate(2**35)
-    with pytest.raises(UserError, match=r"model.json is damaged \(it has more than 1,048,576 bytes\)"):
+    with pytest.raises(UserError, match=r"\bmodel\.json .*\b1,048,576 bytes"):
         check(ABLE, folder)
 
 

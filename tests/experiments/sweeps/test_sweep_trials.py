@@ -95,16 +95,16 @@ def test_random_search_draws_different_combinations_by_seed() -> None:
     [
         (["sweep.axes.topology.rounds=[2,0]"], "0001-rounds=0,seed=0"),
         (["sweep.axes.pruning.rate=[0.1,2]"], "pruning.rate=2.0"),
-        (["sweep.axes.topology.round=[2,4]"], "Did you mean 'topology.rounds'"),
-        (["sweep.axes.topology.rounds=4"], "expected a list of values"),
-        (["sweep.axes.topology.rounds=[]"], "expected a list of values"),
-        (["sweep.axes.seed=[1,2]"], "say sweep.seeds="),
-        (["sweep.axes.topology.rounds=['2',2]"], "0001-rounds=2,seed=0 is the same as trial 0000-rounds=2,seed=0"),
-        (["sweep.points=[{topology.rounds: 2},{topology.rounds: 2}]"], "name each setting of a sweep once"),
-        (["sweep.points=[{},{}]"], "trial 0001-seed=0 is the same as trial 0000-seed=0"),
-        (["sweep.axes.runtime=[ray,inline]"], "runtime is the same for the whole sweep"),
-        (["sweep.axes.output=[a,b]"], "output is the same for the whole sweep"),
-        (["sweep.axes.methods=[[full],[fulll]]"], "there is no 'fulll'"),
+        (["sweep.axes.topology.round=[2,4]"], "'topology.rounds'"),
+        (["sweep.axes.topology.rounds=4"], "sweep.axes.topology.rounds=4"),
+        (["sweep.axes.topology.rounds=[]"], "sweep.axes.topology.rounds=[]"),
+        (["sweep.axes.seed=[1,2]"], "sweep.seeds="),
+        (["sweep.axes.topology.rounds=['2',2]"], "0000-rounds=2,seed=0"),
+        (["sweep.points=[{topology.rounds: 2},{topology.rounds: 2}]"], "0000-rounds=2,seed=0"),
+        (["sweep.points=[{},{}]"], "trial 0000-seed=0"),
+        (["sweep.axes.runtime=[ray,inline]"], "runtime "),
+        (["sweep.axes.output=[a,b]"], "output "),
+        (["sweep.axes.methods=[[full],[fulll]]"], "'fulll'"),
         (["sweep.axes.topology.rounds=[1,2]", "sweep.search=random", "sweep.samples=3"], "sweep.samples=<1 to 2>"),
         (["sweep.axes.topology.rounds=[1,2]", "sweep.search=random"], "got None"),
     ],
@@ -118,14 +118,14 @@ def test_what_cannot_be_run_is_said_in_one_line_before_anything_starts(words: li
 
 def test_trials_that_learn_nothing_cannot_fall_behind() -> None:
     words = ["sweep.seeds=2", "sweep.stop=asha", "methods=[single]"]
-    with pytest.raises(UserError, match=r"sweep.stop=asha ends trials .* none of the methods learns"):
+    with pytest.raises(UserError, match=r"^sweep\.stop=asha "):
         plan_sweep(load(["experiment=mmqa_prune", *words]))
 
 
 @pytest.mark.parametrize(("words", "steps"), [((), 80), (("training.share=false",), 160), (("methods=[effects]",), 80)])
 def test_a_trial_has_the_steps_of_all_graphs_that_hold_discussions(words: tuple[str, ...], steps: int) -> None:
     asha = ["sweep.seeds=2", "sweep.stop=asha", "sweep.grace=1000", "methods=[full,m3prune,effects]"]
-    with pytest.raises(UserError, match=f"no trial has more than {steps} training steps to stop in"):
+    with pytest.raises(UserError, match=rf"\b{steps} training steps"):
         plan_sweep(load(["experiment=mmqa_prune", *asha, *words]))
 
 
@@ -189,15 +189,15 @@ def test_metrics_may_name_the_method_that_another_one_learned_from(tmp_path: Pat
     assert read_results(tmp_path) == [of("m3prune")]
     for other in ("gptswarm", 3, ["m3prune"], None):
         (tmp_path / RESULTS).write_text(f"{of(other).encode()}\n")
-        with pytest.raises(UserError, match=r"metrics of effects: learned_from: expected one of the trial's methods"):
+        with pytest.raises(UserError, match=r"metrics of effects: learned_from: "):
             read_results(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"name": "../../elsewhere"}, "line 1: not a record"),
-        ({"name": "0007-seed=0"}, "the sweep has no trial '0007-seed=0'"),
+        ({"name": "../../elsewhere"}, "line 1: "),
+        ({"name": "0007-seed=0"}, "'0007-seed=0'"),
         ({"seed": 5}, "has another seed or other values"),
         ({"values": {"topology.rounds": 9}}, "has another seed or other values"),
         ({}, "is there twice"),
@@ -221,18 +221,18 @@ def test_a_finished_trial_whose_records_are_gone_is_named(tmp_path: Path) -> Non
     rows = {"methods": {"full": {"utility": 0.5}}}
     lines = [TrialResult(trial.name, trial.values, trial.seed, rows).encode() for trial in trials]
     (tmp_path / RESULTS).write_text("".join(f"{line}\n" for line in lines))
-    with pytest.raises(UserError, match=f"{re.escape(trials[0].name)} has no scores of full: restore its scores"):
+    with pytest.raises(UserError, match=rf"{re.escape(trials[0].name)} .*\bfull\b"):
         run_sweep(plan_sweep(config), RunFolder(tmp_path))
 
 
 def test_two_processes_cannot_run_one_sweep(tmp_path: Path) -> None:
-    with Results(tmp_path), pytest.raises(UserError, match="being written by another process"):
+    with Results(tmp_path), pytest.raises(UserError, match=re.escape(str(tmp_path))):
         Results(tmp_path)
 
 
 def test_a_damaged_line_is_told_of(tmp_path: Path) -> None:
     (tmp_path / RESULTS).write_text(json.dumps({"name": "0000"}) + "\n")
-    with pytest.raises(UserError, match=r"trials\.jsonl, line 1: not a record of this kind"):
+    with pytest.raises(UserError, match=r"trials\.jsonl, line 1: "):
         read_results(tmp_path)
 
 

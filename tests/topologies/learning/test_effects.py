@@ -280,7 +280,7 @@ def test_later_steps_of_a_stage_can_be_sampled_before_they_come_and_those_of_a_g
         assert learner.lookahead() == max(0, 1 - step)
     by_gradient = Learner(["text"] * 3, variant=RLOO)
     assert by_gradient.lookahead() == 0
-    with pytest.raises(ValueError, match="ahead must be from 0 to 0 here, got 1"):
+    with pytest.raises(ValueError, match=r"^ahead .*\b1\b"):
         by_gradient.sample(4, ahead=1)
 
 

@@ -395,10 +395,10 @@ def test_a_term_without_weight_is_still_reported() -> None:
 @pytest.mark.parametrize(
     ("scores", "utilities", "groups", "said"),
     [
-        (np.zeros((4, 2, 5)), [0, 1, np.inf, 0], None, "utilities holds NaN"),
-        (np.zeros((4, 2, 5)), [0, 1, 0], None, "utilities has shape"),
-        (np.zeros((4, 2, 4)), [0, 1, 0, 1], None, "turn_scores has shape"),
-        (np.zeros((4, 2, 5)), [0, 1, 0, 1], [0, 0, 1], "groups has shape"),
+        (np.zeros((4, 2, 5)), [0, 1, np.inf, 0], None, "^utilities .*NaN"),
+        (np.zeros((4, 2, 5)), [0, 1, 0], None, "^utilities .*shape"),
+        (np.zeros((4, 2, 4)), [0, 1, 0, 1], None, "^turn_scores "),
+        (np.zeros((4, 2, 5)), [0, 1, 0, 1], [0, 0, 1], "^groups "),
         (np.zeros((4, 2, 5)), [0, 1, 0, 1], [0, 0, 0, 1], "at least two samples"),
     ],
 )
@@ -425,7 +425,7 @@ def test_arrays_that_crossed_a_process_are_read_only_and_teach_the_same() -> Non
 
 
 def test_wirings_of_another_team_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"wirings.spatial has shape \(4, 2, 3, 3\), expected \(4, 2, 5, 5\)"):
+    with pytest.raises(ValueError, match=r"^wirings\.spatial .*\(4, 2, 3, 3\).*\(4, 2, 5, 5\)"):
         Learner(TEAM, variant=RLOO).learn(
             Learner(["text"] * 3, variant=RLOO).sample(4), np.zeros((4, 2, 5)), np.zeros(4)
         )

@@ -146,10 +146,10 @@ def test_effects_learn_from_the_first_that_tries_all_edges_and_nobody_else_does(
 def test_wirings_that_nobody_drew_teach_no_effects() -> None:
     student = made(EFFECTS)
     undrawn = replace(student.sample(4), chances={})
-    with pytest.raises(ValueError, match="wirings have no chances"):
+    with pytest.raises(ValueError, match=r"\bchances\b"):
         student.learn(undrawn, np.zeros((4, 2, 5)), np.zeros(4))
     wrong = replace(student.sample(4), chances={"spatial": np.full((1, 3, 3), 0.5)})
-    with pytest.raises(ValueError, match=r"wirings.chances\[spatial\] has shape \(1, 3, 3\)"):
+    with pytest.raises(ValueError, match=r"wirings\.chances\[spatial\] .*\(1, 3, 3\)"):
         student.learn(wrong, np.zeros((4, 2, 5)), np.zeros(4))
 
 
