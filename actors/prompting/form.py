@@ -69,13 +69,12 @@ class FieldFault:
 class RawField:
     """The lines that a reply has under a field's name, as the model wrote them, before they are read.
 
-    `several` marks a label in the plural, `final` a label such as `Final answer`.
+    `several` marks a label in the plural.
     """
 
     field: Field
     lines: tuple[str, ...]
     several: bool = False
-    final: bool = False
 
 
 def still_asked(form: Form, faults: Sequence[FieldFault]) -> Form:

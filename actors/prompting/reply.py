@@ -1,6 +1,6 @@
 """Reads a reply in the form that was asked for, or in what models make of it. Nothing uncertain is read.
 
-reply -> spoken (reply_text) -> fields as text or JSON (reply_fields)
+reply -> spoken (reply_text) -> lines of each field (reply_fields)
       -> values (field_values) -> Reading -> Message
 """
 
@@ -31,7 +31,7 @@ _CUT_OFF = "the reply was too long and was cut off there"
 class Reading:
     """The values of a reply, and its faults.
 
-    values: (field's name, value) in the reply's order. stated: names of the fields that the reply states, if only as
+    values: (field's name, value) in the form's order. stated: names of the fields that the reply states, if only as
     empty.
     faults: the fields that have to be asked for again. before: the text before the first field.
     """
@@ -179,21 +179,17 @@ def read_raws(form: Form, raws: Sequence[RawField], broken: RawField | None = No
 
 
 def confidences(raws: Sequence[RawField], field: Field, choices: tuple[str, ...]) -> list[RawField]:
-    """Returns the places that state the confidence in the last answer: on the answer's line, or as a field."""
-    share, first, answer = None, 0, None
-    for number, raw in enumerate(raws):
-        if raw.field.value is Value.ANSWER and (value := read_values(raw, choices)) is not None:
-            share = stated_answer(answer_text(raw.lines)[0], choices)[1]
-            first, answer = first if answer in (None, value) else number, value
-    stated = [raw for raw in raws[first:] if raw.field == field]
-    return stated if share is None else [RawField(field, (repr(share),)), *stated]
+    """Returns the places that state the confidence in the answer: on the answer's line, or as a field."""
+    answers = (answer_text(raw.lines)[0] for raw in raws if raw.field.value is Value.ANSWER)
+    shares = [share for answer in answers if (share := stated_answer(answer, choices)[1]) is not None]
+    return [*(RawField(field, (repr(share),)) for share in shares), *(raw for raw in raws if raw.field == field)]
 
 
 def read_field(
     field: Field, stated: Sequence[RawField], choices: tuple[str, ...], broken: RawField | None
 ) -> Values | FieldFault | None:
     """Reads one field from all places that state it. None where none of them has content."""
-    outcomes: list[tuple[Values | FieldFault, bool]] = []
+    outcomes: list[Values | FieldFault] = []
     for raw in stated:
         outcome: Values | FieldFault | None
         if raw is broken:
@@ -203,26 +199,24 @@ def read_field(
         else:
             outcome = read_values(raw, choices)
         if outcome is not None:
-            outcomes.append((outcome, raw.final))
+            outcomes.append(outcome)
     # An unreadable confidence, as in words, counts as none.
     if field.optional and (field.value is Value.SHARE or field.kind is FieldKind.REASONING):
-        outcomes = [(outcome, final) for outcome, final in outcomes if isinstance(outcome, tuple)]
+        outcomes = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
     if not outcomes:
         return None
     if field.many:
-        lists = [outcome for outcome, _ in outcomes]
-        if fault := next((each for each in lists if isinstance(each, FieldFault)), None):
+        if fault := next((outcome for outcome in outcomes if isinstance(outcome, FieldFault)), None):
             return fault
-        if () in lists and any(lists):
+        if () in outcomes and any(outcomes):
             return FieldFault(field, "it is stated as none, and has a value")
-        return tuple(value for each in lists if isinstance(each, tuple) for value in each)
-    last, is_final = outcomes[-1]
+        return tuple(value for outcome in outcomes if isinstance(outcome, tuple) for value in outcome)
     # Two different values contradict each other, except in texts, of which the later one is the better.
-    if field.values or field.value in (Value.ANSWER, Value.NUMBERS):
-        compared = [outcome for outcome, final in outcomes if isinstance(outcome, tuple) and (final or not is_final)]
-        if isinstance(last, tuple) and any(outcome != last for outcome in compared):
-            return FieldFault(field, "there are two different ones")
-    return last
+    different = {outcome for outcome in outcomes if isinstance(outcome, tuple)}
+    compared = field.values or field.value in (Value.ANSWER, Value.NUMBERS)
+    if compared and isinstance(outcomes[-1], tuple) and len(different) > 1:
+        return FieldFault(field, "there are two different ones")
+    return outcomes[-1]
 
 
 def restates(raw: RawField, values: Sequence[str], choices: tuple[str, ...], line: str) -> bool:

@@ -30,9 +30,8 @@ _OTHER_NAMES = {
     FieldKind.PARENTS: ("parent", "parent node"),
     FieldKind.REASONING: ("reason", "rationale", "explanation"),
 }
-# Words before a field's name; some of them mark a final value.
+# Words before a field's name.
 _BEFORE = "the|my|our|your|final|overall|corrected|revised|updated|new|best|short|relevant"
-FINAL = re.compile(r"final|corrected|revised|updated|new", re.IGNORECASE)
 
 _MARKS = r"(?:\W|_){0,16}+"
 # Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, citations, channels.
@@ -80,7 +79,7 @@ class Labels:
         # A line that begins with a name: `**Final answer:** ...`, `2. My answer is: ...`, `### Answer`.
         self.pattern = re.compile(
             rf"\s*+(?P<before>{_MARKS}(?:\d{{1,2}}[.)](?:\W|_){{0,8}}+)?)"
-            rf"(?P<words>(?:(?:{_BEFORE})[ _]){{0,3}})(?P<name>{any_name})"
+            rf"(?:(?:{_BEFORE})[ _]){{0,3}}(?P<name>{any_name})"
             r"(?P<number>[\s_]?+(?:#\s?)?\d{1,2}(?![\w.]))?"
             r"(?:\sis(?=\s?[:：]))?(?:\s?\([^()\n]{1,40}\)(?=[*_`]{0,3}\s?[:：]))?"
             r"(?P<after>[\s*_`\"'”’]{0,8}+)(?:(?:[:：﹕]|=(?!=)|->|=>|→|(?<=[*_\s])[–—-](?=\s))"
@@ -153,14 +152,13 @@ def fields_in_lines(text: str, names: Labels) -> tuple[str, list[RawField]]:
         text = html.unescape("\n".join(line for line in lines if not _TAG.fullmatch(line.strip())))
     triples = names.field(FieldKind.TRIPLE)
     before: list[str] = []
-    found: list[tuple[Field, list[str], bool, bool]] = []  # field, lines, several, final
+    found: list[tuple[Field, list[str], bool]] = []  # field, lines, several
     for line in text.split("\n"):
         label = names.pattern.match(line)
         field = names.field(label["name"]) if label else None
         # A name alone on its line is a heading where it has a mark, or the form's spelling.
         spelt = label and (label["value"] is not None or label["name"][0].isupper())
         if label and field and (spelt or set(label["before"]) & set("#*_")):
-            final = bool(FINAL.search(f"{label['words']} {label['name']}"))
             several = names.is_plural(label["name"]) and not label["number"]
             value = (label["value"] or "").strip()
             # An emphasis or quotation that began before the name ends with the value.
@@ -169,7 +167,7 @@ def fields_in_lines(text: str, names: Labels) -> tuple[str, list[RawField]]:
                     value = value.removesuffix(opened[0].translate(_CLOSED_BY)[::-1])
                 elif label["after"].startswith(('"', "'")):
                     value = ""  # on one line of an object that is broken off or none, the end is not certain
-            found.append((field, [value], several, final))
+            found.append((field, [value], several))
         # A row of a table may be a triple without a label. Before the first label, other text with bars is prose.
         elif (
             triples
@@ -177,10 +175,10 @@ def fields_in_lines(text: str, names: Labels) -> tuple[str, list[RawField]]:
             and "|" in line
             and read_triple(line.strip())
         ):
-            found.append((triples, [line], True, False))
+            found.append((triples, [line], True))
         else:
             (found[-1][1] if found else before).append(line)
-    return "\n".join(before), [RawField(field, tuple(lines), *label) for field, lines, *label in found]
+    return "\n".join(before), [RawField(field, tuple(lines), several) for field, lines, several in found]
 
 
 def on_lines_of_their_own(text: str, form: Form) -> str:
@@ -254,7 +252,7 @@ def fields_of(pairs: dict[str, Any], names: Labels) -> list[RawField]:
                 lines = ("yes" if value else "no",)
             else:
                 lines = (json.dumps(value, ensure_ascii=False),)
-            found.append(RawField(field, lines, names.is_plural(key), bool(FINAL.search(key))))
+            found.append(RawField(field, lines, names.is_plural(key)))
     return found
 
 
