@@ -156,7 +156,7 @@ class Unbroken:
         try:
             act()
         except BrokenPipeError:
-            log.warning("nobody reads the output any more; the run goes on without it")
+            log.warning("the reader of the output has ended; the run goes on without it")
             # Buffered output goes there, too.
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), self._stream.fileno())

@@ -134,7 +134,8 @@ def test_evidence_that_does_not_fit_is_cut_recorded_and_counted(undisturbed: tup
     turns = [turn for trace in traces for turn in trace["turns"]]
     cut = [turn for turn in turns if turn.get("cut")]
     assert cut
-    assert {turn["status"] for turn in turns} <= {"ok", "unparsed"}
+    # Traces leave out the status of a turn that is ok.
+    assert {turn.get("status", "ok") for turn in turns} <= {"ok", "unparsed"}
     row = json.loads((folder / "metrics.json").read_text())["methods"]["full"]
     assert row["cut_turns"] == len(cut)
     assert "asked without" in (folder / "report.html").read_text()

@@ -16,6 +16,7 @@ from experiments.config.loading import load
 from experiments.datasets.mmbench import MmBench
 from experiments.jobs import plan_of
 from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.records import Scored
 from experiments.running.inputs import open_dataset
 
 COLUMNS = "index question hint A B C D E answer category image source l2-category comment split".split()
@@ -179,9 +180,12 @@ def test_no_label_is_in_the_corpus(tmp_path: Path) -> None:
 
 
 def test_parts_are_means_over_the_questions_with_a_value_and_combined_values_count_as_each() -> None:
-    utilities = {"sp": {"a": 1.0, "b": 0.0, "c": 0.5}}
+    utilities = {"a": 1.0, "b": 0.0, "c": 0.5}
+    answers = {
+        "sp": {id: Scored("sp", id, "?", ("yes",), None, each, each, 0, 0, 0, 0, 0) for id, each in utilities.items()}
+    }
     tags = {"a": {"context": "IMG+TXT", "same": "x"}, "b": {"context": "IMG", "same": "x"}, "c": {"same": "x"}}
-    assert by_tag(utilities, tags) == {
+    assert by_tag(answers, tags) == {
         "context": {"IMG": {"questions": 2, "utility": {"sp": 0.5}}, "TXT": {"questions": 1, "utility": {"sp": 1.0}}}
     }
 
