@@ -146,7 +146,10 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
 
 
 def read_raws(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> Reading:
-    """Reads the values of fields that were found in a reply, without those that are missing. `broken`: was cut off."""
+    """Reads the values of the fields that were found. A missing field is no fault here.
+
+    broken: the field in which the reply was cut off.
+    """
     values: dict[str, Values] = {}
     faults: dict[str, FieldFault] = {}
     for field in form.fields:

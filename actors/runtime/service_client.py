@@ -36,7 +36,7 @@ class Client(Generic[T, R]):
         self._lost = lost
         self._ids = itertools.count()
         self._waiting: dict[int, asyncio.Future[R]] = {}
-        self._ready: dict[int, T] = {}  # of the waiting ones, those that were not sent yet
+        self._ready: dict[int, T] = {}  # waiting, and not sent yet
         self._notes: list[Any] = []
         self._dropped: list[int] = []
         self._others = 0

@@ -67,7 +67,7 @@ class Trial:
 
     @cached_property
     def judged(self) -> dict[str, dict[tuple[str, str], float]]:
-        """What a judge found, by measure, then by method and question.
+        """A judge's findings, by measure, then by method and question.
 
         `acc_star` is 1 for an accepted answer, else 0; of a group the least of its questions, as `by_question` does
         with utility. `caption_similarity` is the share of descriptions that show the same as people's.
