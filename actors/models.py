@@ -9,7 +9,7 @@ class Model(Protocol):
     """Completes requests.
 
     Optional methods: `async start()`, awaited before the first request; `async abilities()`, which returns what the
-    model can do once it is started (without it, `Abilities()`).
+    model can do once it is started (without it, `Abilities()`); `async close()`, awaited after the last request.
     """
 
     async def complete(self, request: Request) -> Completion:

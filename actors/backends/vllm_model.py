@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,7 +25,7 @@ from actors.backends.model_settings import ModelSettings, template_arguments
 from actors.errors import ModelError, ModelLost
 from actors.messages import Abilities, Completion, Kind, Request, Source
 from actors.pictures import read_picture
-from actors.processes import descendants, ended, kill, kills
+from actors.processes import descendants, ended, kill, kill_at_end, kills
 from actors.prompting.likelihood import Tokens, of_text, pieces
 from actors.prompting.safe_text import one_line, without_tokens
 
@@ -130,6 +130,7 @@ class VllmModel:
         self.hang_s = settings.hang_s or HANG_S
         self._engine: Any = None
         self._processes: list[psutil.Process] = []
+        self._end_processes: Callable[[], None] = lambda: None
         self._lost: asyncio.Future[str] | None = None
         self._heartbeat: asyncio.Task[None] | None = None
         self._in_flight = 0
@@ -160,6 +161,7 @@ class VllmModel:
             reason = str(error) if isinstance(error, OSError | ValueError | RuntimeError) else repr(error)
             raise ValueError(f"vLLM cannot load {self.settings.name!r}: {one_line(reason)}") from error
         self._processes = descendants(set(multiprocessing.active_children()) - others)
+        self._end_processes = kill_at_end(self._processes)
         self._lost = asyncio.get_running_loop().create_future()
         LOG.info("%s is loaded after %.0f s", self.settings.name, time.monotonic() - began)
         try:
@@ -354,7 +356,7 @@ class VllmModel:
         if self._heartbeat is not None:
             self._heartbeat.cancel()
         engine.shutdown()
-        kill(self._processes)
+        self._end_processes()
         await ended(self._processes)
 
 

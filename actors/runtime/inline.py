@@ -43,10 +43,17 @@ class InlinePool:
             self._caches[reuse] = CachedModel(self, reuse)
         return self if reuse is None else self._caches[reuse]
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Closes the model and the completion caches of this process. The next request loads the model again."""
+        self.close_caches()
+        model, self._model = self._model, None
+        if close := getattr(model, "close", None):
+            await close()
+
+    def close_caches(self) -> None:
         """Closes the completion caches of this process."""
-        for cache in self._caches.values():
-            cache.close()
+        while self._caches:
+            self._caches.popitem()[1].close()
 
     async def loaded(self) -> Model:
         """The model, once it is loaded. Raises what loading raises."""
@@ -92,10 +99,10 @@ class InlineAgents:
             self._here[role.name] = make_agent(role, pool.model(reuse), self.settings)
         return LiveTeam({role: InlineClient(agent) for role, agent in self._here.items()}, name, self.instances)
 
-    def close(self) -> None:
-        """Close the caches of this process."""
+    async def close(self) -> None:
+        """Closes the models and caches of this process."""
         for pool, _ in self.models.values():
-            pool.close()
+            await pool.close()
 
 
 class InlineClient:
@@ -190,8 +197,12 @@ class Inline(Pools[InlinePool]):
             del self._starting[0]
             on_started("replica", len(self._starting))
 
+    async def unload(self) -> None:
+        for pool in self._pools.values():
+            await pool.close()
+
     def clear(self) -> None:
         for pool in self._pools.values():
-            pool.close()
+            pool.close_caches()
         for ended in (self._pools, self._models, self._starting):
             ended.clear()

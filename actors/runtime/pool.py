@@ -203,6 +203,9 @@ class Pools(Generic[P]):
         """Returns the abilities of a pool's model, once it is loaded. Raises ModelGone where no replica is left."""
         return await abilities_of(self._pools[pool].model(None))
 
+    async def unload(self) -> None:
+        """Closes the models that this process has loaded, in the event loop that loaded them."""
+
 
 @dataclass(frozen=True, slots=True)
 class RemotePool:

@@ -126,5 +126,5 @@ class RemoteAgents:
 
         return LiveTeam({role: client(role, actor) for role, actor in self.actors.items()}, name, self.instances)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Nothing to do: agents close what they hold open when they end."""

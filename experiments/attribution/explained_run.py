@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from actors.errors import UserError
-from actors.runtime.inline import Inline
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.result_table import ResultTable
 from experiments.attribution.explain import Explanation
@@ -59,8 +58,7 @@ async def _explain(opened: OpenedRun, method: str, settings: ExplainSettings) ->
             by = settings.by if settings.by != "auto" else "counterpart" if replay.held.trace.attack else "silence"
             return await Explanation(replay, opened.dataset, by).explain(settings, seed)
 
-    with Inline() as runtime:
-        agents = agents_of(opened, runtime)
+    async with agents_of(opened) as agents:
         # The first alone: it makes the topologies of all.
         found = [await one(places) for places in wanted[:1]]
         return found + await asyncio.gather(*map(one, wanted[1 : settings.answers or None]))
@@ -105,8 +103,8 @@ def continued(place: str, words: Sequence[str]) -> int:
             raise UserError(f"replay.from={place}: expected a turn of {', '.join(order)}")
         kept = {of: held.turns[of] for of in (order[: order.index(id)] if others else order)}
         new = replace(old, answer=own.get("answer", old.answer), content=own.get("message", old.content))
-        with Inline() as runtime:
-            replay = Replay([replace(held, turns=kept)], agents_of(opened, runtime))
+        async with agents_of(opened) as agents:
+            replay = Replay([replace(held, turns=kept)], agents)
             return held.trace, await replay.hold(sent={} if new == old else {id: new}), len(replay.asked)
 
     recorded, trace, asked = asyncio.run(discuss())

@@ -1,7 +1,8 @@
 """Interventions on a recorded discussion. Turns downstream are asked again, and the record answers all others."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
@@ -18,15 +19,20 @@ from experiments.running.launching import launch_pools
 from topologies.topology import Team
 
 
-def agents_of(opened: OpenedRun, runtime: Inline) -> dict[str, RoleAgent]:
-    """The agents of a run by name, in this process. They use its models and completion cache."""
-    plan, reuse = opened.plan, launch_pools(opened.plan, runtime, opened.cache, print)
-    models = {key: runtime.model(reuse[key], key) for key in plan.models.of_agents}
-    made = {
-        name: make_agent(role, models[plan.models.of_role(name).key], plan.config.agents)
-        for name, role in roles_held(plan.roles.launched).items()
-    }
-    return {role.name: made[role.played] for role in plan.roles.launched}
+@asynccontextmanager
+async def agents_of(opened: OpenedRun) -> AsyncIterator[dict[str, RoleAgent]]:
+    """Launches the agents of a run in this process, for a block. They use its models and completion cache."""
+    with Inline() as runtime:
+        plan, reuse = opened.plan, launch_pools(opened.plan, runtime, opened.cache, print)
+        models = {key: runtime.model(reuse[key], key) for key in plan.models.of_agents}
+        made = {
+            name: make_agent(role, models[plan.models.of_role(name).key], plan.config.agents)
+            for name, role in roles_held(plan.roles.launched).items()
+        }
+        try:
+            yield {role.name: made[role.played] for role in plan.roles.launched}
+        finally:
+            await runtime.unload()
 
 
 class Replay:

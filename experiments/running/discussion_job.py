@@ -66,13 +66,16 @@ class DiscussionJob(Job):
                 discussions = Discussions(context, learners)
 
                 async def discuss() -> None:
-                    await runtime_start.wait(runtime, progress)
-                    if not recorded:
-                        await check_models(plan, runtime, [folder], progress)
-                    progress.print(resumption_line(config, folder.path))
-                    for note in inputs.notes_of(dataset):
-                        progress.print(f"note: {note}")
-                    await self.discuss(discussions)
+                    try:
+                        await runtime_start.wait(runtime, progress)
+                        if not recorded:
+                            await check_models(plan, runtime, [folder], progress)
+                        progress.print(resumption_line(config, folder.path))
+                        for note in inputs.notes_of(dataset):
+                            progress.print(f"note: {note}")
+                        await self.discuss(discussions)
+                    finally:
+                        await runtime.unload()
 
                 asyncio.run(discuss())
             return self.conclude(plan, folder, dataset, answering, tracker)

@@ -132,9 +132,12 @@ def run_left(sweep: Sweep, folder: Path, results: Results, left: Mapping[str, Tr
 
     async def up(group: Sequence[Trial], runtime: Runtime, progress: Progress) -> None:
         """Waits for a group's agents. Checks what their models, which are the same, can do."""
-        await runtime_start.wait(runtime, progress)
-        folders = [RunFolder(folder / TRIALS / trial.name) for trial in group]
-        await model_record.check_models(group[0].plan, runtime, folders, progress)
+        try:
+            await runtime_start.wait(runtime, progress)
+            folders = [RunFolder(folder / TRIALS / trial.name) for trial in group]
+            await model_record.check_models(group[0].plan, runtime, folders, progress)
+        finally:
+            await runtime.unload()  # trials load their own
 
     with Progress() as progress:
         progress.print(references.resumption_line(config, folder))

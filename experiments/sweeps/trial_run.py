@@ -68,8 +68,8 @@ class Opened:
         self.judge = shared.judge[0].model(shared.judge[1]) if shared.judge else None
         self.data = inputs.OpenData()
 
-    def close(self) -> None:
-        self.shared.agents.close()
+    async def close(self) -> None:
+        await self.shared.agents.close()
         if isinstance(self.judge, CachedModel):
             self.judge.close()
 

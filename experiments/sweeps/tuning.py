@@ -77,7 +77,7 @@ class TrialProcess(tune.Trainable):
 
     def cleanup(self) -> None:
         self._end()
-        self._opened.close()
+        self._loop.run_until_complete(self._opened.close())
         self._loop.close()
         self._guard.close()
 

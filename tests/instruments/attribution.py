@@ -20,7 +20,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from actors.messages import derive_seed
-from actors.runtime.inline import Inline
 from experiments.attacks.kind import AttackSettings
 from experiments.attribution.explain import Explanation
 from experiments.attribution.intervention import Replay, agents_of
@@ -73,8 +72,7 @@ async def failures(run: RunFolder, seed: int, limit: int) -> list[Failure]:
     """The explained failures of a clean run's discussions under every attack."""
     opened, found = OpenedRun(run), []
     discussions = HeldDiscussions(opened)
-    with Inline() as runtime:
-        agents = agents_of(opened, runtime)
+    async with agents_of(opened) as agents:
         for line in range(1, limit + 1):
             clean = await discussions.hold("full", line)
             for kind in (*KINDS, *IN_TRANSIT):

@@ -3,6 +3,7 @@
 import asyncio
 import pickle
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -36,6 +37,21 @@ class Lost:
         raise ModelLost("the engine died")
 
 
+class Closed:
+    """Notes how often it is started and closed."""
+
+    noted: ClassVar[list[str]] = []
+
+    async def start(self) -> None:
+        self.noted.append("start")
+
+    async def complete(self, request: Request) -> Completion:
+        return Completion(request.id, "Reasoning: none.\nAnswer: 1\nConfidence: 1")
+
+    async def close(self) -> None:
+        self.noted.append("close")
+
+
 class Unloadable:
     async def start(self) -> None:
         raise ValueError("there is no such model")
@@ -63,6 +79,20 @@ async def test_a_model_that_cannot_be_loaded_is_one_line() -> None:
     runtime.launch_replicas(Unloadable, replicas=1, cpus=0, gpus=0)
     with pytest.raises(ClusterError, match=r"^model: .*there is no such model$"):
         await runtime.wait_until_ready()
+
+
+async def test_a_model_is_closed_with_what_loaded_it_and_a_later_request_loads_it_again() -> None:
+    Closed.noted.clear()
+    runtime = Inline()
+    runtime.launch_replicas(Closed, replicas=1, cpus=0, gpus=0)
+    team = runtime.launch_agents([ANN], AgentSettings()).team()
+    await runtime.wait_until_ready()
+    await runtime.unload()
+    await runtime.unload()
+    assert Closed.noted == ["start", "close"]
+    await team.ask(turn(ANN.name))
+    await runtime.unload()
+    assert Closed.noted == ["start", "close"] * 2
 
 
 async def test_a_model_that_is_lost_is_gone_as_nobody_starts_it_again() -> None:
@@ -94,11 +124,11 @@ async def test_agents_can_be_sent_to_another_process_whatever_is_open_in_this_on
     await agents.team().ask(turn(BOB.name))
     there = pickle.loads(pickle.dumps(agents))
     assert (await there.team().ask(turn(ANN.name))).answer == "1"
-    agents.close()
-    there.close()
+    await agents.close()
+    await there.close()
     # What one process has computed and written, others find.
     again = pickle.loads(pickle.dumps(agents))
     team = again.team()
     await team.ask(turn(ANN.name))
     assert team.usage[ANN.name].reused == 1
-    again.close()
+    await again.close()

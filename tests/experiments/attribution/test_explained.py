@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import expect
 
 from actors.messages import Trace
-from actors.runtime.inline import Inline
 from experiments.attribution.intervention import Replay, agents_of
 from experiments.inspection.held_again import HeldDiscussions
 from experiments.inspection.opened_run import OpenedRun
@@ -45,9 +44,9 @@ def replayed(run: RunFolder, line: int, work: Callable[[Replay, Trace], Awaitabl
     async def held() -> T:
         opened = OpenedRun(run)
         discussions = HeldDiscussions(opened)
-        with Inline() as runtime:
+        async with agents_of(opened) as agents:
             both = [await discussions.hold(group, line) for group in ("full", "full-clean")]
-            replay = Replay(both if clean else both[:1], agents_of(opened, runtime))
+            replay = Replay(both if clean else both[:1], agents)
             return await work(replay, both[1].trace)
 
     return asyncio.run(held())
