@@ -180,7 +180,7 @@ async def test_a_run_is_started_below_a_running_event_loop(tmp_path: Path, capsy
 
 @pytest.mark.slow
 async def test_an_interrupted_run_is_resumed(tmp_path: Path) -> None:
-    settings = {**SMALL, "data.limit": 60, "methods": ["full"], "concurrency": 1, "output": str(tmp_path)}
+    settings = {**SMALL, "data.limit": 40, "methods": ["full"], "concurrency": 1, "output": str(tmp_path)}
     script = f"from experiments.api import run\nrun('mmqa_prune', {settings})\n"
     process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     await until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/scores.jsonl")))
@@ -189,8 +189,8 @@ async def test_an_interrupted_run_is_resumed(tmp_path: Path) -> None:
     assert "KeyboardInterrupt" in said
     [folder] = tmp_path.glob("*-mmqa_prune")
     before = load_run(folder).scores.to_arrow().num_rows
-    assert 0 < before < 60
-    assert resume(folder).scores.to_arrow().num_rows == 60
+    assert 0 < before < 40
+    assert resume(folder).scores.to_arrow().num_rows == 40
 
 
 @pytest.mark.slow
@@ -198,7 +198,7 @@ def test_a_learned_graph_is_evaluated_again_from_its_file(tmp_path: Path) -> Non
     team = {"topology.text": ["critic", "scientist"], "topology.visual": ["critic", "scientist"]}
     attack = {"attack": {"kind": "collude", "number": 2}, "attack.clean": False}
     settings = {**SMALL, **team, **attack, "output": str(tmp_path)}
-    learning = {"pruning.steps": 2, "pruning.interim": 0, "training.questions_per_step": 4}
+    learning = {"pruning.steps": 2, "pruning.interim": 0, "training.samples": 4}
     learned = run_experiment("mmqa_prune", settings, methods=["effects"], **learning)
     method = f"graph:{learned.path / 'learned' / 'effects' / 'topology.graphml'}"
     methods = ["effects", method]

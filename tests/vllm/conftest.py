@@ -25,6 +25,7 @@ ARGUMENTS = [
     *("--enforce-eager", "--block-size", "32", "--max-num-seqs", "8", "--limit-mm-per-prompt", '{"image": 3}'),
     *("--enable-prompt-tokens-details", "--generation-config", "vllm", "--host", "127.0.0.1"),
     *("--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}'),
+    *("--distributed-executor-backend", "uni"),
     "--no-enable-chunked-prefill",  # in chunks, a prompt with a seed ends the engine of the CPU build
 ]
 
@@ -39,6 +40,8 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["VLLM_NO_USAGE_STATS"] = "1"
     os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
     os.environ["VLLM_CPU_KVCACHE_SPACE"] = "1"  # GiB
+    # With the executor `uni` an engine is one process, as on one GPU: half of what its start costs is importing vLLM.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from tests.vllm.tiny_model import write_tiny_model
 
     return write_tiny_model(tmp_path_factory.mktemp("tiny_qwen25vl"))
@@ -59,13 +62,16 @@ def settings(tiny_model: Path) -> ModelSettings:
         name=str(tiny_model),
         max_model_len=CONTEXT_TOKENS,
         dtype="float32",
-        engine={"enforce_eager": True, "block_size": 32, "max_num_seqs": 8, "limit_mm_per_prompt": {"image": 3}},
+        engine={
+            **{"enforce_eager": True, "block_size": 32, "max_num_seqs": 8, "limit_mm_per_prompt": {"image": 3}},
+            "distributed_executor_backend": "uni",
+        },
     )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def model(settings: ModelSettings) -> AsyncIterator[VllmModel]:
-    """One engine for all tests of a module: starting one takes most of their time."""
+    """One engine for all tests: starting one takes most of their time. The last of `test_vllm_model.py` ends it."""
     model = VllmModel(settings)
     await model.start()
     yield model
@@ -89,7 +95,7 @@ def starting(
         process.terminate()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def served(starting: tuple[str, subprocess.Popen[bytes]], model: VllmModel) -> AsyncIterator[OpenAIModel]:
     """The server's model; `model` has loaded meanwhile in this process."""
     base_url, process = starting

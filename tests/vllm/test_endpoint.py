@@ -29,7 +29,7 @@ from tests.support.topologies import SYSTEMS, topology
 from tests.vllm.conftest import CONTEXT_TOKENS, NAME
 from tests.vllm.questions import request, with_pictures
 
-pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="session")]
 
 
 def requests(question: Question) -> list[Request]:
@@ -105,7 +105,7 @@ async def test_faults_on_the_way_change_no_text(
     smooth = [(await served.complete(one)).text for one in asked]
     proxy = FaultyProxy(served.settings.base_url, spoiled=2)
     async with Server(proxy.handle).running() as server:
-        model = OpenAIModel(dataclasses.replace(served.settings, base_url=server.base_url, timeout_s=20, retries=3))
+        model = OpenAIModel(dataclasses.replace(served.settings, base_url=server.base_url, timeout_s=10, retries=3))
         await model.start()
         rough = await asyncio.gather(*map(model.complete, asked))
         await model.close()

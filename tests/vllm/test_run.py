@@ -21,6 +21,7 @@ pytestmark = pytest.mark.vllm
 PROJECT = Path(__file__).parents[2]
 CONTEXT_TOKENS = 1600  # too few for what agents are given in the second round
 LATEST_S = 300
+OVER_RAY = f"ray.start_timeout_s={LATEST_S}"
 LEFT_S = 15  # Ray's own processes take some seconds
 MARK = "RUN_OF_A_TEST"
 
@@ -62,7 +63,7 @@ class Started:
         raise AssertionError([" ".join(process.cmdline())[:80] for process in self.processes()])
 
     def folder(self) -> Path:
-        return Path(self.said().rpartition("run: ")[2].strip())
+        return Path(re.findall("^run: (.*)$", self.said(), re.MULTILINE)[-1])  # an engine may say more as it ends
 
 
 def heeding() -> None:
@@ -99,20 +100,21 @@ def words(tiny_model: Path, output: Path) -> list[str]:
     return [
         *("experiment=mmqa_prune", "model=vllm", f"model.name={tiny_model}", "model.dtype=float32"),
         *("model.engine.block_size=32", "model.engine.enforce_eager=true", "model.engine.limit_mm_per_prompt.image=5"),
-        *(f"model.max_model_len={CONTEXT_TOKENS}", "model.hang_s=30", "model.replicas=1", "agents.max_tokens=16"),
+        *("model.engine.distributed_executor_backend=uni", f"model.max_model_len={CONTEXT_TOKENS}"),
+        *("model.hang_s=30", "agents.max_tokens=16", "completions.reuse=false", f"output={output}"),
         *("topology.text=[critic,scientist]", "topology.visual=[critic]", "methods=[single,full,m3prune]"),
         *("data.limit=4", "pruning.steps=2", "training.samples=2", "wandb.mode=disabled", "figures=false"),
         # Almost no reply of a random model can be read.
-        *(f"output={output}", f"ray.start_timeout_s={LATEST_S}", "completions.reuse=false", "failures.window=1000"),
+        "failures.window=1000",
     ]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(words: list[str], output: Path) -> tuple[Path, str]:
-    """The folder of a run with one replica, and what it said."""
-    with started(output, *words) as run:
+def undisturbed(words: list[str], output: Path) -> Path:
+    """The folder of a run with one engine."""
+    with started(output, *words, "runtime=inline") as run:
         assert run.process.wait(LATEST_S) == 0, run.said()
-        return run.folder(), run.said()
+        return run.folder()
 
 
 def recorded(folder: Path) -> dict[str, bytes]:
@@ -120,42 +122,40 @@ def recorded(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def test_the_user_hears_how_many_replicas_load_and_what_the_prefix_cache_served(undisturbed: tuple[Path, str]) -> None:
-    folder, said = undisturbed
-    assert "starting replicas and agents: 0/7, 1 replica still loading" in said
-    served = re.findall(r"prefix cache: ([\d,]+) \(", (folder / "report.html").read_text())
-    assert served
-    assert "0" not in served
-
-
-def test_evidence_that_does_not_fit_is_cut_recorded_and_counted(undisturbed: tuple[Path, str]) -> None:
-    folder, _ = undisturbed
-    traces = [json.loads(line) for line in (folder / "traces" / "evaluate-full.jsonl").read_text().splitlines()]
+def test_evidence_that_does_not_fit_is_cut_and_counted_and_so_are_the_tokens_that_the_prefix_cache_served(
+    undisturbed: Path,
+) -> None:
+    traces = [json.loads(line) for line in (undisturbed / "traces" / "evaluate-full.jsonl").read_text().splitlines()]
     turns = [turn for trace in traces for turn in trace["turns"]]
     cut = [turn for turn in turns if turn.get("cut")]
     assert cut
     # Traces leave out the status of a turn that is ok.
     assert {turn.get("status", "ok") for turn in turns} <= {"ok", "unparsed"}
-    row = json.loads((folder / "metrics.json").read_text())["methods"]["full"]
+    row = json.loads((undisturbed / "metrics.json").read_text())["methods"]["full"]
     assert row["cut_turns"] == len(cut)
-    assert "asked without" in (folder / "report.html").read_text()
+    report = (undisturbed / "report.html").read_text()
+    assert "asked without" in report
+    served = re.findall(r"prefix cache: ([\d,]+) \(", report)
+    assert served
+    assert "0" not in served
 
 
 def test_an_engine_killed_among_two_changes_no_result_and_leaves_no_process(
-    undisturbed: tuple[Path, str], words: list[str], output: Path
+    undisturbed: Path, words: list[str], output: Path
 ) -> None:
-    with started(output, *words, "model.replicas=2") as run:
+    with started(output, *words, "model.replicas=2", OVER_RAY) as run:
         run.until(lambda: ", stage 1" in run.said())
+        assert "0/8, 2 replicas still loading" in run.said()
         run.processes("VLLM::EngineCore")[0].kill()
         assert run.process.wait(LATEST_S) == 0, run.said()
         run.until_none_is_left()
-        assert recorded(run.folder()) == recorded(undisturbed[0])
+        assert recorded(run.folder()) == recorded(undisturbed)
 
 
 def test_a_run_interrupted_while_its_model_loads_leaves_no_process_and_says_how_to_go_on(
     words: list[str], output: Path
 ) -> None:
-    with started(output, *words) as run:
+    with started(output, *words, OVER_RAY) as run:
         # An engine's process has no title of its own at first.
         run.until(lambda: run.processes("multiprocessing.spawn", "VLLM::"))
         os.killpg(run.process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
@@ -165,7 +165,7 @@ def test_a_run_interrupted_while_its_model_loads_leaves_no_process_and_says_how_
 
 
 def test_a_folder_that_is_not_there_is_one_line(words: list[str], output: Path) -> None:
-    with started(output, *words, "model.name=/no/such/model") as run:
+    with started(output, *words, "model.name=/no/such/model", "runtime=inline") as run:
         assert run.process.wait(LATEST_S) == 2
         assert "error: " in run.said().splitlines()[-1]
-        assert "'/no/such/model': there is no such folder" in run.said().splitlines()[-1]
+        assert "'/no/such/model'" in run.said().splitlines()[-1]

@@ -32,7 +32,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
-pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_the_same_seed_gives_the_same_text_and_another_seed_another(model: VllmModel, question: Question) -> None:
@@ -233,7 +233,7 @@ async def test_a_request_cancelled_while_it_is_laid_out_costs_the_next_nothing(
     assert (await model.complete(made)).stop == "length"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def strict(settings: ModelSettings, strict_model: Path) -> AsyncIterator[VllmModel]:
     """Another engine, which the last test that uses it ruins."""
     model = VllmModel(dataclasses.replace(settings, name=str(strict_model), hang_s=HANG_S))

@@ -14,6 +14,7 @@ from experiments.records.run_files import disk_failure
 from tests.support.sessions import begin, finish, run_folder, wait_for
 
 SMALL = ["experiment=mmqa_prune", "data.limit=2", "pruning.steps=1", "training.samples=2", "runtime=inline"]
+SMALL += ["methods=[full,m3prune]", "topology.text=[critic,scientist]", "topology.visual=[critic]"]
 SMALL += ["wandb.mode=disabled", "figures=false"]
 
 

@@ -57,7 +57,7 @@ def test_a_dry_run_estimates_what_a_system_would_take(tmp_path: Path) -> None:
 def test_a_system_runs_over_ray_is_replayed_to_the_same_traces_and_can_be_attacked(tmp_path: Path) -> None:
     from run import main
 
-    words = ["experiment=mmapg", "methods=[mmapg]", "data.limit=4", f"output={tmp_path}"]
+    words = ["experiment=mmapg", "methods=[mmapg]", "data.limit=2", f"output={tmp_path}"]
     words += ["wandb.mode=disabled", "figures=false"]
     assert main(words) == 0
     [first] = tmp_path.glob("*-mmapg")

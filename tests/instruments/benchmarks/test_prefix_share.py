@@ -32,6 +32,7 @@ def test_a_bounded_cache_forgets_what_was_used_longest_ago_and_the_ends_of_promp
 @pytest.mark.slow
 def test_every_phase_of_a_run_is_counted_and_a_smaller_cache_serves_less() -> None:
     small = ["data.limit=1", "pruning.steps=1", "training.samples=3", "methods=[full,m3prune]"]
+    small += ["topology.text=[critic,scientist]", "topology.visual=[critic,scientist]"]
     # In a process of its own, for a run ends by setting up signals and logs as a program does.
     command = [sys.executable, "-m", "tests.instruments.benchmarks.prefix_share", "--bounded", "1600", *small]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
