@@ -40,11 +40,11 @@ def main(arguments: list[str]) -> int:
             return asked()
         # Imported where they are needed: a refused argument does not wait for the rest.
         from experiments.config.loading import load_overrides
-        from experiments.config.references import check_installed
+        from experiments.config.references import check_machine
 
         config, overrides = load_overrides(arguments)
         if not config.dry_run:
-            check_installed(config)
+            check_machine(config)
         if config.uses_ray:
             # It starts, or the cluster is tried, while everything below is imported and checked.
             head.begin(config.ray.address)

@@ -6,7 +6,7 @@ from pathlib import Path
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, TooManyFailures, UserError, first_of
 from experiments.config.config import Config
 from experiments.config.loading import Overrides
-from experiments.config.references import check_exported, make_absolute, resumption
+from experiments.config.references import make_absolute, resumption
 from experiments.config.saved import save
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
@@ -50,8 +50,6 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
 def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
     """Opens the run folder to resume, or makes a new one that holds the configuration. Records the command line."""
     if not config.resume:
-        # Before anything is written down.
-        check_exported(config)
         make_absolute(config)
     new = None if config.resume else RunFolder.create(Path(config.output), config.experiment)
     folder = new or RunFolder.open(Path(str(config.resume)))

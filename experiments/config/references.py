@@ -63,15 +63,14 @@ def at_home(config: Config, folder: Path) -> None:
 
 def make_absolute(config: Config) -> None:
     """Makes the paths of a configuration absolute, so that its run can be resumed from another working directory."""
-    config.output = str(Path(config.output).absolute())
-    config.cache = str(config.cache_folder.absolute())
+    config.output, config.cache = str(Path(config.output).absolute()), str(config.cache_folder.absolute())
     config.methods = list(map(absolute, config.methods))
-    config.data.root = config.data.root and str(Path(config.data.root).absolute())
-    config.retrieval.web_file = config.retrieval.web_file and str(Path(config.retrieval.web_file).absolute())
-    config.replay.run = config.replay.run and str(Path(config.replay.run).absolute())
-    config.systems.blueprints = config.systems.blueprints and str(Path(config.systems.blueprints).absolute())
-    if is_style_file(config.figures.style):
-        config.figures.style = str(Path(config.figures.style).absolute())
+    paths = [(config.data, "root"), (config.retrieval, "web_file"), (config.replay, "run")]
+    paths += [(config.systems, "blueprints"), (config.compare, "plan"), (config.explain, "calibration")]
+    paths += [(config.figures, "style")] if is_style_file(config.figures.style) else []
+    for group, name in paths:
+        if path := getattr(group, name):
+            setattr(group, name, str(Path(path).absolute()))
 
 
 def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] = lambda key: True) -> None:
@@ -117,20 +116,16 @@ def check_secrets(config: Config) -> None:
             raise UserError(f"{named_as} holds a key itself; leave it in the environment variable that key_env names")
 
 
-def check_exported(config: Config) -> None:
-    """Raises UserError for a variable that is not exported. Its name may be the key itself, by mistake."""
-    for leaf in leaves(config):
-        if leaf.key.endswith(_KEY_ENV) and isinstance(leaf.value, str) and leaf.value not in ("", *os.environ):
-            raise UserError(
-                f"{leaf.named_as}: there is no environment variable of that name; export the key under it first"
-            )
-
-
-def check_installed(config: Config) -> None:
-    """Raises UserError where a library is missing on this machine that a setting of the run needs."""
+def check_machine(config: Config) -> None:
+    """Raises UserError where this machine lacks a library or an environment variable that a setting names."""
     for leaf in leaves(config):
         # The nodes of a cluster have their own vLLM.
         elsewhere = leaf.extra == "vllm" and config.ray.address is not None
         if leaf.extra and not elsewhere and importlib.util.find_spec(LIBRARIES[leaf.extra]) is None:
             needs = f"needs a library that is missing: pip install '.[{leaf.extra}]'"
             raise UserError(f"{leaf.named_as}: {shown(leaf.value)} {needs}")
+        # The name is not shown: it may be the key itself, by mistake.
+        if leaf.key.endswith(_KEY_ENV) and isinstance(leaf.value, str) and leaf.value not in ("", *os.environ):
+            raise UserError(
+                f"{leaf.named_as}: there is no environment variable of that name; export the key under it first"
+            )

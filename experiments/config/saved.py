@@ -5,6 +5,7 @@ keys that came later (`since=` of `actors.settings.setting`) and may hold keys o
 """
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import MISSING, asdict, is_dataclass
 from pathlib import Path
@@ -62,6 +63,19 @@ def read(path: Path) -> Config:
             f"{path} is not a saved configuration of this version ({error}); agora-mm {version[:20]}, which wrote it, "
             "reads it"
         ) from error
+
+
+def answered_by(config: Config) -> Config:
+    """Finds the configuration whose model gave a run's answers: of a replay the recorded run's, where it is there."""
+    seen: set[str | None] = set()
+    # A folder may name itself as the run that it replays.
+    while config.model.kind == "replay" and config.replay.run not in (None, *seen):
+        seen.add(config.replay.run)
+        # `Path.is_file` raises for a name that is too long.
+        if not os.path.isfile(path := Path(str(config.replay.run)) / "config.yaml"):
+            break
+        config = read(path)
+    return config
 
 
 def _missing(tree: Any, kind: Any, written: tuple[int, ...], prefix: str = "") -> Iterator[str]:

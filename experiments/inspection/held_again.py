@@ -53,7 +53,8 @@ class HeldDiscussions:
     def __init__(self, opened: OpenedRun) -> None:
         self._opened = opened
         self._plan, self._dataset, self._run = opened.plan, opened.dataset, opened.run
-        self._attack = Attack(self._plan.config.attack, self._plan.attackable, self._dataset, self._plan.config.seed)
+        settings, attackable = self._plan.config.attack, self._plan.roles.attackable
+        self._attack = Attack(settings, attackable, self._dataset, self._plan.config.seed)
         self._attack.prepare(opened.evidence)
         self._evaluated: dict[tuple[str, bool], Topology] = {}
         self._trained: dict[str, dict[tuple[int, int], Recorded]] = {}

@@ -51,7 +51,7 @@ def check_plan(plan: Plan) -> None:
         raise UserError(f"compare.stop=[{', '.join(pair)}]: expected two of the methods, {', '.join(names)}")
     # An attack that cannot be, or one that would never begin.
     settings = config.attack
-    choose_attackers(settings, plan.attackable, config.seed)
+    choose_attackers(settings, plan.roles.attackable, config.seed)
     # Questions of each phase before the evaluation.
     training = [plan.training_questions] if plan.learners else []
     training += [plan.watched_questions] if plan.watched_questions else []

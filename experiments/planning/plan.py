@@ -77,7 +77,6 @@ class Plan:
     roles: of the team and all others. models: of agents and the judge.
     learners: by learned method, in order; empty for a job that learns nothing.
     shared_from: by learned method, the one whose discussions it learns from instead of its own.
-    attackable: names of the agents that an attack can compromise.
     dataset: the kind of data set. retrieval: its settings, nothing left to `auto`.
     extraction: the steps in which the model extracts captions and triples before the discussions.
     """
@@ -89,7 +88,6 @@ class Plan:
     models: RunModels
     learners: Mapping[str, LearnerSpec]
     shared_from: Mapping[str, str]
-    attackable: tuple[str, ...]
     dataset: DatasetKind
     retrieval: RetrievalSettings
     extraction: tuple[Step, ...]
@@ -202,7 +200,6 @@ def make_plan(config: Config, job: Job) -> Plan:
     extracting = [step.role for step in extraction]
     roles = find_roles(config, methods, asks_team, extracting)
     learners = plan_learners(config, learned_methods(methods) if job.learns else (), roles.team)
-    attackable = roles.attackable(methods, extracting)
     return Plan(
         config=config,
         job=job,
@@ -211,7 +208,6 @@ def make_plan(config: Config, job: Job) -> Plan:
         models=find_models(config, roles.played),
         learners=learners,
         shared_from=shared_training(learners) if config.training.share else {},
-        attackable=attackable,
         dataset=dataset,
         retrieval=replace(retrieval, scope=dataset.scope) if retrieval.scope == "auto" else retrieval,
         extraction=extraction,

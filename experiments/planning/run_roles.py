@@ -21,11 +21,13 @@ class RunRoles:
 
     team: the agents that discuss, textual ones first, in the topology's order. others: the decision agent, the one
     that answers alone, roles of methods, and roles that extract. team_is_asked: the team takes part.
+    attackable: names of the agents that an attack can compromise: the team. In a run of systems alone, their agents.
     """
 
     team: tuple[Role, ...]
     others: tuple[Role, ...]
     team_is_asked: bool
+    attackable: tuple[str, ...]
 
     @property
     def launched(self) -> tuple[Role, ...]:
@@ -41,13 +43,6 @@ class RunRoles:
     def played(self) -> tuple[str, ...]:
         """Names of the launched roles, each once. Several agents can have one role."""
         return tuple(dict.fromkeys(role.played for role in self.launched))
-
-    def attackable(self, methods: Sequence[Method], extracting: Sequence[Role]) -> tuple[str, ...]:
-        """Names of the agents that an attack can compromise: the team. In a run of systems alone, their agents."""
-        if any(method.asks_team for method in methods) or not any(m.needs_library or m.roles for m in methods):
-            return self.agents
-        safe = (DECISION.name, *(role.name for role in extracting))
-        return tuple(role.name for role in self.others if role.name not in safe)
 
 
 def find_roles(config: Config, methods: Sequence[Method], team_is_asked: bool, extracting: Sequence[Role]) -> RunRoles:
@@ -103,7 +98,12 @@ def find_roles(config: Config, methods: Sequence[Method], team_is_asked: bool, e
             raise UserError(f"roles.{name}.form: only roles of the team can have a form")
         if is_other and of_role.instances:
             raise UserError(f"roles.{name}.instances: only roles of the team have several agents")
-    return RunRoles(tuple(team), tuple(_with_settings(role, settings) for role in others), team_is_asked)
+    attackable = tuple(role.name for role in team)
+    if not any(method.asks_team for method in methods) and any(m.needs_library or m.roles for m in methods):
+        safe = (DECISION.name, *(role.name for role in extracting))
+        attackable = tuple(role.name for role in others if role.name not in safe)
+    others = tuple(_with_settings(role, settings) for role in others)
+    return RunRoles(tuple(team), others, team_is_asked, attackable)
 
 
 def _with_settings(role: Role, settings: Mapping[str, RoleSettings]) -> Role:

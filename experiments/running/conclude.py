@@ -54,7 +54,7 @@ def conclude(
         methods=methods,
         pairs=pairs,
         clean=plan.clean,
-        attackers=choose_attackers(config.attack, plan.attackable, config.seed),
+        attackers=choose_attackers(config.attack, plan.roles.attackable, config.seed),
         seed=config.seed,
         failures=config.failures.share,
         margin=margin,

@@ -5,9 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from experiments.config.references import resumption_line
+from experiments.config.saved import answered_by
 from experiments.datasets.item import Dataset
 from experiments.planning.learners import learner_makers
 from experiments.planning.plan import Job, Plan
+from experiments.planning.run_models import JUDGE
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
@@ -41,7 +43,7 @@ class DiscussionJob(Job):
             recorded, then = replayed_run.open_recorded(plan)
             # Before a recorder opens, which looks for a checkpoint and goes on from it.
             replayed_run.copy_learning(recorded.folder, folder)
-            dataset, answering = replayed_run.replayed_dataset(plan, then, cache), replayed_run.answering(then)
+            dataset, answering = replayed_run.replayed_dataset(plan, then, cache), answered_by(then).models_named
         else:
             dataset = inputs.open_dataset(plan, cache)
             inputs.check_questions(plan, dataset)
@@ -60,7 +62,10 @@ class DiscussionJob(Job):
                 early = inputs.open_evidence(plan, dataset, cache) if sees else None
                 made = learner_makers(plan.learners, plan.roles.team, early.store.encoder if early else None)
                 learners = runtime.launch("the topology actor", made) if made else {}
-                launched = launching.launch_agents(plan, runtime, cache, recorded, say=progress.print)
+                # A recorded team needs no model; the judge of a replay is a live one.
+                shared = launching.launch_shared(plan, runtime, cache, progress.print, agents=recorded is None)
+                judge = launching.judge_of(plan, runtime.model(shared.judge[1], JUDGE) if shared.judge else None)
+                launched = launching.Launched(recorded or shared.agents.team(), judge)
                 evidence = early or inputs.open_evidence(plan, dataset, cache)
                 context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, launched)
                 discussions = Discussions(context, learners)

@@ -53,17 +53,6 @@ class Shared:
     judge: tuple[ModelPool, Reuse | None] | None
 
 
-def launch_agents(plan: Plan, runtime: Runtime, cache: Path, recorded: MeteredTeam | None, say: Say) -> Launched:
-    """Launches the team and the judge, each model over a pool of replicas. A `recorded` team needs no model.
-
-    `say` gets a line for each model whose settings depend on the machine. Raises UserError for too few GPUs.
-    """
-    # The judge of a replay is a live one.
-    shared = launch_shared(plan, runtime, cache, say, agents=recorded is None)
-    judge = judge_of(plan, runtime.model(shared.judge[1], JUDGE) if shared.judge else None)
-    return Launched(recorded or shared.agents.team(), judge)
-
-
 def judge_of(plan: Plan, model: Model | None) -> Judge | None:
     """The judge of a plan's answers, if it has one. `model` answers it."""
     judge = plan.models.judge
@@ -71,7 +60,11 @@ def judge_of(plan: Plan, model: Model | None) -> Judge | None:
 
 
 def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> Shared:
-    """Launches the judge's pool and (with `agents`) the agents. Each process makes its own judge."""
+    """Launches the judge's pool and (with `agents`) the agents, each model over a pool of replicas.
+
+    Each process makes its own judge. `say` gets a line for each model whose settings depend on the machine. Raises
+    UserError for too few GPUs.
+    """
     reuse = launch_pools(plan, runtime, cache, say, agents)
     judge = (runtime.pool(JUDGE), reuse[JUDGE]) if JUDGE in reuse else None
     others = {role: (backend.key, reuse[backend.key]) for role, backend in plan.models.of_roles.items() if agents}

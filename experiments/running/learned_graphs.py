@@ -13,7 +13,7 @@ import networkx as nx
 
 from experiments.attacks.attack_metrics import surrogate_text, write_edge_scores
 from experiments.planning.learners import learned_topologies
-from experiments.records.timings import TimingLog
+from experiments.records.recorder import LearningRecorder
 from experiments.running.inputs import training_items
 from experiments.running.recorded_learner import RecordedLearner
 from experiments.running.run_context import RunContext
@@ -55,23 +55,17 @@ class GraphLearning:
     async def _learn(self, method: str, others: Sequence[str], needed: int) -> None:
         context = self.context
         with context.slots.reserved(needed), ExitStack() as recorders:
-            own = self._learner(method, "", recorders)
-            along = [self._learner(other, method, recorders) for other in others]
-            timings = TimingLog(context.recorder.run.learned(method))
-            team = context.team.metered(timings.turn)
-            await Training(context, team, context.attack, context.slots, own, timings.ended, along).run(context.usage)
+            own, *along = [
+                RecordedLearner(context, self.graphs[name], self.learners[name], recorder, source)
+                for name, source in {method: "", **dict.fromkeys(others, method)}.items()
+                for recorder in [recorders.enter_context(LearningRecorder(context.recorder.run.learned(name)))]
+            ]
+            await Training(context, own, along).run()
             for other in along:
                 # What it has learned from other discussions, it confirms with its own.
-                own, timings = replace(other, source=""), TimingLog(other.recorder.run)
-                team = context.team.metered(timings.turn)
-                await Training(context, team, context.attack, context.slots, own, timings.ended).run(context.usage)
+                await Training(context, replace(other, source="")).run()
         for each in (method, *others):
             await self._conclude(each)
-
-    def _learner(self, method: str, source: str, recorders: ExitStack) -> RecordedLearner:
-        learner = RecordedLearner.of(self.context, self.graphs[method], self.learners[method], source)
-        recorders.enter_context(learner.recorder)
-        return learner
 
     async def _conclude(self, method: str) -> None:
         """Freezes a method's learned graph, and writes it down."""

@@ -3,24 +3,21 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from actors.messages import Question
 from experiments.config.config import Config
-from experiments.config.saved import read as read_config
+from experiments.config.saved import answered_by
 from experiments.datasets.item import Dataset
 from experiments.evidence.extraction import CAPTIONS, GRAPH, Step, captioned, extracted_file, missing, read_extracted
 from experiments.planning.plan import Plan
 from experiments.planning.run_models import find_models
-from experiments.records.recorder import RunFolder
 from retrieval.store import Store
 
 
 def identity(config: Config, step: Step) -> str:
     """The model and all settings that an extraction depends on, as JSON. Of a replay, those of the recorded run."""
-    while config.model.kind == "replay" and config.replay.run:
-        config = read_config(RunFolder(Path(config.replay.run)).config)
+    config = answered_by(config)
     agents, name = config.agents, step.role.name
     # A role's model is described by its backend, without what changes no reply.
     role = asdict(config.roles[name]) | {"model": None, "reader": None} if name in config.roles else None

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -83,11 +83,6 @@ class RecordedLearner:
     learner: Any
     recorder: LearningRecorder
     source: str = ""
-
-    @classmethod
-    def of(cls, context: RunContext, topology: LearnedTopology, learner: Any, source: str) -> Self:
-        """A learner with the recorder of its folder, which the caller closes."""
-        return cls(context, topology, learner, LearningRecorder(context.recorder.run.learned(topology.method)), source)
 
     @property
     def method(self) -> str:

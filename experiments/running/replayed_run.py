@@ -4,7 +4,6 @@ The metric and the judge may differ from the recorded run's, questions and metho
 copied, or learned again from the recorded discussions, which works as long as these get the same scores.
 """
 
-import os
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -43,19 +42,6 @@ def open_recorded(plan: Plan) -> tuple[RecordedTeam, Config]:
     check_same(plan.config, recorded)
     searching = frozenset(each.name for each in plan.evaluations if each.method.needs_library)
     return RecordedTeam(folder, searching), recorded
-
-
-def answering(recorded: Config) -> str:
-    """Name of the model that gave the recorded answers. Of a replay, the one behind its recorded run if present."""
-    seen: set[str | None] = set()
-    while recorded.model.kind == "replay" and recorded.replay.run not in (None, *seen):
-        # A folder may name itself as the run that it replays.
-        seen.add(recorded.replay.run)
-        path = RunFolder(Path(str(recorded.replay.run))).config
-        if not os.path.isfile(path):
-            break
-        recorded = read_config(path)
-    return recorded.models_named
 
 
 def check_same(config: Config, recorded: Config) -> None:

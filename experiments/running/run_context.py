@@ -126,7 +126,7 @@ class RunContext:
     ) -> Self:
         """A run whose agents are launched, with the attack, the limits and the logs of its configuration."""
         config = plan.config
-        attack = Attack(config.attack, plan.attackable, dataset, config.seed)
+        attack = Attack(config.attack, plan.roles.attackable, dataset, config.seed)
         usage = UsageLog(recorder.run, launched.usage)
         limits = Slots(config.concurrency), Breaker(config.failures)
         return cls(plan, dataset, evidence, recorder, tracker, progress, launched, attack, usage, *limits)

@@ -4,18 +4,17 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.errors import UserError
 from actors.messages import Question, Trace
-from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.records.progress import Bar
-from experiments.records.usage import UsageLog
+from experiments.records.timings import TimingLog
 from experiments.running.inputs import training_items
 from experiments.running.recorded_learner import RecordedLearner, score_step
-from experiments.running.run_context import CountedTeam, RunContext, Slots
+from experiments.running.run_context import CountedTeam, RunContext
 from topologies.learning.spec import StepReport
 from topologies.topology import Team
 from topologies.wiring import Wirings
@@ -23,13 +22,7 @@ from topologies.wiring import Wirings
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _Step:
-    """One step under way: its questions, and K discussions of each along the wirings."""
-
-    items: Sequence[Item]
-    wirings: Wirings
-    discussions: list[asyncio.Task[Trace]]
+Step = tuple[Wirings, list[asyncio.Task[Trace]]]  # one under way: K discussions of each question along the wirings
 
 
 @dataclass
@@ -37,21 +30,17 @@ class Training:
     """Trains one learner, and others that learn from its discussions: stages of `pruning.steps` steps, each on
     questions of its own, from the checkpoint on.
 
-    team: its `usage` counts this training alone. own: the learner whose wirings the discussions follow. ended: gets the
-    phase and the trace of each recorded discussion. others: those that learn from the same discussions.
+    own: the learner whose wirings the discussions follow. others: those that learn from the same discussions.
     """
 
     context: RunContext
-    team: Team
-    attack: Attack
-    slots: Slots
     own: RecordedLearner
-    ended: Callable[[str, Trace], None]
     others: Sequence[RecordedLearner] = ()
 
-    async def run(self, usage: UsageLog) -> None:
+    async def run(self) -> None:
         """Learns until the last stage is over. Raises UserError for too few questions, and TooManyFailures."""
-        method, steps = self.own.method, self.context.config.pruning.steps
+        method, steps, timings = self.own.method, self.context.config.pruning.steps, TimingLog(self.own.recorder.run)
+        team = self.context.team.metered(timings.turn)  # its `usage` counts this training alone
         for learner in self._all:
             await learner.resume()
         for other in self.others:
@@ -63,8 +52,8 @@ class Training:
             bar = self.context.progress.phase(f"learning {method}, stage {stage}", total=steps, done=step)
             for learner in self._all:
                 await learner.begin(stage)
-            with usage.phase(f"learning {method}, stage {stage}", lambda: self.team.usage):
-                await self._learn(stage, step, items, bar)
+            with self.context.usage.phase(f"learning {method}, stage {stage}", lambda: team.usage):
+                await self._learn(stage, step, items, CountedTeam(team, bar, self.context.breaker), bar, timings)
             self._check_failures()
             for learner in self._all:
                 await learner.end(stage)
@@ -101,17 +90,18 @@ class Training:
                 what = f"learning {self.own.method}, stage {phase.removeprefix('train-')}"
                 self.context.breaker.check(what, graph.traces(phase), again)
 
-    async def _learn(self, stage: int, first: int, items: Sequence[Sequence[Item]], bar: Bar) -> None:
+    async def _learn(
+        self, stage: int, first: int, items: Sequence[Sequence[Item]], team: Team, bar: Bar, timings: TimingLog
+    ) -> None:
         """Discusses the steps of a stage from `first` on, and learns from them in order until the stage may stop.
 
         Later steps use the concurrency that is left, where the learner can sample ahead; meanwhile the step before is
         recorded and the evidence of the next one retrieved.
         """
         config = self.context.config
-        team = CountedTeam(self.team, bar, self.context.breaker)
         # The number of steps that together use up the concurrency.
         fill = math.ceil(config.concurrency / (config.training.samples * len(items[0])))
-        under_way: deque[_Step] = deque()
+        under_way: deque[Step] = deque()
         async with asyncio.TaskGroup() as group:
             upcoming: asyncio.Task[list[Question]] | None = None
             learned: tuple[int, list[StepReport | None], int] | None = None
@@ -139,8 +129,8 @@ class Training:
                 if learned:
                     recorded = group.create_task(self._record(stage, *learned))
                 # The oldest first: the learner takes steps in their order, whichever ends first.
-                step = under_way.popleft()
-                traces = await asyncio.gather(*step.discussions)
+                wirings, discussions = under_way.popleft()
+                traces = await asyncio.gather(*discussions)
                 # The checkpoint of the step before vouches for what was recorded until then, and for nothing else.
                 if recorded:
                     await recorded
@@ -150,9 +140,9 @@ class Training:
                 # In the order of the wirings, not of the discussions' ends: the record must not depend on concurrency.
                 for trace in traces:
                     self.own.recorder.trained(stage, trace)
-                    self.ended(f"train-{stage}", trace)
-                scores = score_step(self.context.plan, self.context.dataset, step.items, traces)
-                reports = [await learner.learn(stage, number + 1, step.wirings, scores) for learner in self._all]
+                    timings.ended(f"train-{stage}", trace)
+                scores = score_step(self.context.plan, self.context.dataset, items[number], traces)
+                reports = [await learner.learn(stage, number + 1, wirings, scores) for learner in self._all]
                 learned = number + 1, reports, scores.tokens
                 bar.advance()
                 if reports[-1] and reports[-1].confirmed:
@@ -178,7 +168,7 @@ class Training:
         questions: Sequence[Question],
         team: Team,
         group: asyncio.TaskGroup,
-    ) -> _Step:
+    ) -> Step:
         """Samples the wirings of a step and starts its discussions, as many for each question."""
         config = self.context.config
         k = await self.own.learner.wanted(config.training.samples)
@@ -191,8 +181,8 @@ class Training:
         async def discuss(index: int) -> Trace:
             # The topologies of one question are consecutive, k for each.
             at, sample = divmod(index, k)
-            async with self.slots.slot(learning=True):
+            async with self.context.slots.slot(learning=True):
                 of = topologies[index], items[at], questions[at], team, config.seed
-                return await self.attack.run_discussion(*of, phase="train", number=before + at, sample=sample)
+                return await self.context.attack.run_discussion(*of, phase="train", number=before + at, sample=sample)
 
-        return _Step(items, wirings, [group.create_task(discuss(index)) for index in range(len(topologies))])
+        return wirings, [group.create_task(discuss(index)) for index in range(len(topologies))]

@@ -22,7 +22,7 @@ def label(settings: AttackSettings) -> str:
 
 def without_search(plan: Plan) -> list[AttackSettings]:
     """Returns a game's attacks, by agents that the run's seed draws. Raises UserError for one that cannot be."""
-    agents, config = plan.attackable, plan.config
+    agents, config = plan.roles.attackable, plan.config
     drawn = choose_attackers(AttackSettings("response", number=config.game.number), agents, config.seed)
     places, attacks = [agents.index(name) for name in drawn], []
     for name in config.game.attacks:
@@ -34,7 +34,7 @@ def without_search(plan: Plan) -> list[AttackSettings]:
 
 def moves(plan: Plan, settings: AttackSettings) -> Iterator[AttackSettings]:
     """Yields the settings with another value of each effective one, within the same budget."""
-    number, team = plan.config.game.number, range(len(plan.attackable))
+    number, team = plan.config.game.number, range(len(plan.roles.attackable))
     values: dict[str, Sequence[Any]] = {
         "agents": [list(team[first : first + number]) for first in team[: len(team) - number + 1]],
         "from_round": range(1, plan.config.topology.rounds + 1),

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from experiments.config.loading import load
-from experiments.config.references import check_installed
+from experiments.config.references import check_machine
 from run import main
 
 
@@ -89,4 +89,4 @@ def test_a_missing_library_is_noticed_before_anything_starts(
 )
 def test_what_this_machine_need_not_have_is_not_asked_for(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    check_installed(load(["experiment=mmqa_prune", "model=vllm" if "ray" in word else "model=reader", word]))
+    check_machine(load(["experiment=mmqa_prune", "model=vllm" if "ray" in word else "model=reader", word]))

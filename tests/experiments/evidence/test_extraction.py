@@ -200,7 +200,7 @@ async def test_agents_that_extract_see_no_question(tmp_path: Path, recorder: Rec
 def test_agents_that_extract_are_launched_where_they_are_asked_and_never_attacked() -> None:
     def launched(*words: str) -> set[str]:
         config = load(["experiment=hm_rag", *words])
-        assert not {EXTRACTOR.name, CAPTIONER.name} & set(plan_of(config).attackable)
+        assert not {EXTRACTOR.name, CAPTIONER.name} & set(plan_of(config).roles.attackable)
         return {role.name for role in plan_of(config).roles.launched} & {EXTRACTOR.name, CAPTIONER.name}
 
     assert launched() == set()

@@ -167,7 +167,7 @@ def test_its_role_is_launched_beside_the_team_and_without_a_team_can_be_compromi
     config = load(["experiment=mmqa_prune", "methods=[theirs.ways:OneAfterAnother]"])
     assert [role.name for role in plan_of(config).roles.launched][-3:] == ["decision", "single", "umpire"]
     alone = load(["experiment=mmqa_prune", "methods=[theirs.ways:Lookup]"])
-    assert plan_of(alone).attackable == ("single", "umpire")
+    assert plan_of(alone).roles.attackable == ("single", "umpire")
 
 
 def test_it_is_planned_without_a_model_and_compared_by_its_name(tmp_path: Path) -> None:

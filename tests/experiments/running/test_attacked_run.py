@@ -73,7 +73,7 @@ def carry_out(
     about = summary.RunFacts(
         *("attacked", "reader", "sample", "EM", plan.evaluated, compared_pairs(plan.methods, plan.clean)),
         clean=plan.clean,
-        attackers=choose_attackers(config.attack, plan.attackable, config.seed),
+        attackers=choose_attackers(config.attack, plan.roles.attackable, config.seed),
     )
     summary.write(folder, summary.summarise(folder, about))
     return folder

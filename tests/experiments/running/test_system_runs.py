@@ -42,7 +42,7 @@ def test_every_learned_method_is_tested_against_all_others_in_any_order() -> Non
 
 def test_the_agents_of_systems_can_be_compromised_where_no_team_is_asked() -> None:
     config = load(["experiment=mad"])
-    assert plan_of(config).attackable == ("single", "solo", *(role.name for role in SYSTEMS["mad"].roles))
+    assert plan_of(config).roles.attackable == ("single", "solo", *(role.name for role in SYSTEMS["mad"].roles))
 
 
 def test_a_dry_run_estimates_what_a_system_would_take(tmp_path: Path) -> None:
