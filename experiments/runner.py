@@ -49,18 +49,18 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
 
 def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
     """Opens the run folder to resume, or makes a new one that holds the configuration. Records the command line."""
-    if not config.resume:
-        make_absolute(config)
-    new = None if config.resume else RunFolder.create(Path(config.output), config.experiment)
-    folder = new or RunFolder.open(Path(str(config.resume)))
+    if config.resume:
+        folder = RunFolder.open(Path(config.resume))
+        write_start(folder.path, arguments)
+        return folder
+    make_absolute(config)
+    folder = RunFolder.create(Path(config.output), config.experiment)
     # Before anything runs: a run that dies at once can be resumed all the same.
     try:
-        if new:
-            save(config, new.config)
+        save(config, folder.config)
         write_start(folder.path, arguments)
     except OSError:
-        if new:
-            discard(new.path, [])
+        discard(folder.path, [])
         raise
     return folder
 

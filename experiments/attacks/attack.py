@@ -109,7 +109,8 @@ class Attack:
         contexts = {item.question: context for item in items if (context := self._context(item, 0, "evaluate"))}
         planted = {question.id: self._kind.publishes(question, context) for question, context in contexts.items()}
         store = evidence.store.of(lambda: chain(evidence.store.everything(), *planted.values()))
-        self.evidence = evidence.over(store, {id: [source.doc for source in of] for id, of in planted.items()})
+        documents = {id: [source.doc for source in of] for id, of in planted.items()}
+        self.evidence = replace(evidence, store=store, planted=documents)
 
     def present(self, phase: Phase) -> bool:
         """True where discussions of the phase are attacked."""

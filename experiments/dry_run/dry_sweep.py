@@ -17,17 +17,12 @@ def dry_run_sweep(sweep: Sweep) -> None:
 
     Seeds draw different questions of the same kind, so the first seed's trial stands for all.
     """
-    trials, counted = sweep.combinations, []
+    trials, config, counted = sweep.combinations, sweep.config, list[RunCounts]()
     with Progress() as progress:
         bar = progress.phase("counting", total=len(trials))
         for trial in trials:
             counted.append(count_run(trial.plan))
             bar.advance()
-    _table(sweep, counted).print()
-
-
-def _table(sweep: Sweep, counted: Sequence[RunCounts]) -> ResultTable:
-    trials, config = sweep.combinations, sweep.config
     keys, seeds = list(dict.fromkeys(key for trial in trials for key in trial.values)), config.sweep.seeds
     wholes = [counts.whole for counts in counted]
 
@@ -61,10 +56,6 @@ def _table(sweep: Sweep, counted: Sequence[RunCounts]) -> ResultTable:
         notes.append("The worlds of sweep.planted ask no model.")
     pairs = sweep.rivals(trial.values for trial in trials)
     notes += power_notes(config.compare, counted[0].clusters, pairs, seeds)
-    return ResultTable(
-        columns=(*map(short_keys(keys).__getitem__, keys), "trials", *COUNTED),
-        rows=[*rows, row(["all", *[""] * len(keys)][: len(keys)], wholes)],
-        notes=notes,
-        names=len(keys),
-        total=len(rows),
-    )
+    columns = (*map(short_keys(keys).__getitem__, keys), "trials", *COUNTED)
+    rows.append(row(["all", *[""] * len(keys)][: len(keys)], wholes))
+    ResultTable(columns, rows, notes, names=len(keys), total=len(rows) - 1).print()

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Literal, TypeVar
 
@@ -20,6 +20,7 @@ T = TypeVar("T")
 KEPT = 4096  # questions, of some ten thousand characters each
 
 
+@dataclass(eq=False)
 class Evidence:
     """Retrieves evidence: passages and table rows, and pictures.
 
@@ -27,23 +28,14 @@ class Evidence:
 
     settings: with the scope of the data set in place of `auto`, which is the question's pool.
     pictures_for: the questions that pictures are retrieved for; see `DatasetKind`.
+    planted: further documents of pools, by question.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        settings: RetrievalSettings,
-        pictures_for: Literal["all", "pictured"] = "all",
-        planted: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        self.store, self._planted = store, planted or {}
-        self._settings = settings
-        self._pictures_for = pictures_for
-        self._kept: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
-
-    def over(self, store: Store, planted: Mapping[str, Sequence[str]] | None = None) -> "Evidence":
-        """Makes the same searches of another store. `planted` are further documents of pools, by question."""
-        return Evidence(store, self._settings, self._pictures_for, planted)
+    store: Store
+    settings: RetrievalSettings
+    pictures_for: Literal["all", "pictured"] = "all"
+    planted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    _kept: OrderedDict[str, tuple[Source, ...]] = field(default_factory=OrderedDict, init=False)
 
     async def question(self, item: Item) -> Question:
         """Returns the question with its evidence, best first, and without its label."""
@@ -71,10 +63,10 @@ class Evidence:
 
         A question's own sources are always among them. Raises UserError where nothing is found in a pool.
         """
-        settings, query = self._settings, query_of(item.question)
+        settings, query = self.settings, query_of(item.question)
         own = self.store.documents(item.own)
         pictures = settings.pictures
-        if self._pictures_for == "pictured" and not any(source.kind in PICTURES for source in own):
+        if self.pictures_for == "pictured" and not any(source.kind in PICTURES for source in own):
             pictures = 0
         evidence: tuple[Source, ...] = ()
         # Texts before pictures: `poison` plants its source at the head of one of the two.
@@ -96,9 +88,9 @@ class Evidence:
 
     def spaces(self, item: Item) -> list[SearchSpace]:
         """Lists the searched parts of the corpus, by `retrieval.scope`: the question's pool, everything, or both."""
-        documents = (*item.pool, *self._planted.get(item.question.id, ()))
+        documents = (*item.pool, *self.planted.get(item.question.id, ()))
         pool, corpus = SearchSpace(documents, item.withheld), SearchSpace(None, item.withheld)
-        return {"corpus": [corpus], "both": [pool, corpus]}.get(self._settings.scope, [pool])
+        return {"corpus": [corpus], "both": [pool, corpus]}.get(self.settings.scope, [pool])
 
     def search(self, item: Item, search: Search) -> tuple[Hit, ...]:
         """Finds the k best sources for a query in a question's spaces. Scores of spaces cannot be compared."""
@@ -110,10 +102,10 @@ class Evidence:
 
     def instead_of_web(self, item: Item, query: str, k: int) -> tuple[Hit, ...]:
         """Finds the k best texts outside the question's pool, where `retrieval.web=corpus`; else nothing."""
-        if self._settings.web != "corpus" or not k:
+        if self.settings.web != "corpus" or not k:
             return ()
         elsewhere = SearchSpace(None, (*item.withheld, *item.pool))
-        return tuple(self.store.search(Search(query, k, TEXTS, self._settings.mode), elsewhere))
+        return tuple(self.store.search(Search(query, k, TEXTS, self.settings.mode), elsewhere))
 
 
 def first(

@@ -7,6 +7,7 @@ and no service is contacted. Indexes that the run's cache lacks are made again i
 import shutil
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
@@ -21,7 +22,7 @@ from experiments.jobs import JOBS
 from experiments.planning.plan import Plan, make_plan
 from experiments.records.recorder import RunFolder
 from experiments.running.inputs import open_dataset, open_evidence
-from experiments.running.left_to_extract import identity
+from experiments.running.model_extraction import identity
 from retrieval.graph_tables import BY_RULES
 
 # Settings that lead out of the folder and are of no use here: no judge, no endpoint and no cluster is asked.
@@ -62,7 +63,7 @@ class OpenedRun:
         self.evidence = open_evidence(self.plan, self.dataset, cache)
         if CAPTIONS in self.plan.extraction:
             store = self.evidence.store.of(captioned(self.dataset.corpus, self._extracted(CAPTIONS)))
-            self.evidence = self.evidence.over(store)
+            self.evidence = replace(self.evidence, store=store)
 
     @cached_property
     def library(self) -> LabelledLibrary:

@@ -34,7 +34,7 @@ class Discussions:
         """Has the model write captions, by which pictures are found, and extract the graph, where configured."""
         if CAPTIONS in self.context.plan.extraction:
             store = await write_captions(self.context)
-            self.context = replace(self.context, evidence=self.context.evidence.over(store))
+            self.context = replace(self.context, evidence=replace(self.context.evidence, store=store))
             self.learning.context = self.context
         attack, evidence = self.context.attack, self.context.evidence
         await asyncio.to_thread(attack.prepare, evidence)

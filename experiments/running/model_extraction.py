@@ -1,14 +1,20 @@
 """Extracts captions of pictures and triples of all sources with the run's model, before anything is searched."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
 from actors.errors import UserError
 from actors.messages import Question, Source, Status, Trace
 from actors.runtime.in_order import in_order
+from experiments.config.config import Config
+from experiments.config.saved import answered_by
+from experiments.datasets.item import Dataset
 from experiments.evidence.extraction import (
     CAPTIONS,
     GRAPH,
@@ -20,12 +26,45 @@ from experiments.evidence.extraction import (
     read_extracted,
     statements,
 )
+from experiments.planning.plan import Plan
+from experiments.planning.run_models import find_models
 from experiments.records import jsonl
-from experiments.running.left_to_extract import identity, turns_of
 from experiments.running.run_context import CountedTeam, RunContext
 from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import Store
 from topologies.topology import run_discussion
+
+
+def identity(config: Config, step: Step) -> str:
+    """The model and all settings that an extraction depends on, as JSON. Of a replay, those of the recorded run."""
+    config = answered_by(config)
+    agents, name = config.agents, step.role.name
+    # A role's model is described by its backend, without what changes no reply.
+    role = asdict(config.roles[name]) | {"model": None, "reader": None} if name in config.roles else None
+    described: dict[str, Any] = {
+        "model": find_models(config, config.roles.keys() & {name}).of_role(name).identity(),
+        "agents": [agents.temperature, agents.max_tokens, agents.replies],
+        "role": role,
+    }
+    # The length of parts is in the requests: equal parts are asked about once, however they were cut.
+    if step is GRAPH and config.retrieval.gleaning:
+        described["gleaning"] = config.retrieval.gleaning
+    return json.dumps(described, sort_keys=True)
+
+
+def turns_of(step: Step, gleaning: int) -> Step:
+    """The step with the further turns for each source that `retrieval.gleaning` asks for."""
+    return replace(step, gleaning=gleaning) if step is GRAPH else step
+
+
+def left_to_extract(plan: Plan, dataset: Dataset, store: Store, caption: str) -> Iterator[tuple[Step, list[Question]]]:
+    """Each step with the questions that a run would ask, for a dry run. `caption` replaces those not written yet."""
+    config, folder, corpus = plan.config, store.folder.parent, dataset.corpus
+    for step in plan.extraction:
+        known = read_extracted(extracted_file(folder, step, identity(config, step)))
+        yield turns_of(step, config.retrieval.gleaning), list(missing(step, corpus(), known))
+        if step is CAPTIONS:
+            corpus = captioned(dataset.corpus, known, caption)
 
 
 async def write_captions(context: RunContext) -> Store:

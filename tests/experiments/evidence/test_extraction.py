@@ -27,8 +27,7 @@ from experiments.records.usage import UsageLog
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset
 from experiments.running.launching import Launched
-from experiments.running.left_to_extract import identity
-from experiments.running.model_extraction import extract, extract_graph, write_captions
+from experiments.running.model_extraction import extract, extract_graph, identity, write_captions
 from experiments.running.run_context import RunContext
 from retrieval.embed import LexicalEncoder
 from retrieval.graph import KnowledgeGraph

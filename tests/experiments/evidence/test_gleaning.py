@@ -16,8 +16,7 @@ from experiments.evidence import extraction
 from experiments.evidence.extraction import GRAPH, MISSED, Extracted, parts_of, statements
 from experiments.jobs import plan_of
 from experiments.records.recorder import Recorder
-from experiments.running.left_to_extract import identity
-from experiments.running.model_extraction import extract
+from experiments.running.model_extraction import extract, identity
 from tests.experiments.evidence.test_extraction import ROLES, WORDS, by, context, recorder
 
 __all__ = ["recorder"]  # a fixture
