@@ -7,9 +7,11 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
+
+from actors.errors import UserError
 
 
 def command(arguments: Sequence[str]) -> Callable[[], int] | None:
@@ -43,13 +45,12 @@ def show_help(topic: str, others: Sequence[str]) -> int:
 
 def call(word: str, *arguments: Any) -> int:
     """Calls the function of a command with its arguments. Returns the exit code."""
-    module, name = COMMANDS[word].split(":")
-    code: int = getattr(import_module(f"experiments.{module}"), name)(*arguments)
+    code: int = resolve_name(f"experiments.{COMMANDS[word]}")(*arguments)
     return code
 
 
 def lock(file: str, options: Sequence[str]) -> int:
-    """Writes the plan of a run that is to come, for `compare.plan`."""
+    """Writes the plan of a run that is to come, for `compare.plan`. Raises UserError where that is impossible."""
     from experiments.config.loading import load
     from experiments.config.references import make_absolute
     from experiments.jobs import plan_of
@@ -59,7 +60,10 @@ def lock(file: str, options: Sequence[str]) -> int:
 
     make_absolute(config := load(list(options)))  # as in the run
     content = json.dumps(plan_lock(config, open_dataset(plan_of(config), open_cache(config.cache_folder))), indent=1)
-    write_atomically(Path(file), f"{content}\n".encode())
+    try:
+        write_atomically(Path(file), f"{content}\n".encode())
+    except OSError as error:
+        raise UserError(f"lock={file} cannot be written ({error.strerror}); name a file in another folder") from error
     print(f"plan: {file}; run it with compare.plan={file} and the same settings")
     return 0
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments.config.loading import load
+from experiments.config.references import make_absolute
 from run import main
 
 WORDS = ("runtime=inline", "figures=false", "wandb.mode=disabled", "data.limit=6")
@@ -27,6 +29,20 @@ def test_a_run_is_held_against_the_plan_that_was_written_before(tmp_path: Path) 
     assert named[:3] == ["compare.margin", "compare.question", "seed"]
     assert len(named) == 4, "another seed draws other questions"
     assert found[0]["sha256"] == found[1]["sha256"]
+
+
+def test_a_plan_names_files_as_its_run_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "web.jsonl").touch()
+    words = ("experiment=hm_rag_web", "retrieval.web=recorded", "retrieval.web_file=web.jsonl", "data.limit=4")
+    assert main(["lock=plan.lock", *words]) == 0
+    assert main(["lock=nowhere/plan.lock", *words]) == 2
+    settings = json.loads(Path("plan.lock").read_text())["settings"]
+    assert settings["retrieval.web_file"] == str(tmp_path / "web.jsonl")
+    make_absolute(config := load([*words, "compare.plan=plan.lock", "explain.calibration=runs/first"]))
+    # Both are read at the end of a run, which may have been resumed from another working directory.
+    assert config.compare.plan == str(tmp_path / "plan.lock")
+    assert config.explain.calibration == str(tmp_path / "runs" / "first")
 
 
 @pytest.mark.parametrize("content", [None, "[]", "{}", '{"settings": [], "questions": ""}', "\x00"])

@@ -15,10 +15,12 @@ import yaml
 from actors.errors import UserError
 from experiments.config.loading import load
 from experiments.config.saved import answered_by, read, save
+from experiments.evidence.extraction import CAPTIONS
 from experiments.jobs import plan_of
 from experiments.records.checkpoint import Checkpoint
 from experiments.records.recorder import RunFolder
 from experiments.running.autogen_team import load_team
+from experiments.running.model_extraction import identity
 from experiments.running.replayed_run import open_recorded
 from experiments.sweeps.expansion import expand
 from run import main
@@ -262,7 +264,9 @@ def test_a_replayed_folder_is_data_too(
 
 def test_a_run_that_says_that_it_replays_itself_ends(folder: Path) -> None:
     changed(folder, **{"model.kind": "replay", "replay.run": str(folder)})
-    assert answered_by(read(folder / "config.yaml")).models_named == "replay"
+    config = read(folder / "config.yaml")
+    assert answered_by(config).models_named == "replay"
+    assert identity(config, CAPTIONS)
 
 
 def test_a_sweep_s_trials_run_what_the_sweep_says(folder: Path, mark: Path, refused: Said) -> None:
