@@ -126,21 +126,17 @@ class RunCounts:
     clusters: tuple[int, ...]
 
     @property
-    def costs(self) -> CostSettings:
-        return self.plan.config.costs
-
-    @property
     def whole(self) -> PhaseCounts:
         """The sum of all phases, without the judge."""
         return total(self.phases)
 
     @property
     def hours(self) -> float | None:
-        return hours(self.costs, self.earlier, self.whole)
+        return hours(self.plan.config.costs, self.earlier, self.whole)
 
     @property
     def price(self) -> float | None:
-        return self.costs.price(self.whole.prompt, self.whole.completion)
+        return self.plan.config.costs.price(self.whole.prompt, self.whole.completion)
 
 
 def hours(costs: CostSettings, earlier: EarlierRun | None, counts: PhaseCounts) -> float | None:
@@ -194,7 +190,7 @@ def _notes(counts: RunCounts) -> Iterator[str]:
         "completion tokens."
     )
     for model, part in whole.by_model.items():
-        own = counts.costs.price(part.prompt, part.completion)
+        own = counts.plan.config.costs.price(part.prompt, part.completion)
         yield (
             f"Of these, {counts.plan.models.phrases[model]} has {part.calls:,} calls with {short(part.prompt)} prompt "
             f"and {short(part.completion)} completion tokens expected" + (f", {own:,.2f} of the price." if own else ".")
@@ -215,7 +211,7 @@ def _notes(counts: RunCounts) -> Iterator[str]:
 
 
 def _cost_notes(counts: RunCounts) -> Iterator[str]:
-    costs, taken, earlier = counts.costs, counts.hours, counts.earlier
+    costs, taken, earlier = counts.plan.config.costs, counts.hours, counts.earlier
     if taken and (costs.prompt_tokens_per_s or costs.completion_tokens_per_s):
         yield f"Hours at the given rates: {taken:,.2f} (without any cache)."
     elif taken and earlier:

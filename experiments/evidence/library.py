@@ -50,11 +50,8 @@ class LabelledLibrary:
         triples: Callable[[], Iterable[Triple]] | None = None,
         stated: Extraction = BY_RULES,
     ) -> None:
-        self._evidence = evidence
+        self._evidence, self._web, self._triples, self._stated = evidence, web, triples, stated
         self._items = {item.question.id: item for item in items}
-        self._web = web
-        self._triples = triples
-        self._stated = stated
         self._graph: KnowledgeGraph | None = None
         self._lock = Lock()
 

@@ -129,14 +129,18 @@ class RunFolder:
 
     def scores(self) -> Iterator[Scored]:
         """Scored answers in the order in which they were recorded. Raises UserError where one is there twice."""
+        return (scored for *_, scored in self.placed_scores())
+
+    def placed_scores(self) -> Iterator[tuple[int, int, Scored]]:
+        """As `scores`, each with the places of its line's first byte and of the next line's."""
         path, seen = self.path / SCORES, set[tuple[str, str]]()
-        for number, line in enumerate(jsonl.lines(path), start=1):
+        for number, (place, line) in enumerate(jsonl.placed(path), start=1):
             scored = jsonl.decoded(path, number, line, Scored.decode, DAMAGED)
             if (answered := (scored.method, scored.question)) in seen:
                 method, question = answered
                 raise UserError(f"{path}, line {number}: {method} has answered {question} before; {DAMAGED}")
             seen.add(answered)
-            yield scored
+            yield place, place + len(line), scored
 
     def checkpoint(self) -> Checkpoint | None:
         """The learner's state, None before the first training step. Raises UserError when it is damaged."""
@@ -231,12 +235,12 @@ class Recorder(_Writer):
         failed: dict[str, set[int]] = {}
         path = self.run.path
         evaluations = jsonl.files(path / "traces", "evaluate-*.jsonl")
-        scores = list(zip(jsonl.placed(path / SCORES), self.run.scores(), strict=True))
+        scores = list(self.run.placed_scores())
         # No kill leaves several traces without any score, or scores without any trace of their method.
         traced = [file.name for file in evaluations if len(list(islice(jsonl.lines(file), 2))) > 1]
         if traced and not scores:
             raise UserError(f"{path / SCORES} has no scores for {', '.join(traced)}; {LOST}")
-        for (begins, line), scored in scores:
+        for begins, ends, scored in scores:
             name = _evaluation(scored.method)
             finished = done.setdefault(scored.method, set())
             # Each method's traces are in the order of its scores.
@@ -259,7 +263,7 @@ class Recorder(_Writer):
                 failed.setdefault(SCORES, set()).add(begins)
             else:
                 finished.add(scored.question)
-            kept[SCORES] = begins + len(line)
+            kept[SCORES] = ends
         if failed:
             for judged in (JUDGEMENTS, SCENES):
                 (path / judged).unlink(missing_ok=True)

@@ -1,9 +1,10 @@
 """Results of a sweep: one line per finished trial, from which tables, figures and the report are made."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from experiments.records import jsonl
 from experiments.records.records import Count, FileName, Record, Share
@@ -64,20 +65,13 @@ def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
     return sorted((result for result in results if stopped or not result.stopped), key=lambda result: result.name)
 
 
-class Results:
-    """The one writer of trials.jsonl. Raises UserError when another process has it, or the file is damaged."""
+@contextmanager
+def results_written(folder: Path) -> Iterator[Callable[[TrialResult], int]]:
+    """Yields what adds a result to trials.jsonl, and waits until it is on disk.
 
-    def __init__(self, folder: Path) -> None:
-        self._file = (folder / RESULTS).open("ab", buffering=0)
-        jsonl.lock(self._file)
+    Raises UserError when another process has the file, it is damaged, or there is no room for a result.
+    """
+    with (folder / RESULTS).open("ab", buffering=0) as file:
+        jsonl.lock(file)
         jsonl.cut(folder / RESULTS)  # under the lock: another process may be writing that line
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._file.close()
-
-    def append(self, result: TrialResult) -> None:
-        """Adds a result and waits until it is on disk. Raises UserError when there is no room for it."""
-        jsonl.append(self._file, result.encode(), sync=True)
+        yield lambda result: jsonl.append(file, result.encode(), sync=True)

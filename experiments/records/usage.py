@@ -132,11 +132,8 @@ def by_phase(folder: RunFolder) -> dict[str, PhaseUsage]:
     phases: dict[str, PhaseUsage] = {}
     for line in read(folder):
         before = phases.get(line.phase, PhaseUsage(line.phase, 0.0))
-        agents = {
-            name: before.agents.get(name, Usage()) + line.agents.get(name, Usage())
-            for name in dict.fromkeys((*before.agents, *line.agents))
-        }
-        phases[line.phase] = PhaseUsage(line.phase, before.seconds + line.seconds, agents)
+        grown = {name: before.agents.get(name, Usage()) + used for name, used in line.agents.items()}
+        phases[line.phase] = PhaseUsage(line.phase, before.seconds + line.seconds, {**before.agents, **grown})
     return phases
 
 

@@ -65,9 +65,9 @@ class DiscussionJob(Job):
                 # A recorded team needs no model; the judge of a replay is a live one.
                 shared = launching.launch_shared(plan, runtime, cache, progress.print, agents=recorded is None)
                 judge = launching.judge_of(plan, runtime.model(shared.judge[1], JUDGE) if shared.judge else None)
-                launched = launching.Launched(recorded or shared.agents.team(), judge)
+                team = recorded or shared.agents.team()
                 evidence = early or inputs.open_evidence(plan, dataset, cache)
-                context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, launched)
+                context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team, judge)
                 discussions = Discussions(context, learners)
 
                 async def discuss() -> None:

@@ -98,9 +98,9 @@ class Discussions:
                 store, seed = context.evidence.store, context.config.seed
                 await evaluate(further_topology(further, topology, *traces, store, seed, ended), own, items)
         # Last, because equal answers of several methods are judged once.
-        if context.launched.judge:
+        if context.judge:
             with context.usage.phase("judging"):
-                await judge_answers(self.context, context.launched.judge)
+                await judge_answers(self.context, context.judge)
 
     async def learn(self) -> None:
         """Optimises and prunes every learned method's graph, and writes down the edges that are left of each."""

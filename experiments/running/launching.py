@@ -1,6 +1,6 @@
 """Launches a run's agents and judge over pools of replicas, one for each model, checked together first."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +10,6 @@ from actors.backends.model_settings import model_name
 from actors.completions.cache import Reuse
 from actors.completions.completion_store import CompletionStore
 from actors.errors import UserError
-from actors.messages import Usage
 from actors.models import Model
 from actors.runtime.runtime import Agents, ModelPool, Runtime
 from actors.settings import CompletionSettings
@@ -31,18 +30,6 @@ class MeteredTeam(Team, Protocol):
 
     def metered(self, noted: Noted | None = None) -> Team:
         """The same agents. Its own `usage` counts the calls through it alone, and `noted` gets its turns."""
-
-
-@dataclass(frozen=True)
-class Launched:
-    """The team that answers, and the judge of its answers, if there is one."""
-
-    team: MeteredTeam
-    judge: Judge | None
-
-    def usage(self) -> Mapping[str, Usage]:
-        """The usage of each agent and of the judge so far."""
-        return {**self.team.usage, **({"judge": self.judge.usage} if self.judge else {})}
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from actors.backends.backend import Backend
 from actors.backends.model_settings import model_name
 from actors.errors import UserError
 from actors.messages import Abilities
@@ -17,52 +16,34 @@ from actors.runtime.runtime import Runtime
 from actors.settings import AgentSettings
 from experiments.config.config import Config
 from experiments.planning.plan import Plan
+from experiments.planning.run_models import MAIN, RunModels
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.records import STRICT, read_record
 from experiments.records.run_files import write_atomically
 
 T = TypeVar("T")
+Able = Mapping[str, Abilities]  # of each model that agents ask, by its key
 MOST_BYTES = 2**20  # of model.json (under 1 kB for each model)
 # In a tuple, as the class knows nothing of pydantic; a record of version 0.2.0 has fewer fields.
 _ABILITIES = TypeAdapter(tuple[Abilities], config=STRICT)
 
 
-@dataclass(frozen=True)
-class AbleModel:
-    """A model of the run, the key of its settings, the roles that ask it (none: all others), and its abilities."""
-
-    backend: Backend
-    roles: tuple[str, ...]
-    abilities: Abilities
-
-    @property
-    def name(self) -> str:
-        """The model's name in records."""
-        return model_name(self.backend.settings)
-
-    def record(self) -> dict[str, Any]:
-        """The model as model.json has it."""
-        return {"kind": self.backend.settings.kind, "name": self.name, "abilities": asdict(self.abilities)}
-
-
 async def check_models(plan: Plan, runtime: Runtime, folders: Iterable[RunFolder], progress: Progress) -> None:
     """Records the abilities of models that are up, and prints a line for each. Raises as `check_abilities`."""
-    # The run's own model comes first.
-    models = [AbleModel(plan.models.main, (), await runtime.abilities())]
-    for key, backend in plan.models.of_roles_by_key.items():
-        models.append(AbleModel(backend, plan.models.roles_of(backend), await runtime.abilities(key)))
+    able = {key: await runtime.abilities(key) for key in plan.models.of_agents}
     for folder in folders:
-        check_abilities(plan.config.agents, models, folder)
-    for line in describe(plan.config, models):
+        check_abilities(plan.config.agents, plan.models, able, folder)
+    for line in describe(plan.config, plan.models, able):
         progress.print(line)
 
 
-def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: RunFolder) -> None:
+def check_abilities(agents: AgentSettings, models: RunModels, able: Able, folder: RunFolder) -> None:
     """Raises UserError for models that cannot do what a run asks, or are others than when it began. Records them."""
-    for model in models:
-        key, name, context = model.backend.key, model.name, model.abilities.context_tokens
-        if agents.replies == "enforced" and not model.abilities.schema:
+    records: dict[str, Any] = {}
+    for key, backend in models.of_agents.items():
+        name, context = model_name(backend.settings), able[key].context_tokens
+        if agents.replies == "enforced" and not able[key].schema:
             raise UserError(
                 f"agents.replies=enforced: {name} cannot be kept to a JSON schema; leave it at auto, or, should it be "
                 f"able to, set {key}.abilities.schema=true"
@@ -72,10 +53,10 @@ def check_abilities(agents: AgentSettings, models: Sequence[AbleModel], folder: 
                 f"agents.max_tokens={agents.max_tokens} leaves no room for a prompt: {name} has a context of {context} "
                 f"tokens for both; lower it, or load the model with a longer context ({key}.max_model_len)"
             )
-    main, *others = models
-    record = main.record()
-    if others:
-        record["roles"] = {role: model.record() for model in others for role in model.roles}
+        records[key] = {"kind": backend.settings.kind, "name": name, "abilities": asdict(able[key])}
+    record = records[MAIN]
+    if others := models.of_roles_by_key.items():
+        record["roles"] = {role: records[key] for key, backend in others for role in models.roles_of(backend)}
     record = json.loads(json.dumps(record))  # with lists in place of tuples, as a record is read
     if folder.model.exists():
         began = _recorded(folder, _comparable)
@@ -119,22 +100,22 @@ def _comparable(abilities: Mapping[str, Any]) -> dict[str, Any]:
     return {**abilities, **served, **adapted}
 
 
-def describe(config: Config, models: Sequence[AbleModel]) -> Iterator[str]:
+def describe(config: Config, models: RunModels, able: Able) -> Iterator[str]:
     """A line for each model: its abilities, as the run uses them."""
     agents, shows = config.agents, config.topology.visual or config.retrieval.pictures
-    for model in models:
-        of, able, key = f" of {', '.join(model.roles)}" if model.roles else "", model.abilities, model.backend.key
-        most = f"at most {able.most_pictures} " if able.most_pictures else ""
+    for key, phrase in models.phrases.items():
+        can = able[key]
+        most = f"at most {can.most_pictures} " if can.most_pictures else ""
         parts = [
-            "replies kept to a schema" if is_enforced(agents.replies, able) else "replies in lines",
-            "its own probabilities as confidences" if able.likelihoods and agents.likelihoods else "stated confidences",
-            *([f"{most}pictures as pictures" if able.pictures else "pictures as captions"] if shows else []),
-            *([] if able.context_tokens is None else [f"{able.context_tokens:,} tokens"]),
-            *([] if able.seeds else ["no seeds"]),
+            "replies kept to a schema" if is_enforced(agents.replies, can) else "replies in lines",
+            "its own probabilities as confidences" if can.likelihoods and agents.likelihoods else "stated confidences",
+            *([f"{most}pictures as pictures" if can.pictures else "pictures as captions"] if shows else []),
+            *([] if can.context_tokens is None else [f"{can.context_tokens:,} tokens"]),
+            *([] if can.seeds else ["no seeds"]),
         ]
-        yield f"model {model.name}{of}: {'; '.join(parts)}"
-        if any(able.served) and able.served[0] != model.name:
-            yield f"model {model.name}{of} answers as {' '.join(filter(None, able.served))}"
-        for setting, reason in able.adapted:
+        yield f"{phrase}: {'; '.join(parts)}"
+        if any(can.served) and can.served[0] != model_name(models.of_agents[key].settings):
+            yield f"{phrase} answers as {' '.join(filter(None, can.served))}"
+        for setting, reason in can.adapted:
             named = re.sub(r"(?<!\S)(?=extra\.|abilities\.|base_url=|thinking=)", f"{key}.", setting)
-            yield f"model {model.name}{of}: asked with {named}, because: {reason}"
+            yield f"{phrase}: asked with {named}, because: {reason}"

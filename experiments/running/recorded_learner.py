@@ -55,17 +55,15 @@ def score_step(plan: Plan, dataset: Dataset, items: Sequence[Item], traces: Sequ
         # [rounds, agents]. In training only an agent that takes no part in the round has no turn.
         turn_scores.append([[own.get(f"{n}/{agent}", math.nan) for agent in trace.agents] for n in rounds])
         tokens += sum(turn.tokens for turn in trace.turns)
+    failed = [any(turn.status is Status.FAILED for turn in trace.turns) for trace in traces]
     # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
-    scores = StepScores(
+    return StepScores(
         turns=np.nan_to_num(np.array(turn_scores)),
-        utilities=np.array(utilities),
+        utilities=np.where(failed, math.nan, utilities),
         # The question of each discussion, so that the learner can compare answers to the same one.
         groups=np.arange(len(utilities)) // k,
         tokens=tokens,
     )
-    failed = [any(turn.status is Status.FAILED for turn in trace.turns) for trace in traces]
-    scores.utilities[failed] = math.nan
-    return scores
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from experiments.attacks.attack import Attack
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
 from experiments.evidence.evidence import Evidence
+from experiments.judging.judge import Judge
 from experiments.planning.plan import Plan
 from experiments.records.failures import Breaker
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import Recorder
 from experiments.records.tracking import Tracker
 from experiments.records.usage import UsageLog
-from experiments.running.launching import Launched, MeteredTeam
+from experiments.running.launching import MeteredTeam
 from topologies.topology import Team
 
 
@@ -81,9 +82,7 @@ class CountedTeam:
 
     def __init__(self, team: Team, bar: Bar, breaker: Breaker) -> None:
         self.recorded, self.usage = team.recorded, team.usage
-        self._team = team
-        self._bar = bar
-        self._breaker = breaker
+        self._team, self._bar, self._breaker = team, bar, breaker
 
     async def ask(self, turn: Turn) -> Message:
         """Returns the message of a turn. Raises TooManyFailures where turns keep failing."""
@@ -99,7 +98,7 @@ class CountedTeam:
 
 @dataclass(frozen=True)
 class RunContext:
-    """One run in one process: its plan, questions, evidence, records, agents, and the attack on them."""
+    """One run in one process: its plan, questions, evidence, records, agents, judge, and the attack on the agents."""
 
     plan: Plan
     dataset: Dataset
@@ -107,7 +106,8 @@ class RunContext:
     recorder: Recorder
     tracker: Tracker
     progress: Progress
-    launched: Launched
+    team: MeteredTeam
+    judge: Judge | None
     attack: Attack
     usage: UsageLog
     slots: Slots
@@ -122,14 +122,15 @@ class RunContext:
         recorder: Recorder,
         tracker: Tracker,
         progress: Progress,
-        launched: Launched,
+        team: MeteredTeam,
+        judge: Judge | None = None,
     ) -> Self:
         """A run whose agents are launched, with the attack, the limits and the logs of its configuration."""
         config = plan.config
         attack = Attack(config.attack, plan.roles.attackable, dataset, config.seed)
-        usage = UsageLog(recorder.run, launched.usage)
+        usage = UsageLog(recorder.run, lambda: {**team.usage, **({"judge": judge.usage} if judge else {})})
         limits = Slots(config.concurrency), Breaker(config.failures)
-        return cls(plan, dataset, evidence, recorder, tracker, progress, launched, attack, usage, *limits)
+        return cls(plan, dataset, evidence, recorder, tracker, progress, team, judge, attack, usage, *limits)
 
     @property
     def config(self) -> Config:
@@ -139,7 +140,3 @@ class RunContext:
     def agents(self) -> tuple[str, ...]:
         """Names of the team's agents."""
         return self.plan.roles.agents
-
-    @property
-    def team(self) -> MeteredTeam:
-        return self.launched.team

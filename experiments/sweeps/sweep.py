@@ -6,7 +6,7 @@ Every trial is an ordinary run folder in `trials/`; `trials.jsonl` has a TrialRe
 import fcntl
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from experiments.config.config import may_change
 from experiments.config.saved import read, save
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
-from experiments.records.trials import RESULTS, TRIALS, Results, TrialResult, read_results
+from experiments.records.trials import RESULTS, TRIALS, TrialResult, read_results, results_written
 from experiments.running import inputs, launching, model_record, runtime_start
 from experiments.sweeps.expansion import Sweep, Trial, groups
 from experiments.sweeps.planted_learners import conclude_learners, explore_planted
@@ -37,14 +37,14 @@ def run_sweep(sweep: Sweep, folder: RunFolder) -> bool:
     """
     sweep.config.wandb.check_key()
     planted = explore_planted(sweep.planted, folder.path) if sweep.planted else []
-    with Results(folder.path) as results:
+    with results_written(folder.path) as add:
         write_trials(sweep, folder.path)
         done = finished_trials(folder.path, sweep.trials)
         left = {trial.name: trial for trial in sweep.trials if trial.name not in done}
         for name in left:
             wait_for_writer(folder.path / TRIALS / name)
         try:
-            failed = run_left(sweep, folder.path, results, left) if left else {}
+            failed = run_left(sweep, folder.path, add, left) if left else {}
         except (ClusterError, StoreError, ModelGone) as error:
             raise UserError(str(error)) from error
     # Also when nothing was left, so that resuming a finished sweep writes its tables again.
@@ -104,7 +104,9 @@ def wait_for_writer(trial: Path) -> None:
         time.sleep(0.1)
 
 
-def run_left(sweep: Sweep, folder: Path, results: Results, left: Mapping[str, Trial]) -> Mapping[str, str]:
+def run_left(
+    sweep: Sweep, folder: Path, add: Callable[[TrialResult], object], left: Mapping[str, Trial]
+) -> Mapping[str, str]:
     """Runs the trials that are left, by name, group by group; a group shares its agents. Ends all that it launched,
     even on errors. Returns the reasons of the trials that failed, by name."""
     config, total = sweep.config, len(sweep.trials)
@@ -128,7 +130,7 @@ def run_left(sweep: Sweep, folder: Path, results: Results, left: Mapping[str, Tr
             metrics = json.loads((folder / TRIALS / name / "metrics.json").read_text())
         stopped, utility = (0, None) if report.finished else (report.steps, round(report.utility, 6))
         # Last, once metrics.json has been read: from here on the trial counts as done.
-        results.append(TrialResult(name, trial.values, trial.seed, metrics, stopped, utility))
+        add(TrialResult(name, trial.values, trial.seed, metrics, stopped, utility))
 
     async def up(group: Sequence[Trial], runtime: Runtime, progress: Progress) -> None:
         """Waits for a group's agents. Checks what their models, which are the same, can do."""

@@ -27,7 +27,7 @@ from ray.tune.schedulers import ASHAScheduler
 from actors.errors import ClusterError
 from actors.runtime.guard import Guard
 from actors.runtime.remote import OUT_OF_MEMORY
-from actors.runtime.supervision import OnEvent, ignore
+from actors.runtime.supervision import OnEvent
 from experiments.config.setting_groups import SweepSettings
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import JUDGEMENTS, SCORES, RunFolder
@@ -90,10 +90,8 @@ class Ends(tune.Callback):
     """Reports every trial that finished, stopped early, failed, or lost `ATTEMPTS` processes in a row."""
 
     def __init__(self, trials: Path, ended: Ended, notify: OnEvent) -> None:
-        self._trials = trials
+        self._trials, self._ended, self._notify = trials, ended, notify
         self._recorded: dict[str, int] = {}
-        self._ended = ended
-        self._notify = notify
         self._error: Exception | None = None
         self.over: set[str] = set()
 
@@ -147,7 +145,7 @@ def run_trials(
     steps: int,
     hung_s: float,
     ended: Ended,
-    notify: OnEvent = ignore,
+    notify: OnEvent,
 ) -> None:
     """Runs the trials of these names below `<folder>/trials`, `settings.parallel` at a time.
 

@@ -26,7 +26,6 @@ from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.usage import UsageLog
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset
-from experiments.running.launching import Launched
 from experiments.running.model_extraction import extract, extract_graph, identity, write_captions
 from experiments.running.run_context import RunContext
 from retrieval.embed import LexicalEncoder
@@ -79,7 +78,7 @@ def context(folder: Path, recorder: Recorder, *words: str) -> RunContext:
     evidence = Evidence(store, RetrievalSettings(scope="corpus"))
     tracker = Tracker(recorder.run.path, {}, WandbSettings(mode="disabled"))
     about: Any = plan_of(config), Corpus(), evidence, recorder, tracker, Progress()
-    return RunContext.of(*about, Launched(ScriptedTeam(ROLES), None))
+    return RunContext.of(*about, ScriptedTeam(ROLES))
 
 
 @pytest.fixture
@@ -96,7 +95,7 @@ def by(run: RunContext, team: ScriptedTeam) -> RunContext:
     def spent() -> dict[str, Usage]:
         return {EXTRACTOR.name: Usage(calls=len(team.turns))}
 
-    return replace(run, launched=Launched(team, None), usage=UsageLog(run.recorder.run, spent))
+    return replace(run, team=team, usage=UsageLog(run.recorder.run, spent))
 
 
 async def test_a_graph_is_built_of_what_the_model_says_of_each_source(tmp_path: Path, recorder: Recorder) -> None:

@@ -28,7 +28,7 @@ from experiments.records.records import Scored
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
-from experiments.running.launching import Launched, MeteredTeam
+from experiments.running.launching import MeteredTeam
 from experiments.running.recorded_team import RecordedTeam
 from experiments.running.run_context import RunContext
 from tests.support.fake_run import item, trace
@@ -65,9 +65,8 @@ def carry_out(
     learners = {method: Local(make_learner(spec)) for method, spec in plan.learners.items()}
     evidence = Evidence(open_store(config.retrieval, dataset, cache), config.retrieval)
     tracker = Tracker(folder.path, asdict(config), WandbSettings(mode="disabled"))
-    agents = Launched(team or Team(config), None)
     with Recorder(folder) as recorder:
-        context = RunContext.of(plan, dataset, evidence, recorder, tracker, Progress(), agents)
+        context = RunContext.of(plan, dataset, evidence, recorder, tracker, Progress(), team or Team(config))
         discussions = Discussions(context, learners, side_by_side)
         asyncio.run(discussions.run())
     about = summary.RunFacts(

@@ -11,11 +11,10 @@ from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.messages import Abilities
 from actors.reader.reader import ReaderSettings
-from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.planning.run_models import find_models
 from experiments.records.recorder import RunFolder
-from experiments.running.model_record import AbleModel, check_abilities, describe
+from experiments.running.model_record import check_abilities, describe
 
 ABLE = Abilities(schema=True, likelihoods=True, context_tokens=8192)
 
@@ -25,19 +24,15 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path)
 
 
-def main(config: Config, abilities: Abilities) -> AbleModel:
-    return AbleModel(find_models(config, ()).main, (), abilities)
-
-
 def said(abilities: Abilities, *words: str) -> str:
     config = load(["experiment=mmqa_prune", *words])
-    [line] = describe(config, [main(config, abilities)])
+    [line] = describe(config, find_models(config, ()), {"model": abilities})
     return line
 
 
 def check(abilities: Abilities, folder: RunFolder, *words: str) -> None:
     config = load(["experiment=mmqa_prune", *words])
-    check_abilities(config.agents, [main(config, abilities)], folder)
+    check_abilities(config.agents, find_models(config, ()), {"model": abilities}, folder)
 
 
 def test_one_line_says_what_the_model_can_do_and_how_it_is_used() -> None:
@@ -80,24 +75,24 @@ def test_a_run_is_resumed_with_the_model_that_it_began_with(folder: RunFolder) -
         check(Abilities(likelihoods=True), folder)
 
 
-def eyes(abilities: Abilities) -> AbleModel:
-    backend = find_backend("roles.visual_critic.model", ModelSettings("openai", "eyes"), ReaderSettings())
-    return AbleModel(backend, ("visual_critic", "visual_scientist"), abilities)
-
-
 def test_models_of_roles_are_described_checked_and_recorded_too(folder: RunFolder) -> None:
     config = load(["experiment=mmqa_prune", "agents.replies=enforced"])
-    own = main(config, ABLE)
-    _, line = describe(config, [own, eyes(Abilities(schema=True))])
+    eyes = find_backend("roles.visual_critic.model", ModelSettings("openai", "eyes"), ReaderSettings())
+    models = replace(find_models(config, ()), of_roles=dict.fromkeys(("visual_critic", "visual_scientist"), eyes))
+
+    def check(abilities: Abilities) -> None:
+        check_abilities(config.agents, models, {"model": ABLE, eyes.key: abilities}, folder)
+
+    _, line = describe(config, models, {"model": ABLE, eyes.key: Abilities(schema=True)})
     assert line.startswith("model eyes of visual_critic, visual_scientist: replies kept to a schema; stated")
     with pytest.raises(UserError, match=r"\beyes .*roles\.visual_critic\.model\.abilities\.schema=true"):
-        check_abilities(config.agents, [own, eyes(Abilities())], folder)
-    check_abilities(config.agents, [own, eyes(Abilities(schema=True))], folder)
+        check(Abilities())
+    check(Abilities(schema=True))
     record = json.loads(folder.model.read_text())
     assert (record["name"], record["roles"]["visual_scientist"]["name"]) == ("reader", "eyes")
-    check_abilities(config.agents, [own, eyes(Abilities(schema=True))], folder)
+    check(Abilities(schema=True))
     with pytest.raises(UserError, match=r"\beyes .*likelihoods=true.*likelihoods=false"):
-        check_abilities(config.agents, [own, eyes(Abilities(schema=True, likelihoods=True))], folder)
+        check(Abilities(schema=True, likelihoods=True))
 
 
 def test_a_record_that_is_damaged_is_not_passed_over(folder: RunFolder) -> None:
@@ -123,5 +118,5 @@ def test_every_setting_of_an_adaptation_is_named_under_its_model() -> None:
     config = load(["experiment=mmqa_prune"])
     assert any(
         "model.extra.max_tokens=null model.extra.max_completion_tokens=9," in line
-        for line in describe(config, [main(config, able)])
+        for line in describe(config, find_models(config, ()), {"model": able})
     )

@@ -27,7 +27,6 @@ from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.usage import by_phase
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
-from experiments.running.launching import Launched
 from experiments.running.run_context import RunContext
 from experiments.studies.redundancy.redundancy_figure import draw, edge_effects
 from experiments.studies.redundancy.redundancy_summary import (
@@ -188,7 +187,7 @@ def measured(folder: RunFolder, config: Config, last: int | None = None) -> dict
     tracker = Tracker(folder.path, {}, WandbSettings(mode="disabled"))
     quiet = Console(file=StringIO())
     with Recorder(folder) as recorder, Progress(quiet) as progress:
-        team = Launched(ThreeEdges(gold, last), None)
+        team = ThreeEdges(gold, last)
         context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team)
         discussions = Discussions(context, learners)
         write(context, asyncio.run(Redundancy(discussions, config.redundancy.questions).run()))

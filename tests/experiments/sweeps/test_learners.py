@@ -8,7 +8,7 @@ import pytest
 from actors.errors import UserError
 from experiments.config.loading import load
 from experiments.config.study_settings import Influence
-from experiments.records.trials import Results, TrialResult
+from experiments.records.trials import TrialResult, results_written
 from experiments.runner import open_folder, prepare
 from experiments.studies.planted.worlds import Outcome, PlantedWorld
 from experiments.sweeps.expansion import planted_of
@@ -38,9 +38,9 @@ def results(folder: Path) -> list[TrialResult]:
         TrialResult(f"{n:04}", {"attack.kind": kind}, 0, {"methods": {"full": {"utility": 0.4}, **rows}})
         for n, kind in enumerate(KINDS)
     ]
-    with Results(folder) as written:
+    with results_written(folder) as written:
         for trial in trials:
-            written.append(trial)
+            written(trial)
     return trials
 
 

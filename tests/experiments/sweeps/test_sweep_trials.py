@@ -15,7 +15,7 @@ from experiments.config.loading import experiments, load
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.records.recorder import RunFolder
-from experiments.records.trials import RESULTS, Results, TrialResult, read_results
+from experiments.records.trials import RESULTS, TrialResult, read_results, results_written
 from experiments.sweeps.expansion import Trial, expand, groups, plan_sweep
 from experiments.sweeps.sweep import run_sweep
 from tests.support.topologies import SYSTEMS as PAPERS
@@ -166,15 +166,15 @@ def result(name: str, **more: Any) -> TrialResult:
 
 
 def test_a_line_that_a_kill_cut_short_is_written_again(tmp_path: Path) -> None:
-    with Results(tmp_path) as results:
-        results.append(result("0000"))
-        results.append(result("0001", stopped=3, utility=0.5))
+    with results_written(tmp_path) as results:
+        results(result("0000"))
+        results(result("0001", stopped=3, utility=0.5))
     whole = (tmp_path / RESULTS).read_bytes()
     (tmp_path / RESULTS).write_bytes(whole[:-10])
     assert [found.name for found in read_results(tmp_path, stopped=True)] == ["0000"]
-    with Results(tmp_path) as results:
+    with results_written(tmp_path) as results:
         assert [found.name for found in read_results(tmp_path)] == ["0000"]
-        results.append(result("0001", stopped=3, utility=0.5))
+        results(result("0001", stopped=3, utility=0.5))
     assert (tmp_path / RESULTS).read_bytes() == whole
     assert [found.name for found in read_results(tmp_path)] == ["0000"], "one that was stopped early has no metrics"
 
@@ -184,8 +184,8 @@ def test_metrics_may_name_the_method_that_another_one_learned_from(tmp_path: Pat
         rows = {"m3prune": {"utility": 0.5}, "effects": {"utility": 0.5, "learned_from": source}}
         return TrialResult("0000", {}, 0, {"methods": rows})
 
-    with Results(tmp_path) as results:
-        results.append(of("m3prune"))
+    with results_written(tmp_path) as results:
+        results(of("m3prune"))
     assert read_results(tmp_path) == [of("m3prune")]
     for other in ("gptswarm", 3, ["m3prune"], None):
         (tmp_path / RESULTS).write_text(f"{of(other).encode()}\n")
@@ -226,8 +226,8 @@ def test_a_finished_trial_whose_records_are_gone_is_named(tmp_path: Path) -> Non
 
 
 def test_two_processes_cannot_run_one_sweep(tmp_path: Path) -> None:
-    with Results(tmp_path), pytest.raises(UserError, match=re.escape(str(tmp_path))):
-        Results(tmp_path)
+    with results_written(tmp_path), pytest.raises(UserError, match=re.escape(str(tmp_path))):
+        results_written(tmp_path).__enter__()
 
 
 def test_a_damaged_line_is_told_of(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.running import evaluation
 from experiments.running.inputs import open_dataset
-from experiments.running.launching import Launched
 from experiments.running.run_context import RunContext
 from retrieval.embed import make_encoder
 from retrieval.store import Store
@@ -91,9 +90,7 @@ class World:
         run.path.mkdir(exist_ok=True)
         with Recorder(run) as recorder, Progress() as progress:
             tracker = Tracker(folder, {}, WandbSettings(mode="disabled"))
-            context = RunContext.of(
-                plan_of(self.config), dataset, self.evidence, recorder, tracker, progress, Launched(room, None)
-            )
+            context = RunContext.of(plan_of(self.config), dataset, self.evidence, recorder, tracker, progress, room)
             return await evaluation.calibrate(context)
 
 
