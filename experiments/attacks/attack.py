@@ -112,10 +112,6 @@ class Attack:
         documents = {id: [source.doc for source in of] for id, of in planted.items()}
         self.evidence = replace(evidence, store=store, planted=documents)
 
-    def present(self, phase: Phase) -> bool:
-        """True where discussions of the phase are attacked."""
-        return self.settings.kind != NONE and self.settings.when in (phase, "both")
-
     async def run_discussion(
         self,
         topology: Topology,
@@ -129,7 +125,7 @@ class Attack:
         sample: int = 0,
     ) -> Trace:
         """Runs one discussion of an item's `question`, number `number` (from 0) of the phase. It may be attacked."""
-        if not self.present(phase):
+        if self.settings.kind == NONE or self.settings.when not in (phase, "both"):
             return await run_discussion(topology, question, team, seed, sample)
         context, target = self._context(item, number, phase), self.target(item)
         if self.evidence:

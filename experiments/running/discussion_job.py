@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import asdict
 from pathlib import Path
 
+from actors.completions.completion_store import CompletionStore
 from experiments.config.references import resumption_line
 from experiments.config.saved import answered_by
 from experiments.datasets.item import Dataset
@@ -48,7 +49,9 @@ class DiscussionJob(Job):
             dataset = inputs.open_dataset(plan, cache)
             inputs.check_questions(plan, dataset)
             inputs.check_room([Path(config.output), cache], launching.processes(plan) + bool(plan.learners))
-            launching.check_completions(config.completions, cache)
+            if config.completions.reuse:
+                # A folder that cannot be used is refused once, and not in the log of every process.
+                CompletionStore(str(cache / launching.COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
         with Tracker(folder.path, asdict(config), config.wandb) as tracker:
             # The recorder first: a folder that is in use is refused before any process is started.
             with (

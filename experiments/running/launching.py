@@ -8,11 +8,9 @@ from typing import Protocol
 from actors.backends.backend import Backend
 from actors.backends.model_settings import model_name
 from actors.completions.cache import Reuse
-from actors.completions.completion_store import CompletionStore
 from actors.errors import UserError
 from actors.models import Model
 from actors.runtime.runtime import Agents, ModelPool, Runtime
-from actors.settings import CompletionSettings
 from experiments.judging.judge import Judge
 from experiments.planning.plan import Plan
 from experiments.planning.run_models import JUDGE, MAIN
@@ -57,12 +55,6 @@ def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: b
     others = {role: (backend.key, reuse[backend.key]) for role, backend in plan.models.of_roles.items() if agents}
     launched = plan.roles.launched if agents else ()
     return Shared(runtime.launch_agents(launched, plan.config.agents, reuse.get(MAIN), others=others), judge)
-
-
-def check_completions(settings: CompletionSettings, cache: Path) -> None:
-    """Raises UserError for a folder of completions that cannot be used: once, and not in the log of every process."""
-    if settings.reuse:
-        CompletionStore(str(cache / COMPLETIONS), int(settings.disk_gb * 1e9)).close()
 
 
 def processes(plan: Plan) -> int:

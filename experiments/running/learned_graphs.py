@@ -19,7 +19,6 @@ from experiments.running.recorded_learner import RecordedLearner
 from experiments.running.run_context import RunContext
 from experiments.running.training import Training
 from topologies.graphs import to_networkx
-from topologies.learning.learned_topology import LearnedTopology
 from topologies.wiring import Edges, Wiring
 
 log = logging.getLogger(__name__)
@@ -81,23 +80,21 @@ class GraphLearning:
         if check and not check.holds:
             self.context.progress.print(f"{method}: {surrogate_text(found)}")
         write_edge_scores(folder, topology.agents, self.context.attack.attackers, await learner.edge_scores(), found)
-        for name, wiring in {"topology": topology.common, **await self._by_kind(topology)}.items():
-            export_topology(folder, name, wiring, topology.agents)
+        export_topology(folder, "topology", topology.common, topology.agents)
+        # By kinds of evidence, each at the mean features of the training questions that have them.
+        groups: dict[str, list[Any]] = {}
+        for items in training_items(self.context.plan, self.context.dataset, 1) if topology.sees else ():
+            for question in [await self.context.evidence.question(item) for item in items]:
+                kinds = "+".join(sorted({str(source.kind) for source in question.evidence}))
+                groups.setdefault(f"topology-{kinds or 'none'}", []).append(question)
+        for name, questions in sorted(groups.items()):
+            export_topology(folder, name, await topology.wiring(*questions), topology.agents)
         from experiments.running.autogen_team import write_team  # imports AutoGen, which nothing before needs
 
         plan = self.context.plan
         roles = {role.name: role for role in (*plan.roles.team, *plan.roles.others)}
         seed, settings = plan.config.seed, plan.config.agents
         write_team(folder, topology.common, topology.agents, roles, seed, plan.models, settings)
-
-    async def _by_kind(self, topology: LearnedTopology) -> dict[str, Wiring]:
-        """Wirings by kinds of evidence, each at the mean features of the training questions that have them."""
-        groups: dict[str, list[Any]] = {}
-        for items in training_items(self.context.plan, self.context.dataset, 1) if topology.sees else ():
-            for question in [await self.context.evidence.question(item) for item in items]:
-                kinds = "+".join(sorted({str(source.kind) for source in question.evidence}))
-                groups.setdefault(f"topology-{kinds or 'none'}", []).append(question)
-        return {name: await topology.wiring(*group) for name, group in sorted(groups.items())}
 
 
 def export_topology(folder: Path, name: str, wiring: Wiring, agents: Sequence[str]) -> None:

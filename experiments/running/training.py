@@ -38,13 +38,28 @@ class Training:
     others: Sequence[RecordedLearner] = ()
 
     async def run(self) -> None:
-        """Learns until the last stage is over. Raises UserError for too few questions, and TooManyFailures."""
+        """Learns until the last stage is over.
+
+        Raises UserError for too few questions and for records of other learners that do not fit, and TooManyFailures.
+        """
         method, steps, timings = self.own.method, self.context.config.pruning.steps, TimingLog(self.own.recorder.run)
         team = self.context.team.metered(timings.turn)  # its `usage` counts this training alone
         for learner in self._all:
             await learner.resume()
+        stage, step = self.own.reached
+        # Where another learner lacks steps that will not be discussed again, or has learned from separate discussions.
         for other in self.others:
-            await self._check(other)
+            *_, finished, _ = await other.position()
+            # Of a stage that ends with the confirmation of its graph, it has no more steps from others' discussions.
+            needed = stage, min(step, self.context.plan.learners[other.method].exploring(stage).steps)
+            first = next(iter(other.recorder.run.learning()), None)
+            by_itself = first is not None and first.source != other.source
+            if other.reached < needed or (by_itself and not finished):
+                mine, theirs = (learner.recorder.run.topology for learner in (other, self.own))
+                raise UserError(
+                    f"{other.method} cannot go on learning from the discussions of {other.source}: its records are not "
+                    f"of the same steps; delete {mine} and {theirs} and resume, to learn both from the start"
+                )
         self._check_failures()
         stage, step, finished, _ = await self.own.position()
         while not finished:
@@ -64,22 +79,6 @@ class Training:
         # `own` comes last: it goes on where its record ends, so the others, which skip recorded steps, must never be
         # behind it.
         return (*self.others, self.own)
-
-    async def _check(self, other: RecordedLearner) -> None:
-        """Raises UserError where another learner lacks steps that will not be discussed again, or has learned from
-        separate discussions."""
-        *_, finished, _ = await other.position()
-        stage, step = self.own.reached
-        # Of a stage that ends with the confirmation of its graph, it has no more steps from the discussions of others.
-        needed = stage, min(step, self.context.plan.learners[other.method].exploring(stage).steps)
-        first = next(iter(other.recorder.run.learning()), None)
-        by_itself = first is not None and first.source != other.source
-        if other.reached < needed or (by_itself and not finished):
-            mine, theirs = (learner.recorder.run.topology for learner in (other, self.own))
-            raise UserError(
-                f"{other.method} cannot go on learning from the discussions of {other.source}: its records are not of "
-                f"the same steps; delete {mine} and {theirs} and resume, to learn both from the start"
-            )
 
     def _check_failures(self) -> None:
         """Raises TooManyFailures where too many turns of a recorded stage failed, for whatever reason."""
