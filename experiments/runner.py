@@ -49,18 +49,19 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
 
 def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
     """Opens the run folder to resume, or makes a new one that holds the configuration. Records the command line."""
-    if config.resume:
-        folder = RunFolder.open(Path(config.resume))
-        write_start(folder.path, arguments)
-        return folder
-    make_absolute(config)
-    folder = RunFolder.create(Path(config.output), config.experiment)
+    new = None
+    if not config.resume:
+        make_absolute(config)
+        new = RunFolder.create(Path(config.output), config.experiment)
+    folder = new or RunFolder.open(Path(str(config.resume)))
     # Before anything runs: a run that dies at once can be resumed all the same.
     try:
-        save(config, folder.config)
+        if new:
+            save(config, new.config)
         write_start(folder.path, arguments)
     except OSError:
-        discard(folder.path, [])
+        if new:
+            discard(new.path, [])
         raise
     return folder
 
