@@ -12,7 +12,7 @@ import numpy as np
 
 from actors.messages import derive_seed
 from experiments.analysis.result_table import shown
-from experiments.analysis.scores import Trial, as_matrix
+from experiments.analysis.scores import FinishedRun, as_matrix
 from experiments.analysis.statistics import column_means, crossed_interval, crossed_test
 from experiments.analysis.summary import Metrics, adjusted_tests
 from experiments.config.setting_groups import CompareSettings
@@ -121,7 +121,7 @@ def arms_of_scores(scored: Sequence[Scores], clusters: Mapping[str, str] | None 
     ]
 
 
-def arms_of_trials(trials: Sequence[Trial]) -> list[Arm]:
+def arms_of_trials(trials: Sequence[FinishedRun]) -> list[Arm]:
     """Makes an arm for each trial and method, with all of the trial's values."""
     scored, costs = [], []
     for trial in trials:

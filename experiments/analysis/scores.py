@@ -39,7 +39,7 @@ def by_method(run: RunFolder, failed: bool = False) -> dict[str, dict[str, Score
 
 
 @dataclass(frozen=True)
-class Trial:
+class FinishedRun:
     """A finished run, alone or of a sweep. Its records are read when they are first asked for.
 
     values: the settings that the sweep varied. metrics: the content of metrics.json.
@@ -82,13 +82,13 @@ class Trial:
         return {"acc_star": grades, "caption_similarity": similarities(self.folder)}
 
 
-def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[Trial]:
+def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[FinishedRun]:
     """Reads the scores of a sweep's finished trials. One that was stopped before its evaluation has none.
 
     Raises UserError when the records of a trial are missing or damaged.
     """
     trials = [
-        Trial(RunFolder(folder / TRIALS / each.name), each.values, each.seed, each.metrics)
+        FinishedRun(RunFolder(folder / TRIALS / each.name), each.values, each.seed, each.metrics)
         for each in results
         if not each.stopped
     ]

@@ -2,7 +2,7 @@
 
 from experiments.analysis.gains import gains_table
 from experiments.analysis.run_table import run_table
-from experiments.analysis.scores import Trial
+from experiments.analysis.scores import FinishedRun
 from experiments.analysis.tables.formats import write_tables
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
@@ -28,5 +28,5 @@ class Prune(DiscussionJob):
         if "gains" in metrics:
             print()
             gains_table(metrics).print()
-        write_tables(folder.path, config.experiment, [Trial(folder, {}, config.seed, metrics)], config.seed)
+        write_tables(folder.path, config.experiment, [FinishedRun(folder, {}, config.seed, metrics)], config.seed)
         return not lacking

@@ -13,7 +13,7 @@ from experiments.analysis.figures.style import save
 from experiments.analysis.figures.sweeps import by_position, by_setting, utility_against_tokens, utility_and_seconds
 from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_arms
 from experiments.analysis.gains import control_names
-from experiments.analysis.scores import Trial
+from experiments.analysis.scores import FinishedRun
 from experiments.analysis.summary import Metrics, metric_of
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TrialResult
@@ -37,7 +37,7 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
     hidden, rows = list(control_names(metrics)), metrics["methods"]
     concluded = {
         arm.method: arm
-        for arm in arms_of_trials([Trial(run, {}, 0, metrics)])
+        for arm in arms_of_trials([FinishedRun(run, {}, 0, metrics)])
         if rows[arm.method]["utility"] is not None and arm.method not in hidden
     }
     clean = {method: concluded.pop(twin) for method, twin in metrics.get("clean", {}).items() if twin in concluded}
@@ -54,7 +54,7 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
 
 
 def draw_sweep(
-    folder: Path, results: Sequence[TrialResult], trials: Sequence[Trial], metric: str, timed: bool = False
+    folder: Path, results: Sequence[TrialResult], trials: Sequence[FinishedRun], metric: str, timed: bool = False
 ) -> list[Path]:
     """Draws every figure that a sweep has results for, below `figures/`. Returns the PNGs' paths.
 

@@ -9,7 +9,7 @@ from actors.messages import FieldKind, Trace
 from experiments.analysis.compare import Arm, arms_of_scores, merge, methods_in
 from experiments.analysis.figures import style
 from experiments.analysis.figures.sweeps import over, over_keys
-from experiments.analysis.scores import Trial
+from experiments.analysis.scores import FinishedRun
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from topologies.systems.bdog import OPPONENT, PROPONENT
@@ -68,7 +68,7 @@ def changes(traces: Iterable[Trace]) -> tuple[Changes, Changes]:
     return within, between
 
 
-def path_arms(trials: Sequence[Trial]) -> tuple[list[Arm], dict[tuple[str, int], list[int]]]:
+def path_arms(trials: Sequence[FinishedRun]) -> tuple[list[Arm], dict[tuple[str, int], list[int]]]:
     """Reads the answers of all methods that follow paths, in a sweep's trials.
 
     Scores are 1 where the judge accepted the answer, or the data set's utility without a judge. The second value has

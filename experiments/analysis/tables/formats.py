@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from actors.errors import visible
 from experiments.analysis.judged import EMBEDDED_JUDGE_NOTE
 from experiments.analysis.result_table import ResultTable
-from experiments.analysis.scores import Trial
+from experiments.analysis.scores import FinishedRun
 from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, model_notes, rounded, verdicts
 from experiments.analysis.tables.measured import FEWEST, MeasuredBlock, MeasuredCell, is_of, measure
 from experiments.analysis.tables.paper_table import (
@@ -75,7 +75,7 @@ class ShownTable(ResultTable):
 
 
 def lay_out(
-    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Trial]
+    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[FinishedRun]
 ) -> ShownTable:
     """Lays out a table: measured blocks first, then reported ones, by model."""
     rows: list[tuple[str, ...]] = []
@@ -140,7 +140,7 @@ def text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
     return f"{mean} ({low}–{high})"
 
 
-def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequence[Trial]) -> Iterator[str]:
+def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequence[FinishedRun]) -> Iterator[str]:
     """Yields the caption, the numbers of questions, and the data sets that differ."""
     yield table.caption
     same, different = [], []
@@ -167,7 +167,7 @@ def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequen
 
 
 def _notes(
-    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[Trial]
+    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[FinishedRun]
 ) -> Iterator[str]:
     seeds = sorted({run.config.seed for run in runs})
     over = f"questions and {len(seeds)} seeds" if len(seeds) > 1 else "questions (one seed)"
@@ -212,7 +212,7 @@ CSV_HEADER = (
 )
 
 
-def write_tables(folder: Path, experiment: str, runs: Sequence[Trial], seed: int) -> list[ShownTable]:
+def write_tables(folder: Path, experiment: str, runs: Sequence[FinishedRun], seed: int) -> list[ShownTable]:
     """Writes `tables/<name>.md`, `.tex` and `.csv` for each table of an experiment that the runs fill. Prints their
     names.
 

@@ -11,7 +11,7 @@ import numpy as np
 from actors.messages import derive_seed
 from experiments.analysis.compare import Scores, arms_of_scores, compare_pairs, merge
 from experiments.analysis.result_table import plain
-from experiments.analysis.scores import Trial, as_matrix
+from experiments.analysis.scores import FinishedRun, as_matrix
 from experiments.analysis.statistics import ScoreGroup, mean_interval
 from experiments.analysis.summary import Metrics, broken
 from experiments.analysis.tables.paper_table import COSTS, GENERATED, PaperColumn, PaperRow, PaperTable
@@ -20,32 +20,33 @@ from experiments.metrics.answer_metrics import strict_exact_match
 FEWEST = 5  # questions; a mean of fewer is not shown
 
 
-def methods_of(run: Trial) -> list[str]:
+def methods_of(run: FinishedRun) -> list[str]:
     """The methods of a run about which anything is concluded."""
     return [method for method in run.answers if method not in broken(run.metrics)]
 
 
-def had(run: Trial, values: Mapping[str, Any]) -> bool:
+def had(run: FinishedRun, values: Mapping[str, Any]) -> bool:
     """True if the run had a setting. Its varied values come before its configuration."""
     own = run.values if values.keys() <= run.values.keys() else run.config.by_key
     return values.items() <= own.items()
 
 
-def is_of(run: Trial, data: Collection[str]) -> bool:
+def is_of(run: FinishedRun, data: Collection[str]) -> bool:
     """True if the run evaluated one of these data sets, or a generated one in its place."""
     return not {run.metrics["dataset"], GENERATED.get(run.metrics["dataset"])}.isdisjoint(data)
 
 
-def counts(run: Trial, table: PaperTable, column: PaperColumn) -> bool:
+def counts(run: FinishedRun, table: PaperTable, column: PaperColumn) -> bool:
     """True if its questions may count in a column: it is of the column's data set and split."""
     return is_of(run, (column.data,) if column.data else table.data) and column.split in ("", run.config.data.split)
 
 
-def scores_of(run: Trial, method: str, columns: Sequence[PaperColumn], measure: str) -> dict[str, float]:
+def scores_of(run: FinishedRun, method: str, columns: Sequence[PaperColumn], measure: str) -> dict[str, float]:
     """Scores by question, for the questions that any of the columns counts and that have the measure.
 
-    measure: one of `Trial.judged`, or a field of `Scored`. `strict_em` is the exact match of MultimodalQA's official
-        script, computed from the answer where it was not recorded; that data set's `utility` is the lenient one.
+    measure: one of `FinishedRun.judged`, or a field of `Scored`. `strict_em` is the exact match of MultimodalQA's
+        official script, computed from the answer where it was not recorded; that data set's `utility` is the lenient
+        one.
     """
     found = {}
     for id, scored in run.answers[method].items():
@@ -85,7 +86,7 @@ class MeasuredBlock:
 
 
 def measure(
-    table: PaperTable, runs: Sequence[Trial], seed: int, elsewhere: Collection[str] = ()
+    table: PaperTable, runs: Sequence[FinishedRun], seed: int, elsewhere: Collection[str] = ()
 ) -> list[MeasuredBlock]:
     """Measures the blocks of a table, in the order of the runs.
 
@@ -94,7 +95,7 @@ def measure(
     """
     # A setting in a row's key tells rows apart and a data set tells columns apart; all others make blocks.
     fixed = {key for row in table.rows for key in row.values}
-    blocks: dict[str, list[Trial]] = {}
+    blocks: dict[str, list[FinishedRun]] = {}
     for run in runs:
         rest = {k: v for k, v in run.values.items() if k not in fixed and k.partition(".")[0] != "data"}
         blocks.setdefault(json.dumps([run.metrics["model"], rest], sort_keys=True), []).append(run)
@@ -120,7 +121,7 @@ def measure(
     return measured
 
 
-def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence[Trial]) -> ScoreGroup | None:
+def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence[FinishedRun]) -> ScoreGroup | None:
     """Scores of a column's questions in the runs of its data set. None for means and without scores."""
     of_it = [run for run in runs if not column.mean_of and counts(run, table, column)]
     # All questions of the data set, not the column's alone: groups of one origin need the same columns.
@@ -150,7 +151,7 @@ def _cell(column: PaperColumn, groups: Mapping[str, ScoreGroup | None], seed: in
 
 
 def _compared(
-    table: PaperTable, rows: Sequence[PaperRow], runs: Mapping[str, Sequence[Trial]], seed: int
+    table: PaperTable, rows: Sequence[PaperRow], runs: Mapping[str, Sequence[FinishedRun]], seed: int
 ) -> Iterator[tuple[str, dict[str, Metrics]]]:
     """Compares the row `ours` with each other one, by data set. The last that ran takes its place.
 

@@ -27,7 +27,7 @@ from experiments.analysis.figures.learned import (
 from experiments.analysis.figures.style import COLOURS, PAGE, SMALL, colour, drawing, own_style, save
 from experiments.analysis.figures.sweeps import draw_against_tokens, utility_against_tokens
 from experiments.analysis.figures.systems import DEBATE, by_paths, changes, condensation, path_arms
-from experiments.analysis.scores import Trial, read_trials
+from experiments.analysis.scores import FinishedRun, read_trials
 from experiments.analysis.summary import Metrics, summarise
 from experiments.config.config import flat
 from experiments.config.loading import load
@@ -142,7 +142,7 @@ def test_figures_are_drawn_into_an_axis_of_one_s_own(run: RunFolder) -> None:
     graph, tokens = figure.subplots(1, 2)
     draw_graph(graph, list(run.learned("m3prune").learning())[-1], "temporal")
     with rc_context({"axes.prop_cycle": cycler(color=["#123456"])}):
-        draw_against_tokens(tokens, arms_of_trials([Trial(run)]), "EM")
+        draw_against_tokens(tokens, arms_of_trials([FinishedRun(run)]), "EM")
     assert graph.get_title()
     assert {line.get_color() for line in tokens.lines} == {"#123456"}
 
@@ -188,7 +188,7 @@ def test_a_style_that_cannot_be_read_is_one_line(content: bytes | None, tmp_path
 def test_a_run_draws_every_figure_readable_in_print(run: RunFolder, metrics: Metrics, spatial: Figure) -> None:
     curves = learning_curves(run.learned("m3prune"))
     assert curves is not None
-    for figure in (spatial, curves, utility_against_tokens(arms_of_trials([Trial(run)]), "EM")):
+    for figure in (spatial, curves, utility_against_tokens(arms_of_trials([FinishedRun(run)]), "EM")):
         assert figure.get_size_inches()[0] <= PAGE
         figure.draw_without_rendering()
         texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
@@ -209,7 +209,7 @@ def test_the_same_records_give_the_same_bytes(run: RunFolder, metrics: Metrics, 
     def files(folder: Path) -> list[bytes]:
         with drawing():
             save(edge_heatmaps(run.learned("m3prune"))["edges-temporal"], folder, "edges")
-            save(utility_against_tokens(arms_of_trials([Trial(run)]), "EM"), folder, "tokens")
+            save(utility_against_tokens(arms_of_trials([FinishedRun(run)]), "EM"), folder, "tokens")
         return [path.read_bytes() for path in sorted(folder.iterdir())]
 
     first = files(tmp_path / "a")

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from actors.errors import UserError
-from experiments.analysis.scores import Trial
+from experiments.analysis.scores import FinishedRun
 from experiments.analysis.statistics import ScoreGroup, crossed_interval, mean_interval
 from experiments.analysis.tables.formats import (
     Best,
@@ -65,7 +65,7 @@ def run_of(
     seed: int = 0,
     split: str = "test",
     grades: Mapping[tuple[str, str], int] | None = None,
-) -> Trial:
+) -> FinishedRun:
     """A finished run with records made by hand."""
     folder.mkdir(parents=True)
     config = load(["experiment=table1", f"data.kind={data}", f"data.split={split}", f"seed={seed}"])
@@ -83,7 +83,7 @@ def run_of(
     metrics = (
         {"model": model, "dataset": data, "judged": {"judge": "j"}} if grades else {"model": model, "dataset": data}
     )
-    return Trial(RunFolder(folder), values or {}, seed, metrics)
+    return FinishedRun(RunFolder(folder), values or {}, seed, metrics)
 
 
 def questions(count: int, right: int, name: str, **tags: str) -> list[tuple[str, Mapping[str, str], float]]:
@@ -96,12 +96,12 @@ def table_of(
     return PaperTable("t", "A paper", "1", "What it is.", tuple(rows), columns, ours)
 
 
-def cells_of(table: PaperTable, *runs: Trial) -> dict[str, dict[str, MeasuredCell]]:
+def cells_of(table: PaperTable, *runs: FinishedRun) -> dict[str, dict[str, MeasuredCell]]:
     [block] = measure(table, runs, 0)
     return {row.key: dict(zip([c.name for c in table.columns], cells, strict=True)) for row, cells in block.rows}
 
 
-def caption_of(table: PaperTable, *runs: Trial) -> str:
+def caption_of(table: PaperTable, *runs: FinishedRun) -> str:
     return lay_out(table, measure(table, runs, 0), (), runs).title
 
 
