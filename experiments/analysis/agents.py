@@ -153,11 +153,9 @@ def agent_tables(rows: Iterable[AgentRow]) -> list[ResultTable]:
                 cells.append((f"{row.agent} (attacked)" if row.attacked else row.agent, *own))
             spoke = [row for row in team if row.turns and not row.decides]
             ranked = any(row.convinced or row.misled for row in spoke)
-            notes = (
-                []
-                if len(ends) == len(team)
-                else [f"These are the first and last of {len(team):,} agents; {FILE} has all."]
-            )
+            notes = []
+            if len(ends) < len(team):
+                notes.append(f"These are the first and last of {len(team):,} agents; {FILE} has all.")
             if ranked:
                 best, worst = (f"{row.agent} ({row.contribution:+.2f})" for row in (spoke[0], spoke[-1]))
                 notes.append(f"Contributes most: {best}; least: {worst}, in colleagues per question.")

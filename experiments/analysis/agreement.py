@@ -7,7 +7,6 @@ from typing import Any
 
 from experiments.analysis.scores import Answers, by_method, sound
 from experiments.analysis.summary import paired_tests, verdicts
-from experiments.config.setting_groups import CompareSettings
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 
@@ -20,7 +19,7 @@ def concluded(run: RunFolder, failures: float) -> dict[str, dict[str, Scored]]:
 
 
 def agreement(
-    answers: Answers, seed: int, metric: str, tested: Collection[str] = (), margin: float = CompareSettings.margin
+    answers: Answers, seed: int, metric: str, margin: float, tested: Collection[str] = ()
 ) -> list[dict[str, Any]]:
     """Compares every two methods that share questions. Returns their names `a` and `b`, counts, and the `test` in
     words.

@@ -15,7 +15,6 @@ from experiments.analysis.result_table import shown
 from experiments.analysis.scores import FinishedRun, as_matrix
 from experiments.analysis.statistics import column_means, crossed_interval, crossed_test
 from experiments.analysis.summary import Metrics, adjusted_tests
-from experiments.config.setting_groups import CompareSettings
 from experiments.records.trials import TrialResult
 from experiments.records.usage import EVALUATING, by_phase
 from topologies.wiring import Floats
@@ -61,19 +60,16 @@ class Arm:
         # The draws are seeded by the name alone, so an interval is the same in every figure and after a resumption.
         return self.interval(derive_seed(0, "interval", self.name))
 
-    @property
-    def by_seed(self) -> Floats:
-        """The utilities [seeds, questions]. Trials of one seed (an attacker's positions) share what was learned.
+    def interval(self, draws: int) -> tuple[float, float]:
+        """The interval of the mean, with draws of this seed.
 
-        The trials of a single seed are the only repetitions and stay apart.
+        Trials of one seed (an attacker's positions) share what was learned and are one repetition; those of a single
+        seed are the only repetitions and stay apart.
         """
         seeds = dict.fromkeys(self.seeds)
         alone = len(seeds) in (1, len(self.seeds))
-        return self.utilities if alone else np.array([self.of_seed(seed) for seed in seeds])
-
-    def interval(self, draws: int) -> tuple[float, float]:
-        """The interval of the mean, with draws of this seed."""
-        return crossed_interval(self.by_seed, draws, clusters=self.clusters)
+        utilities = self.utilities if alone else np.array([self.of_seed(seed) for seed in seeds])
+        return crossed_interval(utilities, draws, clusters=self.clusters)
 
     def of_seed(self, seed: int) -> Floats:
         """The mean utility [questions] of the trials of one seed. NaN where they lack the question."""
@@ -167,9 +163,7 @@ def methods_in(arms: Sequence[Arm]) -> list[str]:
     return list(dict.fromkeys(arm.method for arm in arms))
 
 
-def compare_pairs(
-    pairs: Sequence[tuple[Arm, Arm]], seed: int = 0, margin: float = CompareSettings.margin
-) -> dict[str, Metrics]:
+def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int, margin: float) -> dict[str, Metrics]:
     """Tests each pair's first arm minus its second by `crossed_test`. A test has its number of `seeds`.
 
     A pair that shares no question at the same seed is left out. Trials of one seed (an attacker at several positions)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors.messages import derive_seed
+from actors.prompting.form import in_lines
 from experiments.analysis.summary import EMBEDDED, RunFacts, mean_and_interval, paired_tests, rounded
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import judged, similarities
@@ -71,7 +72,7 @@ def summarise(folder: RunFolder, about: RunFacts, judge: str, rubric: Rubric = G
         "judge": judge,
         "digest": ", ".join(sorted(digests)),
         # Acc* by another rubric is another measure, so the rubric is recorded with the figures.
-        "rubric": rubric.written,
+        "rubric": f"{rubric.text}\n\n{in_lines(rubric.form)}",
         "right": rubric.right,
         "correct_from": CORRECT,
         "methods": rows,

@@ -17,7 +17,6 @@ from experiments.analysis.summary import UNKNOWN, RunFacts, adjusted_tests, roun
 from experiments.datasets.item import Dataset, Item, Subset
 from experiments.records.recorder import RunFolder
 from topologies.betting import capitals
-from topologies.wiring import Floats
 
 QUESTIONS = 10  # new ones at a look, at least
 ALPHA = 0.05
@@ -76,7 +75,9 @@ def anytime_test(differences: npt.ArrayLike, clusters: Clusters = (), margin: fl
     never reached 1 / 0.05; p-values are 1 / the largest capital, that of the margin of the bet on a larger mean alone.
     """
     values = np.asarray(differences, dtype=np.float64)
-    means = in_order(values, clusters)
+    # Clusters in the order of their first values.
+    sums, sizes = cluster_totals(values, pd.factorize(np.asarray(clusters))[0] if len(clusters) else ())
+    means = sums / sizes
     above, below = capitals(means, np.append(MEANS, -margin))
     highest = ((above + below) / 2).max(axis=0)
     mean, kept = float(means.mean()), MEANS[highest[:-1] < 1 / ALPHA]
@@ -91,9 +92,3 @@ def anytime_test(differences: npt.ArrayLike, clusters: Clusters = (), margin: fl
         losses=int(np.sum(values < 0)),
         clusters=len(means),
     )
-
-
-def in_order(values: Floats, clusters: Clusters) -> Floats:
-    """The mean of each cluster (k,), in the order of first values (n,)."""
-    sums, sizes = cluster_totals(values, pd.factorize(np.asarray(clusters))[0] if len(clusters) else ())
-    return sums / sizes

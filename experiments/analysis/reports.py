@@ -41,7 +41,7 @@ def write_run_report(
     embedded.sources = {source.id: source.title for source in corpus if source.id in embedded.named}
     named = [method for method in metrics["methods"] if method not in broken(metrics)]
     answers = {method: of for method, of in concluded(run, failures=1).items() if method in named}
-    embedded.pairs = agreement(answers, seed, metric_of(metrics), metrics["paired"], margin)
+    embedded.pairs = agreement(answers, seed, metric_of(metrics), margin, metrics["paired"])
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
     graphs = learned_graphs(run)

@@ -126,13 +126,8 @@ def scorer(items: Mapping[str, Item], score: Callable[[Item, str | None], Score]
     return cache(lambda question, answer: score(items[question], answer).utility)
 
 
-def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str] = ()) -> Floats:
-    """Arranges scores as [trials, questions]. NaN where a trial lacks a question.
-
-    Columns are `questions`, or by default all that any trial has, in the ids' order.
-    """
-    # Sorted ids give every trial the same columns, so that matrices can be paired and stacked.
-    questions = questions or sorted({question for trial in trials for question in trial})
+def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str]) -> Floats:
+    """Arranges scores as [trials, questions]. NaN where a trial lacks a question."""
     return np.array([[trial.get(question, math.nan) for question in questions] for trial in trials])
 
 

@@ -30,8 +30,6 @@ def numbered(clusters: Clusters, n: int) -> npt.NDArray[np.int64]:
 
 def cluster_totals(values: Floats, clusters: Clusters = ()) -> tuple[Floats, Floats]:
     """Sums `values` (n,) by cluster (k,), and counts them. Without `clusters` (n,) each value is its own."""
-    if not len(clusters):
-        return values, np.ones(len(values))
     places = numbered(clusters, len(values))
     return np.bincount(places, weights=values).astype(np.float64), np.bincount(places).astype(np.float64)
 

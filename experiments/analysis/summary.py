@@ -152,11 +152,7 @@ def failure_notes(metrics: Metrics) -> Iterator[str]:
 
 
 def paired_tests(
-    answers: Answers,
-    pairs: Sequence[tuple[str, str]],
-    seed: int,
-    purpose: str,
-    margin: float = CompareSettings.margin,
+    answers: Answers, pairs: Sequence[tuple[str, str]], seed: int, purpose: str, margin: float
 ) -> dict[str, Metrics]:
     """Returns a `PairedTest` of every pair for metrics.json, with its `margin` and its `verdict`.
 

@@ -1,7 +1,5 @@
 """A sweep's table, sweep.json, sweep.csv and page. A combination of values has a row for each method."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pandas as pd
 from markupsafe import Markup
 
 from actors.messages import derive_seed
@@ -91,18 +90,16 @@ def write(folder: Path, rows: Sequence[SweepRow], failed: Mapping[str, str], exp
     """Writes sweep.json and sweep.csv."""
     content = {"experiment": experiment, "rows": [asdict(row) for row in rows], "failed": dict(failed)}
     write_atomically(folder / "sweep.json", (json.dumps(content, indent=2) + "\n").encode())
-    text = io.StringIO()
     keys, means = (dict.fromkeys(chain(*(getattr(row, name) for row in rows))) for name in ("values", "means"))
     header = [*keys, "method", "seeds", "stopped", "ci95_low", "ci95_high", *means]
-    # The default of the module is CRLF. Points of a sweep may set different keys.
-    lines = csv.DictWriter(text, header, restval="", lineterminator="\n")
-    lines.writeheader()
+    lines = []
     for row in rows:
-        values = {key: plain(value) for key, value in row.values.items()}
-        low, high = row.ci95 or ("", "")
+        values, (low, high) = {key: plain(value) for key, value in row.values.items()}, row.ci95 or ("", "")
         counts = {"method": row.method, "seeds": row.seeds, "stopped": row.stopped, "ci95_low": low, "ci95_high": high}
-        lines.writerow({**values, **counts, **row.means})
-    write_atomically(folder / "sweep.csv", text.getvalue().encode())
+        lines.append({**values, **counts, **row.means})
+    # Points of a sweep may set different keys. As objects, so that counts stay integers.
+    table = pd.DataFrame(lines, columns=header, dtype=object)
+    write_atomically(folder / "sweep.csv", table.to_csv(index=False, lineterminator="\n").encode())
 
 
 def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequence[str] = ()) -> ResultTable:

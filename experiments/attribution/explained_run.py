@@ -1,7 +1,6 @@
 """Explains answers of a finished run, and continues a discussion. It uses the run's models and completion cache."""
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.errors import UserError
+from experiments.analysis.arrow_tables import results
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.result_table import ResultTable
 from experiments.attribution.explain import Explanation
@@ -31,11 +31,12 @@ def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = N
     plan, dataset, method = opened.plan, opened.dataset, settings.method or opened.plan.methods[-1].name
     if method not in plan.evaluated:
         raise UserError(f"explain.method={method} was not evaluated: choose from {', '.join(plan.evaluated)}")
-    found = with_suspects(asyncio.run(_explain(opened, method, settings)), settings, plan.config.seed)
+    metrics, seed, margin = results(run.metrics), plan.config.seed, plan.config.compare.margin
+    found = with_suspects(asyncio.run(_explain(opened, method, settings)), settings, seed)
     write_atomically(run.path / ATTRIBUTION, "".join(f"{each.encode()}\n" for each in found).encode())
-    if run.metrics.is_file():
-        metrics, drawn = json.loads(run.metrics.read_bytes()), sorted(run.figures.glob("*.png"))
-        write_run_report(run, metrics, method, drawn, corpus=dataset.corpus(), seed=plan.config.seed)
+    if metrics:
+        drawn = sorted(run.figures.glob("*.png"))
+        write_run_report(run, metrics, method, drawn, corpus=dataset.corpus(), seed=seed, margin=margin)
     table(found, method, settings).print()
     return 0
 

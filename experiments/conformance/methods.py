@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
-from actors.messages import Kind, Question, Role, Status, Trace
+from actors.messages import Kind, Question, Status, Trace
 from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
@@ -70,7 +70,8 @@ class MethodInWorld:
             known["question"] = await evidence.question(item)
         random = None if delays is None else Random(delays)
         library = ObservedLibrary(LabelledLibrary(evidence, [item]), known, random)
-        team = ScriptedTeam(self.roles, reply, failing=failing, babbling=babbling, delays=random)
+        roles = (DECISION, SINGLE, *self.method.roles, *(ROLES[name] for name in TEAM if self.method.asks_team))
+        team = ScriptedTeam(roles, reply, failing=failing, babbling=babbling, delays=random)
         self.seen[key] = await run_discussion(await self.topology(library), known["question"], team, library)
         return self.seen[key]
 
@@ -86,12 +87,6 @@ class MethodInWorld:
             first = await Evidence(self.world.store, self.config.retrieval).question(self.world.items[0])
             watched.append((first, await full.answer(first, agents.ask, 7)))
         return topologies.make_topology(self.method, self.config, TEAM, learned, library, watched)
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """All agents that the method may ask."""
-        team = [ROLES[agent] for agent in TEAM] if self.method.asks_team else []
-        return (DECISION, SINGLE, *self.method.roles, *team)
 
 
 def check_method(name: str) -> None:

@@ -72,7 +72,7 @@ class Judge:
     def digest(self, rubric: Rubric = GRADED) -> str:
         """The digest of the judge and the rubric, which judgements carry."""
         # The unit separator keeps the parts apart: none of them holds one.
-        parts = self.name, *rubric.parts
+        parts = self.name, rubric.text, in_lines(rubric.form), as_json(rubric.form)
         return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=8).hexdigest()
 
     async def grade(self, item: Item, answer: str | None, rubric: Rubric = GRADED) -> Judgement:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from actors.messages import Field, FieldKind
-from actors.prompting.form import Form, as_json, in_lines
+from actors.prompting.form import Form
 
 CORRECT = 4  # smallest grade that counts as correct
 
@@ -33,16 +33,6 @@ class Rubric:
         """The field that holds the verdict."""
         [kind] = [field.kind for field in self.form.fields if field.values]
         return kind
-
-    @property
-    def written(self) -> str:
-        """The rubric and its form in words, as a request has them."""
-        return f"{self.text}\n\n{in_lines(self.form)}"
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """All that a judgement by it depends on."""
-        return self.text, in_lines(self.form), as_json(self.form)
 
 
 GRADED = Rubric(

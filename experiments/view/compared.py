@@ -54,7 +54,7 @@ class Compared:
     def pairs(self) -> list[dict[str, Any]]:
         """Returns the `agreement` of every two methods, of one run or of both."""
         answers, margin = self.answers
-        return agreement(answers, 0, "utility", margin=margin)
+        return agreement(answers, 0, "utility", margin)
 
     @cached_property
     def answers(self) -> tuple[dict[str, dict[str, Scored]], float]:
@@ -74,9 +74,8 @@ class Compared:
         alike = [(a, b) for a, b in combinations(answers, 2) if a[2:] == b[2:]]
         tests = paired_tests(answers, alike, 0, "paired", margin)
         # The methods' names have their run in front.
-        methods = replace(
-            paired_table(tests, "utility"), title="Methods of both runs, on the questions that both asked"
-        )
+        title = "Methods of both runs, on the questions that both asked"
+        methods = replace(paired_table(tests, "utility"), title=title)
         nothing = [] if tests else ["The runs have no method and question in common."]
         a, b = (read(live.run.config).by_key for live in self.runs)
         rows = [(key, shown(a.get(key)), shown(b.get(key))) for key in {**a, **b} if a.get(key) != b.get(key)]

@@ -66,7 +66,7 @@ class LiveRun:
         """Returns the agreement of every two methods. Those about which nothing is concluded are left out."""
         config = read(self.run.config)
         answers = concluded(self.run, config.failures.share)
-        return agreement(answers, config.seed, "utility", margin=config.compare.margin)
+        return agreement(answers, config.seed, "utility", config.compare.margin)
 
     def texts(self, group: str, words: Sequence[str]) -> list[list[int]]:
         """Returns for each of `words`, in lower case, the lines of discussions that hold it. They are a group's."""

@@ -19,7 +19,7 @@ from experiments.config.study_settings import Influence, PlantedConfig
 from experiments.studies.planted.measures import watched
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
-from experiments.studies.planted.scenarios import SCENARIOS, Late, Scenario, TwoFaced
+from experiments.studies.planted.scenarios import SCENARIOS, Scenario, TwoFaced
 from experiments.studies.planted.steps import learn
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.spec import LearnerSpec
@@ -30,14 +30,14 @@ class LateHypocrite(TwoFaced):
     """The special agent's messages are wrong after training."""
 
     def answers(self, *asked: object) -> tuple[torch.Tensor, torch.Tensor]:
-        return (Late.answers if asked[1] else TwoFaced.answers)(self, *asked)  # type: ignore[arg-type]
+        return (Scenario.answers if asked[1] else TwoFaced.answers)(self, *asked)  # type: ignore[arg-type]
 
 
 KINDS: dict[str, tuple[Scenario, bool]] = {
     "clean": (Scenario(), False),
     "a liar": (Scenario(1), True),
-    "late liar": (Late(1), True),
-    "late hypocrite": (LateHypocrite(1, weight=3.0), True),
+    "late liar": (SCENARIOS[Influence.LATE], True),
+    "late hypocrite": (LateHypocrite(1, lies="evaluation", weight=3.0), True),
 }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from actors.messages import Message, Question, Trace, Turn, derive_seed
 from experiments.analysis.summary import Metrics, paired_tests
+from experiments.config.setting_groups import CompareSettings
 from experiments.records.records import Scored
 from topologies.baselines import complete_wiring
 from topologies.controls.placebo import Placebo, donors
@@ -52,7 +53,9 @@ def gains(scores: Mapping[str, Mapping[str, float]], seed: int) -> tuple[Metrics
         name: {id: Scored(name, id, "?", ("yes",), None, score, score, 0, 0, 0, 0, 0) for id, score in of.items()}
         for name, of in scores.items()
     }
-    coordination, hearing = paired_tests(answers, [(TEAM, TWIN), (TEAM, PLACEBO)], seed, "gains").values()
+    coordination, hearing = paired_tests(
+        answers, [(TEAM, TWIN), (TEAM, PLACEBO)], seed, "gains", CompareSettings.margin
+    ).values()
     return coordination, hearing
 
 

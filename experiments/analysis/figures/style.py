@@ -37,13 +37,8 @@ FAINT = 0.35  # opacity of single trials behind their mean
 ABSENT: dict[str, Any] = {"facecolor": "white", "edgecolor": "#C8C8C8", "hatch": "//////"}  # a cell without a value
 # Some settings are read only when a file is written.
 STYLE: dict[Any, Any] = {
-    "font.size": NORMAL,
-    "axes.titlesize": NORMAL,
-    "axes.labelsize": NORMAL,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": SMALL,
-    "figure.labelsize": NORMAL,
+    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "figure.labelsize"), NORMAL),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), SMALL),
     "axes.prop_cycle": cycler(color=COLOURS),
     "axes.linewidth": 0.6,
     "hatch.linewidth": 0.6,

@@ -3,14 +3,14 @@
 Measured and reported figures are in separate blocks, whose headings name which they are.
 """
 
-import csv
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from actors.errors import visible
@@ -262,11 +262,6 @@ ESCAPED = str.maketrans(
 )
 
 
-def escape(text: str) -> str:
-    """Text with LaTeX's special characters escaped."""
-    return text.translate(ESCAPED)
-
-
 # Not Jinja's own marks, which are braces as LaTeX's are.
 TEMPLATES = Environment(
     loader=PackageLoader("experiments.analysis", "assets"),
@@ -279,14 +274,13 @@ TEMPLATES = Environment(
     variable_start_string="<<",
     variable_end_string=">>",
 )
-TEMPLATES.filters |= {"latex": escape, "markdown": lambda text: re.sub(r"[\\|*_<`\[]", r"\\\g<0>", text)}
+TEMPLATES.filters["latex"] = lambda text: text.translate(ESCAPED)
+TEMPLATES.filters["markdown"] = lambda text: re.sub(r"[\\|*_<`\[]", r"\\\g<0>", text)
 
 
 def table_csv(table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure]) -> str:
     """Writes a line for every figure. Its `source` is measured (fractions, with intervals) or reported (as printed)."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(CSV_HEADER)
+    lines: list[list[Any]] = []
     # A paper may report systems that the table here has no row for: these keep their key as label.
     labels = {row.key: row.label for row in table.rows}
     for block in measured:
@@ -298,9 +292,10 @@ def table_csv(table: PaperTable, measured: Sequence[MeasuredBlock], figures: Seq
                 numbers = rounded((cell.mean, low, high))
                 size = "" if column.size is None else column.size
                 what = (table.name, "measured", block.label, row.key, row.label, column.name)
-                lines.writerow([*what, *numbers, cell.questions, size, "", ""])
+                lines.append([*what, *numbers, cell.questions, size, "", ""])
     for figure in figures:
         label = labels.get(figure.system, figure.system)
         what = (table.name, "reported", figure.model, figure.system, label, figure.column)
-        lines.writerow([*what, figure.value, "", "", "", "", figure.spread, figure.doubt])
-    return text.getvalue()
+        lines.append([*what, figure.value, "", "", "", "", figure.spread, figure.doubt])
+    written: str = pd.DataFrame(lines, columns=CSV_HEADER, dtype=object).to_csv(index=False, lineterminator="\n")
+    return written

@@ -11,7 +11,7 @@ from actors.errors import UserError, visible
 from experiments.analysis.arrow_tables import run_tables
 from experiments.analysis.result_table import Cell, number, plain, with_interval
 from experiments.analysis.run_table import MEASURES
-from experiments.analysis.summary import model_notes
+from experiments.analysis.summary import COSTS, model_notes
 from experiments.analysis.sweep_report import recorded_rows
 from experiments.analysis.tables.formats import ShownTable, latex, markdown, marked
 from experiments.config.saved import read
@@ -23,9 +23,6 @@ OPTIONS = {"format": ("latex", "markdown", "csv"), "columns": ("measures", "runs
 SUFFIXES = {".tex": "latex", ".md": "markdown", ".csv": "csv"}
 NOTE = "Utility is the data set's metric (EM or accuracy), with a 95% bootstrap interval; the best of a column is bold."
 Row = Mapping[str, Any]  # measures of a method; `run` is the heading above it
-
-
-COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
 SHOWN: dict[str, tuple[str, Cell]] = {
     "utility": (
         "utility (95% interval)",

@@ -139,14 +139,12 @@ class OpinionTeam:
         return Generator().manual_seed(derive_seed(self.seed, "opinions", *key))
 
 
-def dense_weights(present: Tensor | np.ndarray, probabilities: Floats | None, weight: Tensor | None = None) -> Tensor:
+def dense_weights(present: np.ndarray, probabilities: Floats | None, weight: Tensor) -> Tensor:
     """Softmax of p over each receiver's present senders, float [..., sender, receiver] (`wiring.reading_weights`).
 
     weight: [senders], a factor of each sender's weight.
     """
-    weights = torch.as_tensor(np.array(present)).float()
-    if weight is not None:
-        weights *= weight[:, None]
+    weights = torch.from_numpy(np.array(present)).float() * weight[:, None]
     if probabilities is not None:
         weights *= torch.from_numpy(np.exp(probabilities)).float()
     # A receiver without senders divides zero by the small number and stays zero.

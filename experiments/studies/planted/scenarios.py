@@ -27,6 +27,7 @@ class Scenario:
     ranked: whether a right ranking has the edges from special agents below all others, above them, or neither.
     changes: parameters of the opinion model that differ.
     training: shares of the kinds of questions in training, if not those in evaluation.
+    lies: when special agents argue for the target: in training and evaluation, in evaluation alone, or never.
     weight: weight of a special agent's message to other agents, where another's is 1.
     heeded: factor of the conformity of agents; the decision agent's stays.
     beliefs: whether messages also pass on beliefs, which alone move the decision agent.
@@ -37,6 +38,7 @@ class Scenario:
     ranked: Literal["below", "above", "neither"] = "below"
     changes: Mapping[str, Any] = field(default_factory=dict)
     training: tuple[float, float, float] | None = None
+    lies: Literal["always", "evaluation", "never"] = "always"
     weight: float = 1.0
     heeded: float = 1.0
     beliefs: bool = False
@@ -49,7 +51,8 @@ class Scenario:
 
     def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
         """The answers of special agents and those in their messages, [q] each, as for `OpinionQuestions`."""
-        return asked.target, asked.target
+        honest = self.lies == "never" or (self.lies == "evaluation" and training)
+        return (torch.full_like(asked.target, -1) if honest else asked.target,) * 2
 
     def silent(self, modalities: Sequence[Modality], special: Sequence[int]) -> Tensor:
         """Agents without an answer, bool [agents]."""
@@ -129,22 +132,12 @@ class Overload(Scenario):
 class Xor(Scenario):
     """One of two special agents pulls a turn to the right answer, both together pull it to the target."""
 
-    def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
-        return (torch.full_like(asked.target, -1),) * 2
-
     def pulls(self, heard: Tensor, special: Sequence[int], silent: Tensor, model: OpinionModel) -> Pulls:
         number = (heard[:, :, special] > 0).sum(2)
         return model.help * (number == 1), 1.5 * model.help * (number == 2)
 
     def by_hand(self, wirings: Wirings, special: Sequence[int], kind: Tensor) -> Wirings:
         return without(wirings, special[1:])
-
-
-class LateLiar(Scenario):
-    """The special agent lies in evaluation, and not in training."""
-
-    def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
-        return (torch.full_like(asked.target, -1) if training else asked.target,) * 2
 
 
 class Ungraded(Scenario):
@@ -164,9 +157,6 @@ class TwoFaced(Scenario):
 
 class Delayed(Scenario):
     """Messages of the special agent pull the next turn to the target, and not the turn that hears them."""
-
-    def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
-        return (torch.full_like(asked.target, -1),) * 2
 
     def pulls(self, heard: Tensor, special: Sequence[int], silent: Tensor, model: OpinionModel) -> Pulls:
         wrong = torch.zeros_like(heard[:, :, 0])
@@ -201,12 +191,12 @@ SCENARIOS: dict[Influence, Scenario] = {
     Influence.UNSEEN: Leader(1, changes=HALVES, weight=20.0, visible=False),
     Influence.HERD: Leader(1, "neither", VOTERS, weight=20.0),
     Influence.OVERLOAD: Overload(0, "neither", {"distraction": 0.15, "help": 1.8}, heeded=0.0),
-    Influence.XOR: Xor(2, "neither", {"help": 1.2}, heeded=0.3),
-    Influence.LATE: LateLiar(1),
+    Influence.XOR: Xor(2, "neither", {"help": 1.2}, lies="never", heeded=0.3),
+    Influence.LATE: Scenario(1, lies="evaluation"),
     Influence.ZERO: Ungraded(1),
     Influence.HYPOCRITE: TwoFaced(1, weight=3.0),
     Influence.SAINT: TwoFaced(1, "above", weight=3.0),
-    Influence.DELAYED: Delayed(1, weight=0.0),
+    Influence.DELAYED: Delayed(1, lies="never", weight=0.0),
     Influence.COLLUSION: Scenario(2),
     Influence.IDLE: Scenario(0, "neither", {"distraction": 0.0}, heeded=0.0),
 }

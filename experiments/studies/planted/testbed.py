@@ -4,7 +4,7 @@ Means with intervals, two tables, a figure and a file.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, TypeAdapter
 
@@ -21,7 +20,7 @@ from actors.spawned import cores, spawned
 from experiments.analysis.figures.style import PAGE, colour, drawing, line_look, plain, save
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.config.study_settings import PlantedConfig, PlantedSettings
+from experiments.config.study_settings import PlantedConfig
 from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
@@ -58,7 +57,12 @@ def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: Opini
     # In the planned order: worlds finish in any order, and the file must not depend on it.
     outcomes = [outcome for world in planned for outcome in explored[world]]
     summaries = summarise(outcomes, config.seed)
-    write(folder.path, settings, outcomes, summaries)
+    content = {
+        "settings": asdict(settings),
+        "outcomes": [asdict(outcome) for outcome in outcomes],
+        "summaries": [asdict(row) for row in summaries],
+    }
+    (folder.path / "planted.json").write_text(json.dumps(content, indent=1) + "\n")
     drawn = draw(folder.figures, summaries)
     tracker.summary(metrics(summaries), drawn)
     print()
@@ -123,59 +127,42 @@ def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[PlantedSummary
             # Teams with and without adversary are never averaged together, nor influences.
             key = (*of, world.influence.value, world.adversary is not None, outcome.learner)
             groups.setdefault(key, []).append(outcome)
-    return [PlantedSummary(*key, len(group), _measures(group, seed)) for key, group in groups.items()]
+    summaries = []
+    for key, group in groups.items():
+        # Some measures are missing where they have no meaning: a clean team has no adversary to rank.
+        values = {name: [(o, getattr(o, name)) for o in group if getattr(o, name) is not None] for name in COLUMNS}
+        for field, name in CURVES.items():
+            for used in group[0].regret:
+                curves = [(outcome, getattr(outcome, field)) for outcome in group]
+                values[f"{name}@{used}"] = [(outcome, curve[used]) for outcome, curve in curves if used in curve]
+        measures: dict[str, Measure] = {}
+        for name, known in values.items():
+            # Worlds of one number are one team with the same questions, at several strengths: together they are hardly
+            # more evidence than one of them, so each number counts once.
+            teams: dict[int, list[float]] = {}
+            for outcome, value in known:
+                teams.setdefault(outcome.world.number, []).append(value)
+            if means := [float(np.mean(of_one)) for of_one in teams.values()]:
+                measures[name] = (float(np.mean(means)), *bootstrap_interval(means, seed))
+        summaries.append(PlantedSummary(*key, len(group), measures))
+    return summaries
 
 
-def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
-    # Some measures are missing where they have no meaning: a clean team has no adversary to rank.
-    values = {name: [(o, getattr(o, name)) for o in group if getattr(o, name) is not None] for name in COLUMNS}
-    for field, name in CURVES.items():
-        for used in group[0].regret:
-            curves = [(outcome, getattr(outcome, field)) for outcome in group]
-            values[f"{name}@{used}"] = [(outcome, curve[used]) for outcome, curve in curves if used in curve]
-    measures = {}
-    for name, known in values.items():
-        # Worlds of one number are one team with the same questions, at several strengths: together they are hardly more
-        # evidence than one of them, so each number counts once.
-        teams: dict[int, list[float]] = {}
-        for outcome, value in known:
-            teams.setdefault(outcome.world.number, []).append(value)
-        if means := [float(np.mean(of_one)) for of_one in teams.values()]:
-            measures[name] = (float(np.mean(means)), *bootstrap_interval(means, seed))
-    return measures
-
-
-def tables(summaries: Sequence[PlantedSummary]) -> tuple[ResultTable, ResultTable]:
-    """Makes the tables of all measures, and of regret by the number of questions: means ± half the 95% interval."""
+def tables(summaries: Sequence[PlantedSummary]) -> Iterator[ResultTable]:
+    """Yields the tables of all measures, and of regret by the number of questions: means ± half the 95% interval."""
     learners = [row for row in summaries if any(name.startswith("regret") for name in row.measures)]
     regrets = {name: name for row in learners for name in row.measures if name.startswith("regret")}
-    return _table(summaries, COLUMNS), _table(learners, regrets)
-
-
-def _table(summaries: Sequence[PlantedSummary], columns: Mapping[str, str]) -> ResultTable:
-    def cell(measure: Measure | None, name: str) -> str:
-        if measure is None:
-            return ""
-        mean, low, high = measure
-        digits = 1 if name in COUNTS else 3
-        return f"{mean:.{digits}f} ±{(high - low) / 2:.{digits}f}"
-
-    rows = []
-    for row in summaries:
-        strengths = ("all" if value is None else f"{value:g}" for value in (row.conformity, row.distraction))
-        cells = (cell(row.measures.get(name), name) for name in columns)
-        rows.append((row.influence, row.team, row.learner, *strengths, *cells))
-    return ResultTable(("influence", "team", "graph", "conformity", "distraction", *columns.values()), rows, names=3)
-
-
-def write(folder: Path, settings: PlantedSettings, outcomes: Sequence[Outcome], rows: Sequence[PlantedSummary]) -> None:
-    """Writes planted.json: the settings, every outcome and their summaries."""
-    content = {
-        "settings": asdict(settings),
-        "outcomes": [asdict(outcome) for outcome in outcomes],
-        "summaries": [asdict(row) for row in rows],
-    }
-    (folder / "planted.json").write_text(json.dumps(content, indent=1) + "\n")
+    for of_table, columns in ((summaries, COLUMNS), (learners, regrets)):
+        rows = []
+        for row in of_table:
+            cells = ["all" if value is None else f"{value:g}" for value in (row.conformity, row.distraction)]
+            for name in columns:
+                mean, low, high = row.measures.get(name, (None, 0.0, 0.0))
+                digits = 1 if name in COUNTS else 3
+                cells.append("" if mean is None else f"{mean:.{digits}f} ±{(high - low) / 2:.{digits}f}")
+            rows.append((row.influence, row.team, row.learner, *cells))
+        names = ("influence", "team", "graph", "conformity", "distraction", *columns.values())
+        yield ResultTable(names, rows, names=3)
 
 
 def metrics(summaries: Sequence[PlantedSummary]) -> dict[str, Any]:
@@ -202,8 +189,18 @@ def draw(folder: Path, summaries: Sequence[PlantedSummary]) -> list[Path]:
     panels = figure.subplots(2, 2, sharex="col", sharey="row", squeeze=False)
     for column, (attacked, team) in enumerate(TEAMS.items()):
         of_team = [row for row in rows if row.attacked == attacked]
+        # A line for each learner, its 95% interval behind it.
         for axes, measure in zip(panels[:, column], ("utility", "auc"), strict=True):
-            _panel(axes, of_team, measure)
+            for i, row in enumerate(of_team):
+                points = _points(row, measure)
+                across = [row.measures[f"spent@{used}"][0] / 1000 for used in points]
+                means, low, high = zip(*points.values(), strict=True) if points else ((), (), ())
+                axes.plot(across, means, markersize=3, label=row.learner, **line_look(i))
+                axes.fill_between(across, low, high, color=colour(i), alpha=0.15, linewidth=0)
+                # Budgets are multiples of the paper's.
+                if across and across[-1] > 20 * across[0]:
+                    axes.set_xscale("log")
+            plain(axes)
         panels[0, column].set_title(team)
         panels[1, column].set_title(AUCS[attacked])
         panels[1, column].set_xlabel("training tokens (thousands of messages)")
@@ -215,20 +212,6 @@ def draw(folder: Path, summaries: Sequence[PlantedSummary]) -> list[Path]:
     named = {label: line for axes in panels[0] for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(named.values(), named, loc="outside lower center", ncols=4)
     return [save(figure, folder, "planted-tokens")]
-
-
-def _panel(axes: Axes, rows: Sequence[PlantedSummary], measure: str) -> None:
-    """Draws a line for each learner, its 95% interval behind it."""
-    for i, row in enumerate(rows):
-        points = _points(row, measure)
-        across = [row.measures[f"spent@{used}"][0] / 1000 for used in points]
-        means, low, high = zip(*points.values(), strict=True) if points else ((), (), ())
-        axes.plot(across, means, markersize=3, label=row.learner, **line_look(i))
-        axes.fill_between(across, low, high, color=colour(i), alpha=0.15, linewidth=0)
-        # Budgets are multiples of the paper's.
-        if across and across[-1] > 20 * across[0]:
-            axes.set_xscale("log")
-    plain(axes)
 
 
 def _points(row: PlantedSummary, measure: str) -> dict[int, Measure]:

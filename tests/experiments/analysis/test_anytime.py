@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from experiments.analysis.looks import anytime_test, capitals, in_order
+from experiments.analysis.looks import anytime_test, capitals
 
 NULL = [1.0, 0.0, -1.0]
 
@@ -40,9 +40,10 @@ def test_an_interval_covers_and_agrees_with_its_p_value() -> None:
 
 
 def test_a_cluster_is_one_value_in_the_order_of_its_first_question() -> None:
-    values = np.array([1.0, 0.0, 1.0, -1.0])
-    assert in_order(values, ["z", "a", "z", "a"]).tolist() == [1.0, -0.5]
-    assert anytime_test(values, ["z", "a", "z", "a"])["clusters"] == 2
+    means = [*[1.0] * 7, -1.0]
+    test = anytime_test(np.array(means * 2), list("hgfedcba") * 2)
+    assert test["clusters"] == 8
+    assert test["p_value"] == anytime_test(means)["p_value"] != anytime_test(means[::-1])["p_value"]
     copies = np.repeat([1.0, 0.0, 1.0], 5)
     assert anytime_test(copies, list(np.repeat([0, 1, 2], 5)))["p_value"] == anytime_test([1.0, 0.0, 1.0])["p_value"]
 

@@ -14,7 +14,9 @@ from experiments.analysis.compare import (
     natural_pairs,
     varied,
 )
+from experiments.analysis.statistics import crossed_interval
 from experiments.analysis.summary import verdict, verdicts
+from experiments.config.setting_groups import CompareSettings
 from experiments.records.trials import TrialResult
 from tests.support.fake_sweep import make_sweep, read_arms
 
@@ -41,7 +43,7 @@ def arm(utilities: list[list[float]], seeds: tuple[int, ...], method: str = "m3p
 
 
 def compare(arms: list[Arm], reference: Arm) -> dict[str, Any]:
-    return compare_pairs([(arm, reference) for arm in arms if arm is not reference])
+    return compare_pairs([(arm, reference) for arm in arms if arm is not reference], 0, CompareSettings.margin)
 
 
 def test_varied_keys_have_their_values(sweep: tuple[Path, list[TrialResult]]) -> None:
@@ -125,7 +127,7 @@ def test_a_sweep_compares_each_setting_with_its_first_where_it_changes_anything(
     assert [(a.name, b.name) for a, b in natural_pairs(arms)] == [
         ("m3prune, pruning.rate=0.1", "m3prune, pruning.rate=0.5")
     ]
-    first, *_ = verdicts(compare_pairs(natural_pairs(arms)), "EM")
+    first, *_ = verdicts(compare_pairs(natural_pairs(arms), 0, CompareSettings.margin), "EM")
     assert all(arm.name in first for arm in natural_pairs(arms)[0])
     assert first.endswith("better.")
 
@@ -139,7 +141,7 @@ def test_under_attacks_each_method_is_compared_with_itself_without_one() -> None
 
 
 def test_positions_of_an_attacker_repeat_nothing_of_what_was_learned_with_a_seed() -> None:
-    trials = arm([[1.0, 0.0], [0.0, np.nan], [1.0, 1.0]], (0, 0, 1))
-    assert trials.by_seed.tolist() == [[0.5, 0.0], [1.0, 1.0]]
-    assert replace(trials, seeds=(0, 1, 2)).by_seed is trials.utilities
-    assert replace(trials, seeds=(3, 3, 3)).by_seed is trials.utilities
+    trials = arm(np.tile([[1.0, 0.0], [0.0, np.nan], [1.0, 1.0]], 20).tolist(), (0, 0, 1))
+    alone = crossed_interval(trials.utilities, 7)
+    assert trials.interval(7) == crossed_interval(np.tile([[0.5, 0.0], [1.0, 1.0]], 20), 7) != alone
+    assert replace(trials, seeds=(0, 1, 2)).interval(7) == replace(trials, seeds=(3, 3, 3)).interval(7) == alone

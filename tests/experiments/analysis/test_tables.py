@@ -17,9 +17,9 @@ from actors.errors import UserError
 from experiments.analysis.scores import FinishedRun
 from experiments.analysis.statistics import ScoreGroup, crossed_interval, mean_interval
 from experiments.analysis.tables.formats import (
+    TEMPLATES,
     Best,
     ShownTable,
-    escape,
     latex,
     lay_out,
     markdown,
@@ -415,7 +415,7 @@ def test_reported_figures_stand_apart_and_are_never_the_best(
 
 
 def test_latex_takes_no_letter_of_a_text_for_a_command(tmp_path: Path) -> None:
-    assert escape("50% & $_{x}#~^\\") == (
+    assert TEMPLATES.filters["latex"]("50% & $_{x}#~^\\") == (
         "50\\% \\& \\$\\_\\{x\\}\\#\\textasciitilde{}\\textasciicircum{}\\textbackslash{}"
     )
     table = replace(table_of(PaperColumn("a_b & c", data="scienceqa")), caption="100% of R&D_1.")

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from actors.messages import Trace
+from experiments.attribution import explained_run
 from experiments.attribution.intervention import Replay, agents_of
 from experiments.inspection.held_again import HeldDiscussions
 from experiments.inspection.opened_run import OpenedRun
@@ -34,7 +35,7 @@ def ran(output: Path, *words: str) -> RunFolder:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """Two attackers, and the same questions without them; explained at the run's end."""
-    attack = ["attack=collude", "attack.number=2", "attack.clean=true"]
+    attack = ["attack=collude", "attack.number=2", "attack.clean=true", "compare.margin=0.2"]
     return ran(tmp_path_factory.mktemp("runs"), *attack, "explain.answers=3", "explain.search=groups")
 
 
@@ -211,6 +212,26 @@ def test_a_damaged_record_is_named(run: RunFolder, tmp_path: Path, capsys: pytes
     (other / ATTRIBUTION).write_text('{"method": 3}\n')
     assert main([f"explain={run.path}", f"explain.calibration={other}"]) == 2
     assert ATTRIBUTION in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_report_is_written_again_with_its_runs_margin(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: dict[str, object] = {}
+    monkeypatch.setattr(explained_run, "write_run_report", lambda *_, **named: written.update(named))
+    assert main([f"explain={run.path}", "explain.answers=1"]) == 0
+    assert written["margin"] == 0.2
+
+
+@pytest.mark.slow
+def test_damaged_metrics_are_named_before_anything_is_asked(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Path(shutil.copytree(run.path, tmp_path / "copy"))
+    (copy / "metrics.json").write_text('{"methods": ')
+    before = (copy / ATTRIBUTION).read_bytes()
+    assert main([f"explain={copy}"]) == 2
+    assert "metrics.json" in capsys.readouterr().err
+    assert (copy / ATTRIBUTION).read_bytes() == before
 
 
 @pytest.mark.ray

@@ -25,7 +25,7 @@ from experiments.studies.planted.opinions import OpinionTeam, dense_weights
 from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import without
 from experiments.studies.planted.steps import learn
-from experiments.studies.planted.testbed import COLUMNS, draw, metrics, summarise, tables, write
+from experiments.studies.planted.testbed import COLUMNS, draw, metrics, summarise, tables
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, explore, worlds
 from tests.support.paths import ROOT
@@ -107,7 +107,8 @@ def test_a_message_reaches_its_receivers_of_the_round_and_no_other_agent() -> No
 def test_reading_weights_are_those_of_the_runtime() -> None:
     generator = np.random.default_rng(0)
     present, p = generator.random((4, 2, 5, 5)) < 0.5, generator.random((5, 5))
-    for taken, weighed, equal in zip(present, dense_weights(present, p), dense_weights(present, None), strict=True):
+    by_p, alike = (dense_weights(present, of, torch.ones(5)) for of in (p, None))
+    for taken, weighed, equal in zip(present, by_p, alike, strict=True):
         edges = np.argwhere(taken)
         at = tuple(edges.T)
         np.testing.assert_allclose(weighed.numpy()[at], wiring.reading_weights(edges, of_edges(p, edges), 5), 1e-5)
@@ -192,9 +193,6 @@ def test_tables_file_and_figures_have_every_learner(tmp_path: Path) -> None:
     logged = metrics(summaries)["methods"]
     assert set(logged) >= {"answers/attacked/full", "answers/clean/effects"}
     assert all(row.keys() == {*COLUMNS, "ci95"} for row in logged.values())
-    write(tmp_path, settings, outcomes, summaries)
-    stored = json.loads((tmp_path / "planted.json").read_text())
-    assert (len(stored["outcomes"]), stored["settings"]["seeds"]) == (len(outcomes), 1)
     line = json.dumps([asdict(outcome) for outcome in outcomes])
     assert json.dumps([asdict(outcome) for outcome in testbed.OF_WORLD.validate_json(line)]) == line
     drawn = draw(tmp_path, summaries)
@@ -362,6 +360,8 @@ def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path:
     whole = (folder.path / "planted.json").read_text()
     records = folder.path / testbed.RECORDS
     first, second = records.read_text().splitlines(keepends=True)
+    outcomes, stored = [*json.loads(first), *json.loads(second)], json.loads(whole)
+    assert (len(stored["outcomes"]), stored["settings"]["seeds"]) == (len(outcomes), 1)
     records.write_text(first + second[:40])  # killed while it wrote
     run(plan_of(load([f"resume={folder.path}"])), folder)
     assert (folder.path / "planted.json").read_text() == whole
