@@ -191,12 +191,11 @@ def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = 2000) ->
     total, usable, tail = np.zeros(draws), np.ones(draws, dtype=bool), TAIL
     for origin in dict.fromkeys(group.origin for group in groups):
         same = [group for group in groups if group.origin == origin]
-        of_origin = [group.values for group in same]
         # Counts per draw stand for resampled rows and columns: weights on the same matrix instead of copies of it.
-        trials, questions = of_origin[0].shape
+        trials, questions = same[0].values.shape
         of_trials, of_questions, k = resampled(trials, questions, same[0].clusters, generator, draws)
         tail = min(tail, _tail(k, questions))
-        for values in of_origin:
+        for values in (group.values for group in same):
             asked = np.isfinite(values)
             counts = np.einsum("dq,dq->d", of_trials @ asked.astype(np.float64), of_questions)
             # Zero for NaN: a cell that was not asked adds nothing, and `counts` leaves it out below.

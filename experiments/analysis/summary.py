@@ -98,10 +98,7 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
         "failures": failures,
     }
     return {
-        "experiment": facts.experiment,
-        "model": facts.model,
-        "dataset": facts.dataset,
-        "metric": facts.metric,
+        **{name: getattr(facts, name) for name in ("experiment", "model", "dataset", "metric")},
         "questions": len(first),
         "methods": {
             method: rounded(

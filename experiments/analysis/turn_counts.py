@@ -61,8 +61,7 @@ class TurnCounts:
 def count_turns(traces: Iterable[Trace]) -> TurnCounts:
     """Counts the turns of some discussions. A dummy agent has none, since no model is asked."""
     counts, known = TurnCounts(), True
-    reasons: Counter[str] = Counter()
-    errors: Counter[str] = Counter()
+    reasons, errors = Counter[str](), Counter[str]()
     for turn in (turn for trace in traces for turn in trace.turns if turn.calls or turn.status is not Status.OK):
         # Two calls are a repair in a trace that does not count its tokens; or an AutoGen agent called its model twice.
         repaired = turn.repair_tokens > 0 or turn.calls == 2

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import isawaitable
@@ -20,7 +20,6 @@ from actors.messages import (
     Question,
     Request,
     Role,
-    Source,
     Trace,
     Turn,
     Usage,
@@ -178,18 +177,14 @@ class SampleWorld:
     known: dict[Any, Any] = field(default_factory=dict)
 
 
-def world_of(folder: Path, corpus: Callable[[], Iterator[Source]], items: Sequence[Item]) -> SampleWorld:
-    """Indexes a corpus in the folder, for these items."""
-    return SampleWorld(tuple(items), Store.open(folder, corpus, make_encoder("lexical")))
-
-
 def sample_world(folder: Path) -> SampleWorld:
     """Generates a sample in the folder, with two questions of different kinds."""
     write_sample(folder / "sample", seed=3, train=0, dev=8)
     data = Mmqa.at(folder / "sample")
     # Reversed, because the last of equal keys wins: the first question of each type stays.
     by_type = {item.tags["type"]: item for item in reversed(list(data.evaluate()))}
-    return world_of(folder, data.corpus, list(by_type.values())[:2])
+    store = Store.open(folder, data.corpus, make_encoder("lexical"))
+    return SampleWorld(tuple(by_type.values())[:2], store)
 
 
 @cache

@@ -1,8 +1,8 @@
 """The pages of the viewer, made of the same sections as reports."""
 
 import json
-import math
 from collections.abc import Iterator
+from statistics import fmean
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -78,10 +78,8 @@ def _results(run: RunFolder, seen: Overview, sweep: bool, whole: bool) -> Iterat
         text = study.read_text(encoding="utf-8", errors="replace")[:MOST_CHARACTERS] if study.is_file() else ""
         means = {}
         for method, answers in by_method(run).items():
-            found = list(answers.values())
-            tokens = sum(one.tokens for one in found) / len(found)
-            utility = math.fsum(one.utility for one in found) / len(found)
-            means[method] = {"answers": len(found), "utility": utility, "tokens": tokens}
+            utility, tokens = (fmean(getattr(one, of) for one in answers.values()) for of in ("utility", "tokens"))
+            means[method] = {"answers": len(answers), "utility": utility, "tokens": tokens}
         cells = {
             "answers": number("answers", ",d"),
             "utility": number("utility"),

@@ -13,16 +13,7 @@ import numpy as np
 
 from actors.messages import derive_seed
 from experiments.config.study_settings import EASY, Influence, PlantedConfig, PlantedSettings
-from experiments.studies.planted.measures import (
-    along,
-    edges_left,
-    price,
-    ranking,
-    shares,
-    stopped,
-    watched,
-    wrongly_cut,
-)
+from experiments.studies.planted import measures
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.regimes import REGIMES
@@ -160,7 +151,7 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
                 if step.used <= used <= last:
                     for each, learning in learners.items():
                         # On a copy, so that measuring changes nothing in the learning that goes on.
-                        bench.add_point(curves[each], used, stopped(learning), steps)
+                        bench.add_point(curves[each], used, measures.stopped(learning), steps)
         for each, learning in learners.items():
             row = bench.learned(each, learning, steps, learning is own, curves[each])
             (outcomes if learning is own else shared).append(row)
@@ -190,14 +181,14 @@ class _Bench:
     def outcome(self, name: str, wirings: Wirings, p: Edges[Floats] | None = None, **measured: Any) -> Outcome:
         # The best graph is evaluated already.
         score = self.best_utility if name == "best" else utility(self.team, wirings, p, self.settings.evaluated)
-        turns, readings = price(wirings)
+        turns, readings = measures.price(wirings)
         return Outcome(self.world, name, score, score / self.best_utility, turns, readings, **measured)
 
     def add_point(self, curves: Curves, used: int, learner: Learner, steps: Sequence[TrainingStep]) -> None:
         """Adds a learner's measures after so many questions."""
         evaluated = self.settings.evaluated
-        reached = utility(self.team, *along(learner, self.team, evaluated), evaluated)
-        found = ranking(learner.edge_scores(), self.truth, self.team)
+        reached = utility(self.team, *measures.along(learner, self.team, evaluated), evaluated)
+        found = measures.ranking(learner.edge_scores(), self.truth, self.team)
         spent = sum(step.computed for step in steps)
         point = (self.best_utility - reached, reached, found.get("auc_adversary", found["auc_harmful"]), spent)
         for measure, value in zip(("regret", "reached", "ranked", "spent"), point, strict=True):
@@ -208,18 +199,18 @@ class _Bench:
         """Measures a learner after its steps. own: whether their discussions followed its wirings."""
         evaluated, graph = self.settings.evaluated, learner.inference_wirings()
         turns, different = (sum(getattr(step, count) for step in steps) for count in ("turns", "different"))
-        sparse = random_wirings(self.team, evaluated, 1, shares(graph, self.full))
-        reported = watched(learner, self.team, [step.scores for step in steps])
+        sparse = random_wirings(self.team, evaluated, 1, measures.shares(graph, self.full))
+        reported = measures.watched(learner, self.team, [step.scores for step in steps])
         shown = [after for agent, (_, after) in reported.items() if agent in self.team.special]
         measured: dict[str, Any] = {
-            **ranking(learner.edge_scores(), self.truth, self.team),
+            **measures.ranking(learner.edge_scores(), self.truth, self.team),
             **curves,
             "training": float(np.mean([step.tokens for step in steps])) if own else 0.0,
-            "edges": edges_left(learner),
+            "edges": measures.edges_left(learner),
             "joined": 1 - different / turns,
-            "wrongly": wrongly_cut(learner, self.truth),
+            "wrongly": measures.wrongly_cut(learner, self.truth),
             "reported": min(shown, default=None),
             "alarms": len(reported.keys() - {*self.team.special, self.team.agents}),
             "random": utility(self.team, sparse, None, evaluated),
         }
-        return self.outcome(name, *along(learner, self.team, evaluated), **measured)
+        return self.outcome(name, *measures.along(learner, self.team, evaluated), **measured)

@@ -19,9 +19,10 @@ from experiments.conformance.scripted import (
     ScriptedTeam,
     improvised,
     sample_world,
-    world_of,
 )
 from experiments.datasets.scienceqa import ScienceQa
+from retrieval.embed import make_encoder
+from retrieval.store import Store
 from tests.support.paths import ROOT
 from tests.support.topologies import BY_NAME, SYSTEMS
 from topologies.catalogue import METHODS
@@ -53,9 +54,9 @@ def scienceqa(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Sa
     item = next(item for item in data.evaluate() if item.tags["context"] == "IMG+TXT")
     lectures = [doc for other in islice(data.evaluate(), 40) for doc in other.withheld]
     docs = {*item.pool, *item.withheld, *lectures}
-    return world_of(
-        tmp_path_factory.mktemp("scienceqa"), lambda: (source for source in data.corpus() if source.doc in docs), [item]
-    )
+    corpus = [source for source in data.corpus() if source.doc in docs]
+    store = Store.open(tmp_path_factory.mktemp("scienceqa"), lambda: iter(corpus), make_encoder("lexical"))
+    return SampleWorld((item,), store)
 
 
 @cache
