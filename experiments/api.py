@@ -75,12 +75,12 @@ class Run:
 
     @cached_property
     def config(self) -> Config:
-        """The configuration, by which nothing is imported or contacted."""
+        """Configuration, by which nothing is imported or contacted."""
         return read(self._folder.config)
 
     @cached_property
     def runs(self) -> "tuple[Run, ...]":
-        """The trials of a sweep, by name. None of any other run."""
+        """Trials of a sweep, by name. None of any other run."""
         if not self.config.is_sweep:
             return ()
         sweep, runs = self.config.sweep, []
@@ -94,7 +94,7 @@ class Run:
 
     @property
     def results(self) -> dict[str, Any]:
-        """The content of metrics.json, or of sweep.json or a study's file in its place. Empty before the run's end."""
+        """Content of metrics.json, or of sweep.json or a study's file in its place. Empty before the run's end."""
         return results(self.path / self.config.result_file)
 
     def traces(self, method: str, question: str | None = None) -> Iterator[Trace]:
@@ -146,7 +146,7 @@ def dry_run(experiment: str | os.PathLike[str], settings: Mapping[str, Any] | No
 
 
 def _words(key: str, value: str | os.PathLike[str], *settings: Mapping[str, Any] | None) -> list[str]:
-    """The words of a command line for an experiment or a folder, and its settings."""
+    """Writes the words of a command line for an experiment or a folder, and its settings."""
 
     def plain(part: Any) -> Any:
         return part.item() if hasattr(part, "item") else os.fspath(part)  # a number of numpy, or a path

@@ -1,4 +1,4 @@
-"""The kinds of run that `job=` can name. A new one is a file with its class, and an entry here."""
+"""Kinds of run that `job=` can name. A new one is a file with its class, and an entry here."""
 
 from experiments.config.config import Config
 from experiments.config.loading import Overrides

@@ -90,7 +90,7 @@ def reference(topic: str) -> str:
 
 
 def _keys(key: str) -> dict[str, str]:
-    """A key, or the keys of a group, below the groups that it lies in."""
+    """Lists a key, or the keys of a group, below the groups that it lies in."""
     # A judge and a role's model and reader have the keys of the run's.
     own = re.sub(r"\A(roles\.<role>\.(?=(model|reader)\.)|judge(?=\.))", "", of_any_role(key))
     own = f"model{own}" if own.startswith(".") else own
@@ -111,7 +111,7 @@ def _first_paragraph(documented: object) -> str:
 
 
 def _rows(group: Any, key: str = "", condition: str = "") -> Iterator[Row]:
-    """The row of a group, unless it is the whole configuration, and the rows of its settings."""
+    """Yields the row of a group, unless it is the whole configuration, and of its settings."""
     kind = type(group)
     if key:
         text = _first_paragraph(kind)
@@ -136,7 +136,7 @@ def _rows(group: Any, key: str = "", condition: str = "") -> Iterator[Row]:
 
 
 def _choices(kind: Any) -> list[str]:
-    """The values of a type that has few."""
+    """Lists the values of a type that has few."""
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return [member.value for member in kind]
     if get_origin(kind) is Literal:
@@ -145,7 +145,7 @@ def _choices(kind: Any) -> list[str]:
 
 
 def _documents(group: type) -> dict[str, str]:
-    """The docstring below each field."""
+    """Reads the docstring below each field."""
     # It is not kept at run time, so the source is parsed.
     descriptions, last = {}, ""
     for node in ast.parse(textwrap.dedent(inspect.getsource(group))).body[0].body:  # type: ignore[attr-defined]

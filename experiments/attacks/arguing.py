@@ -1,4 +1,4 @@
-"""Compromised agents that argue for a wrong answer: always, together, later, to mislead a learner, or to spread."""
+"""Compromised agents that argue for a wrong answer. They do so always, together, later, or to mislead or spread."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The attacks that a configuration can name."""
+"""Attacks that a configuration can name."""
 
 from functools import cache
 

@@ -54,7 +54,7 @@ class Targets:
 
     @cached_property
     def _answers(self) -> dict[tuple[str, ...], list[str]]:
-        """The gold answers of questions that have just one, by each of their keys, sorted."""
+        """Gold answers of questions that have just one, by each of their keys, sorted."""
         answers: dict[tuple[str, ...], set[str]] = {}
         for item in chain(self._dataset.train(), self._dataset.evaluate()):
             if len(item.gold) == 1:

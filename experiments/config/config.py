@@ -1,4 +1,4 @@
-"""The configuration of a run: a typed tree of settings, each group defined next to its code."""
+"""Configuration of a run: a typed tree of settings. Each group is defined next to its code."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -119,7 +119,7 @@ class Config:
 
     @property
     def result_file(self) -> str:
-        """The file that a run, a sweep or a study writes into its folder at its end."""
+        """File that a run, a sweep or a study writes into its folder at its end."""
         return f"{'sweep' if self.is_sweep else 'metrics' if self.job == 'prune' else self.job}.json"
 
     @property
@@ -131,7 +131,7 @@ class Config:
 
     @property
     def cache_folder(self) -> Path:
-        """The folder of `cache`. By default all runs of one output folder share indexes and completions."""
+        """Folder of `cache`. By default all runs of one output folder share indexes and completions."""
         return Path(self.cache or Path(self.output) / "cache")
 
     @property
@@ -141,19 +141,19 @@ class Config:
 
     @property
     def models_named(self) -> str:
-        """Names of the models that agents ask, as records have them: the run's own first, then those of roles."""
+        """Names of the models that agents ask, as records have them. The run's own comes first, then those of roles."""
         own = filter(None, map(self.model_of_role, self.roles))
         return MODELS.join(dict.fromkeys(map(model_name, (self.model, *(model for model, _ in own)))))
 
     @property
     def judge_model(self) -> ModelSettings | None:
-        """The judge's model, with one replica unless `judge.replicas` is given. None without a judge."""
+        """Model of the judge, with one replica unless `judge.replicas` is given. None without a judge."""
         if not self.judge or self.judge.get("kind") == "none":
             return None
         return self._model_over({"replicas": 1, **self.judge})
 
     def model_of_role(self, role: str) -> tuple[ModelSettings, ReaderSettings] | None:
-        """The model and reader of a role that overrides the run's. None for others."""
+        """Returns the model and reader of a role that overrides the run's. None for others."""
         own = self.roles.get(role)
         if own is None or not (own.model or own.reader):
             return None
@@ -184,7 +184,7 @@ RUNTIME_KEYS = (
 
 
 def merged(settings: Group | type[Group], layers: Iterable[Mapping[str, Any]]) -> Group:
-    """Merges layers of typed values over settings, or a group's defaults: groups and dicts are merged, lists replaced.
+    """Merges layers of typed values over settings, or a group's defaults. Groups and dicts are merged, lists replaced.
 
     Raises UserError where a list and a group are both the value of a key, in a setting of any type.
     """
@@ -209,14 +209,14 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:
 
 
 def written(value: Any) -> str:
-    """A value as the command line has it."""
+    """Writes a value as the command line has it."""
     if isinstance(value, list):
         return f"[{','.join(map(str, value))}]"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def of_any_role(key: str) -> str:
-    """The dotted key with `<role>` in the place of a role's name."""
+    """Puts `<role>` into a dotted key in the place of a role's name."""
     return re.sub(r"\Aroles\.[^.]+(?=\.|\Z)", "roles.<role>", key)
 
 

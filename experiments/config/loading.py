@@ -26,7 +26,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True)
 class Overrides:
-    """The dotted keys of a command line, the layers of its preset, and whether that is one of `ours`."""
+    """Dotted keys of a command line, layers of its preset, and whether that is one of `ours`."""
 
     keys: tuple[str, ...]
     layers: tuple[Tree, ...]
@@ -34,12 +34,12 @@ class Overrides:
 
     @property
     def preset(self) -> tuple[str, ...]:
-        """The dotted keys of the preset."""
+        """Dotted keys of the preset."""
         return tuple(key for key, _ in flat(self.layers[0]))
 
     @cached_property
     def alone(self) -> Config:
-        """The configuration of the preset by itself."""
+        """Configuration of the preset by itself."""
         return _configured(self.layers)
 
 
@@ -114,7 +114,7 @@ def _configured(layers: Iterable[Tree], base: Config | None = None) -> Config:
 
 
 def _preset(name: str) -> tuple[Tree, str, bool]:
-    """The settings of an experiment, its name in records, and whether it is one of the project's."""
+    """Returns an experiment's settings, its name in records, and whether it is one of the project's."""
     if not name:
         raise UserError("experiment= is missing: name one, such as experiment=mmqa_prune; `python run.py` lists all")
     path = Path(name).expanduser()

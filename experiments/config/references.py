@@ -39,7 +39,7 @@ def resumption_line(config: Config, folder: Path) -> str:
 
 
 def overrides_again(config: Config, used: Callable[[str], bool] = lambda key: True) -> list[str]:
-    """The `key=value` of everything that a configuration names outside its folder, ready for a shell.
+    """Writes the `key=value` of everything that a configuration names outside its folder, ready for a shell.
 
     Of settings that are `used`, by their own keys.
     """
@@ -88,7 +88,7 @@ def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] 
 
 
 def check_outside(folder: Path) -> None:
-    """Raises UserError where Python would look for modules in a run folder: one of them could take another's place."""
+    """Raises UserError where Python would look for modules in a run folder. One of them could take another's place."""
     # Unlike `Path.resolve`, it raises nothing for a loop of links.
     place = Path(os.path.realpath(folder))
     # Ray's processes look in the working directory, too.
@@ -98,7 +98,7 @@ def check_outside(folder: Path) -> None:
 
 
 def check_secrets(config: Config) -> None:
-    """Checks a configuration, and the trials of its sweep, before anything of it is saved or shown.
+    """Checks a configuration, and its sweep's trials, before anything of it is saved or shown.
 
     Raises UserError for a password in an address, a key in the place of its variable's name, and the value of such a
     variable anywhere. No message holds the value.

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[1] / "presets" / "roles"
 
 @dataclass
 class RoleOfFile:
-    """A role as a file describes it. One without a modality is not of the team."""
+    """Role as a file describes it. One without a modality is not of the team."""
 
     name: str = ""
     modality: Literal["text", "visual"] | None = None
@@ -77,7 +77,7 @@ def read_roles(name: str) -> dict[str, Any]:
 
 
 def field_of(part: RoleField) -> Field:
-    """A field of a role's own form as agents are asked for it."""
+    """Makes a field of a role's own form as agents are asked for it."""
     kind, value = KINDS[part.value]
     choices, optional = tuple(part.choices), not part.required
     return Field(kind, part.asks, values=choices, many=part.many, optional=optional, value=value, label=part.name)

@@ -66,7 +66,7 @@ def read(path: Path) -> Config:
 
 
 def answered_by(config: Config) -> Config:
-    """Finds the configuration whose model gave a run's answers: of a replay the recorded run's, where it is there."""
+    """Finds the configuration whose model gave a run's answers: of a replay the recorded one, if it is there."""
     seen: set[str | None] = set()
     # A folder may name itself as the run that it replays.
     while config.model.kind == "replay" and config.replay.run not in (None, *seen):
@@ -79,7 +79,7 @@ def answered_by(config: Config) -> Config:
 
 
 def _missing(tree: Any, kind: Any, written: tuple[int, ...], prefix: str = "") -> Iterator[str]:
-    """The keys that a tree of this version lacks. Fills in keys that are newer than the tree."""
+    """Yields the keys that a tree of this version lacks. Fills in keys that are newer than the tree."""
     if not isinstance(tree, dict):
         return
     for name, (own, metadata) in fields_of(kind).items():

@@ -35,7 +35,7 @@ _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
 class Declared(NamedTuple):
-    """The type of a setting and the metadata of its field."""
+    """Type of a setting and the metadata of its field."""
 
     kind: Any
     metadata: Mapping[str, Any]
@@ -43,13 +43,13 @@ class Declared(NamedTuple):
 
 @cache
 def fields_of(group: type) -> Mapping[str, Declared]:
-    """The settings of a group by name."""
+    """Lists the settings of a group by name."""
     hints = get_type_hints(group)
     return {f.name: Declared(hints[f.name], f.metadata) for f in fields(cast(Any, group))}
 
 
 def declared(key: str) -> Declared | None:
-    """The setting of a dotted key, or the one of any type that it lies in. None for an unknown key."""
+    """Finds the setting of a dotted key, or the one of any type that it lies in. None for an unknown key."""
     first, *_ = names = key.split(".")
     found = Declared(OF_JOBS.get(first, Config), {})
     for name in names:
@@ -77,7 +77,7 @@ def check_key(text: str, where: str) -> None:
 
 
 class NamedLeaf(NamedTuple):
-    """One value of a setting, which may be one of a list, or of a key that a sweep varies.
+    """Value of a setting, perhaps one of a list, or of a key that a sweep varies.
 
     key: of the setting. named_as: its key on the command line, whose value is `whole`. outside: it leads out of the
     run folder. extra: the project's extra that it needs; empty for none.
@@ -126,7 +126,7 @@ def _parts(key: str, value: Any) -> Iterator[Leaf]:
 
 
 def nested(parts: Iterable[Leaf], key: str = "") -> dict[str, Any]:
-    """The tree of values by dotted key, below the setting `key`. Raises UserError for a key that is there twice."""
+    """Nests values by dotted key, below the setting `key`. Raises UserError for a key that is there twice."""
     tree: dict[str, Any] = {}
     for name, value in parts:
         first, *names = str(name).split(".")
@@ -205,7 +205,7 @@ def untyped(value: Any) -> Any:
 
 
 def _swept(value: Any, key: str = "") -> Any:
-    """Values that a sweep tries: text where the setting of their key is text, and untyped elsewhere."""
+    """Types values that a sweep tries. They are text where the setting of their key is, else untyped."""
     if isinstance(value, Mapping):
         return {name: _swept(part, f"{key}.{name}" if key else name) for name, part in value.items()}
     if isinstance(value, list):
@@ -222,14 +222,14 @@ def _is_text(kind: Any) -> bool:
 
 
 def single(key: str) -> Any:
-    """The type of a setting of one number, text or truth value, `str` for every text. None for all other settings."""
+    """Returns the type of a setting of one number, text or truth value, `str` for every text. None for all others."""
     setting = declared(key)
     kind = _plain_kind(setting.kind)[0] if setting and not setting.metadata.get(OVER) else None
     return str if _is_text(kind) else kind if kind in (int, float, bool) else None
 
 
 def _plain_kind(kind: Any) -> tuple[Any, bool]:
-    """The type without `| None`, and whether it had that."""
+    """Returns the type without `| None`, and whether it had that."""
     if get_origin(kind) not in (Union, types.UnionType):
         return kind, False
     [own] = [part for part in get_args(kind) if part is not types.NoneType]

@@ -75,14 +75,14 @@ class Benchmark(ABC):
         self.folder.require(names for part, names in self.files.items() if part != "train" or self.request.held_out)
 
     def path(self, part: str) -> Path:
-        """The file of a part of the release. Raises UserError where it is missing."""
+        """Finds the file of a part of the release. Raises UserError where it is missing."""
         return self.folder.find(*self.files[part])
 
     def has(self, part: str) -> bool:
         return any(map(self.folder.file, self.files[part]))
 
     def picture(self, *names: str) -> str | None:
-        """The path of a picture, or None where the release came without it."""
+        """Finds a picture, or None where the release came without it."""
         file = self.folder.file(*names)
         return str(file) if file else None
 

@@ -1,4 +1,4 @@
-"""The data sets that a configuration can name."""
+"""Data sets that a configuration can name."""
 
 from actors.errors import UserError
 from actors.lookup import find

@@ -57,7 +57,7 @@ CHOICES["humanitarian_merged"] = CHOICES["humanitarian"] | {
 
 @dataclass(frozen=True, slots=True)
 class CrisisMmdPost:
-    """A row, without the release's further labels."""
+    """Row, without the release's further labels."""
 
     event_name: Label
     tweet_id: Id

@@ -76,7 +76,7 @@ def member(name: str) -> BeforeValidator:
 
 
 def answer_text(value: Any) -> str:
-    """A gold answer as text: 300 and not 300.0. Raises PydanticCustomError unless it is text or a finite number."""
+    """Writes a gold answer: 300 and not 300.0. Raises PydanticCustomError unless it is text or a finite number."""
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
@@ -93,7 +93,7 @@ def adapter(layout: type[T] | TypeAdapter[T]) -> TypeAdapter[T]:
 
 
 def validated(schema: TypeAdapter[T], value: object, where: str) -> T:
-    """The typed record of a JSON text in bytes, or of a value in memory.
+    """Types the record of a JSON text in bytes, or of a value in memory.
 
     Raises UserError that begins with `where` and names the field at fault.
     """
@@ -104,7 +104,7 @@ def validated(schema: TypeAdapter[T], value: object, where: str) -> T:
 
 
 def complaint(error: ValidationError) -> str:
-    """The first error of a record: its field, what was expected and what was found."""
+    """Words the first error of a record: its field, what was expected and what was found."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
     field = ".".join(map(str, first["loc"]))

@@ -1,4 +1,4 @@
-"""Finds the files of a release: only here a name from it becomes a file that is opened.
+"""Finds the files of a release. Only here a name from it becomes a file that is opened.
 
 A name in a release may be wrong or hostile: only regular files inside the folder are ever opened, so that no other file
 of the machine gets into a prompt. Links that stay inside are followed, others only with `data.allow_links=true`.
@@ -30,7 +30,7 @@ class Folder:
         return str(self.root)
 
     def find(self, *names: str) -> Path:
-        """The first file there of several paths. Raises UserError, with the paths, when there is none."""
+        """Finds the first file there of several paths. Raises UserError, with the paths, when there is none."""
         self.require([names])
         return next(path for name in names if (path := self.file(name)))
 
@@ -42,7 +42,7 @@ class Folder:
             raise UserError(f"missing in {self.root}: {said}; copy the missing files from {self.release}")
 
     def file(self, *names: str) -> Path | None:
-        """The regular file of a path below the folder. None where there is nothing, or a folder.
+        """Finds the regular file of a path below the folder. None where there is nothing, or a folder.
 
         Raises UserError for a path that leads outside or that no file can have, and for anything but a regular file.
         """
@@ -55,20 +55,20 @@ class Folder:
         return path
 
     def folder(self, *names: str) -> Path | None:
-        """The folder of a path; None where there is none. Raises UserError like `file`."""
+        """Finds the folder of a path; None where there is none. Raises UserError like `file`."""
         path, mode = self._found(names)
         return path if stat.S_ISDIR(mode) else None
 
     def files(self, *names: str) -> list[Path]:
-        """The regular files directly in a folder, sorted. Raises UserError like `file`."""
+        """Lists the regular files directly in a folder, sorted. Raises UserError like `file`."""
         return list(filter(None, (self.file(*names, name) for name in self._listed(names))))
 
     def folders(self, *names: str) -> list[str]:
-        """The names of the folders directly in a folder, sorted. Raises UserError like `file`."""
+        """Lists the names of the folders directly in a folder, sorted. Raises UserError like `file`."""
         return [name for name in self._listed(names) if self.folder(*names, name)]
 
     def files_below(self, *names: str) -> Iterator[Path]:
-        """The regular files in a folder and all its folders, in no order.
+        """Yields the regular files in a folder and all its folders, in no order.
 
         Raises UserError like `file`, for a folder that links lead to a second time, and for too many files or folders.
         """
@@ -93,7 +93,7 @@ class Folder:
             left += [(*folder, name) for name in self.folders(*folder)]
 
     def _found(self, names: Sequence[str]) -> tuple[Path, int]:
-        """The path of names from a record, each perhaps several folders deep, and its mode; 0 for nothing there."""
+        """Joins names from a record, each perhaps several folders deep, to a path and its mode; 0 for nothing there."""
         for name in names:
             if not name.isprintable():
                 raise UserError(f"{name!r} in {self.root} is not a name that a file should have: give it another")
@@ -116,7 +116,7 @@ class Folder:
         return Path(path), mode
 
     def _listed(self, names: Sequence[str]) -> list[str]:
-        """The names in a folder, sorted, since file systems list in different orders."""
+        """Lists the names in a folder, sorted, since file systems list in different orders."""
         folder = self.folder(*names)
         try:
             return sorted(os.listdir(folder)) if folder else []

@@ -40,7 +40,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of an answer, all values in [0, 1].
+    """Score of an answer, all values in [0, 1].
 
     utility: the data set's own metric (exact match or accuracy), the phi of Eq. 7.
     strict_em: exact match without containment, where `utility` accepts an answer that contains the gold one; else None.
@@ -60,7 +60,7 @@ def text_score(item: Item, answer: str | None) -> Score:
 
 
 def choice_score(item: Item, answer: str | None) -> Score:
-    """Scores multiple choice: 1 for an answer that names the right choice and no other, else 0."""
+    """Scores multiple choice. An answer that names the right choice and no other has 1, others 0."""
     choices = item.question.choices
     named = None if answer is None else choice_of(answer, choices)
     # By text, not by place: two choices of a question may be the same words.
@@ -89,7 +89,7 @@ class Dataset(Protocol):
 
 
 class Subset:
-    """A data set of which some questions are evaluated, `items`."""
+    """Data set of which some questions are evaluated, `items`."""
 
     def __init__(self, whole: Dataset, items: Sequence[Item]) -> None:
         self.name, self.metric, self.items = whole.name, whole.metric, items

@@ -63,7 +63,7 @@ class DataRequest:
 
     @property
     def root(self) -> Path:
-        """The folder of the release. Raises UserError unless `data.root` names one."""
+        """Folder of the release. Raises UserError unless `data.root` names one."""
         kind, root = self.settings.kind, self.settings.root
         if root is None:
             raise UserError(f"data={kind} needs data.root=<folder>, with {self.release}")
@@ -97,7 +97,7 @@ class DatasetKind:
 
     @classmethod
     def of(cls, loader: Callable[[DataRequest], Dataset], name: str) -> "DatasetKind":
-        """The kind of a loader. A class or a function may have attributes with the names of the other fields."""
+        """Makes the kind of a loader. A class or a function may have attributes with the names of the other fields."""
         known = {field.name: getattr(loader, field.name) for field in fields(cls)[3:] if hasattr(loader, field.name)}
         return cls(name, getattr(loader, "release", "the files that it reads"), loader, **known)
 

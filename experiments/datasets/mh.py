@@ -56,7 +56,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 @dataclass(frozen=True, slots=True)
 class MhQuestion:
-    """A row of question_list.xlsx, by its columns."""
+    """Row of question_list.xlsx, by its columns."""
 
     file: Annotated[Id, Field(alias="File")]
     image: Annotated[Label, Field(alias="Image")]
@@ -70,7 +70,7 @@ class MhQuestion:
 
     @property
     def text(self) -> str:
-        """The question after its extra information, with the monster's name in every gap."""
+        """Question after its extra information, with the monster's name in every gap."""
         parts = [f"In Monster Hunter: World, in a fight with {self.monster}:", self.extra, self.question]
         # Gaps have no spaces around them.
         text = " ".join(" ".join(parts).replace("{}", f" {self.monster} ").split())
@@ -80,7 +80,7 @@ class MhQuestion:
 
 @dataclass(frozen=True, slots=True)
 class MhNode:
-    """A row of a monster's Node.xlsx. `caption` is what people wrote about the clip."""
+    """Row of a monster's Node.xlsx. `caption` is what people wrote about the clip."""
 
     name: Label
     picture: Label
@@ -91,7 +91,7 @@ class MhNode:
 
 @dataclass(frozen=True, slots=True)
 class MhEdge:
-    """A row of a monster's Relations.xlsx."""
+    """Row of a monster's Relations.xlsx."""
 
     head: Label
     relation: Label
@@ -160,7 +160,7 @@ class Mh(Benchmark):
         return iter(triples.values())
 
     def captions(self) -> Mapping[str, str]:
-        """People's captions of pictures, by entity: a label of Table 4's Sim., hidden from agents that describe."""
+        """Captions that people wrote, by entity. They are a label of Table 4's Sim., hidden from agents that look."""
         sources = chain.from_iterable(self.entities.values())
         return {source.doc: source.text for source in sources if source.kind is Kind.IMAGE and source.text}
 
@@ -215,7 +215,7 @@ class Mh(Benchmark):
         return {name: sources for name, sources in entities.items() if sources}
 
     def clip(self, doc: str, title: str, caption: str, *place: str) -> tuple[Source, ...]:
-        """Makes the sources of a clip, which all have its caption; of one without a file, the caption alone.
+        """Makes the sources of a clip, which all have its caption. Without a file, it is the caption alone.
 
         place: folders, and the name of a picture or of a folder of frames; an empty name means no file.
         """
@@ -237,14 +237,14 @@ def sheet_of(monster: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def entity_name(name: str, monster: str, monsters: Container[str]) -> str:
-    """An entity's name in the whole graph, from its name in one monster's part."""
+    """Names an entity in the whole graph, from its name in one monster's part."""
     if not name or name in monsters or any(word in name for word in OF_NO_MONSTER):
         return name
     return f"{monster} {name}"
 
 
 def paths_of(route: str, monster: str, monsters: Container[str]) -> tuple[tuple[str, ...], ...]:
-    """The annotated paths, written `A>B;A>C>D` in the list, each from its root on."""
+    """Reads the annotated paths, written `A>B;A>C>D` in the list, each from its root on."""
     paths = []
     for path in filter(None, (part.strip() for part in route.split(";"))):
         inside, entities = monster, []

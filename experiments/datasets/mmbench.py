@@ -50,7 +50,7 @@ class MmBenchRow:
 
     @property
     def group(self) -> str:
-        """The index of the question's first rotation."""
+        """Index of the question's first rotation."""
         return str(int(self.index) % ROTATION)
 
 
@@ -120,7 +120,7 @@ class MmBench(SingleSplit):
 
 
 def item_of(row: MmBenchRow) -> Item:
-    """The item of one row. Raises UserError for an answer that is not the letter of a choice."""
+    """Makes the item of one row. Raises UserError for an answer that is not the letter of a choice."""
     if row.answer not in row.options:
         raise UserError(f"answer {row.answer!r} of {len(row.options)} choices: expected the letter of one")
     choices = tuple(row.options.values())

@@ -21,7 +21,7 @@ MANY = 5  # supporting documents; questions with more have one tag
 
 @dataclass(frozen=True, slots=True)
 class MmqaQuestion:
-    """A line of MMQA_train.jsonl or MMQA_dev.jsonl."""
+    """Line of MMQA_train.jsonl or MMQA_dev.jsonl."""
 
     qid: Id
     type: Annotated[Label, inside("metadata", "type")]
@@ -36,7 +36,7 @@ class MmqaQuestion:
 
 @dataclass(frozen=True, slots=True)
 class MmqaPassage:
-    """A line of MMQA_texts.jsonl."""
+    """Line of MMQA_texts.jsonl."""
 
     id: Id
     title: Text
@@ -45,7 +45,7 @@ class MmqaPassage:
 
 @dataclass(frozen=True, slots=True)
 class MmqaPicture:
-    """A line of MMQA_images.jsonl; only the generated sample has descriptions."""
+    """Line of MMQA_images.jsonl; only the generated sample has descriptions."""
 
     id: Id
     title: Text
@@ -55,7 +55,7 @@ class MmqaPicture:
 
 @dataclass(frozen=True, slots=True)
 class MmqaTable:
-    """A line of MMQA_tables.jsonl."""
+    """Line of MMQA_tables.jsonl."""
 
     id: Id
     title: Text

@@ -69,7 +69,7 @@ def once(id: str, seen: set[str], noun: str = "id") -> None:
 
 
 class ShortPadding(FileIO):
-    """A gzip file. Raises gzip.BadGzipFile for more than `PADDING` zeros after a member.
+    """Gzip file. Raises gzip.BadGzipFile for more than `PADDING` zeros after a member.
 
     `gzip` skips such zeros one at a time: gigabytes of them, which need no room on a disk, would take hours.
     """
@@ -92,7 +92,7 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
 
 
 class Limited:
-    """The content of a release's file, without its byte order mark.
+    """Content of a release's file, without its byte order mark.
 
     Raises UserError for a record of more than `most` bytes, and for a file of more than `RECORDS` records or `UNPACKED`
     bytes. Call `begin` before every record but the first.
@@ -143,13 +143,13 @@ def read_lines(path: Path, layout: type[T] | TypeAdapter[T]) -> Iterator[tuple[s
 
 
 def read_bytes(path: Path, most: int = WHOLE) -> bytes:
-    """A small file as a whole, without a byte order mark."""
+    """Reads a small file as a whole, without a byte order mark."""
     with limited(path, most) as file:
         return file.read(most + 1)
 
 
 def read_json(path: Path, layout: type[T] | TypeAdapter[T]) -> T:
-    """A small JSON file as one record."""
+    """Reads a small JSON file as one record."""
     return validated(adapter(layout), read_bytes(path), str(path))
 
 
@@ -247,7 +247,7 @@ def read_table(path: Path, layout: type[T] | TypeAdapter[T], *, quoted: bool) ->
 
 
 def row_cells(headers: Iterable[str], values: Iterable[str]) -> list[str]:
-    """A table row as `header = value` texts, without empty cells. Raises UserError for a row of another width."""
+    """Writes a table row as `header = value`, without empty cells. Raises UserError for a row of another width."""
     headers, values = list(headers), list(values)
     # A row of another width would put values under wrong headers.
     if len(headers) != len(values):

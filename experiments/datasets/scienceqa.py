@@ -51,7 +51,7 @@ def _ocr_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ScienceQaProblem:
-    """A member of problems.json. Its solution is not among the fields and is never read."""
+    """Member of problems.json. Its solution is not among the fields and is never read."""
 
     question: NonBlank
     choices: Annotated[Many[NonBlank], Field(min_length=1)]
@@ -122,7 +122,7 @@ class ScienceQa(Benchmark):
             yield from self.own_sources(pid)
 
     def own_sources(self, pid: str) -> list[Source]:
-        """A problem's hint and pictures, titled with its category. Raises UserError for a picture without a source."""
+        """Lists a problem's hint and pictures, titled by its category. Raises UserError for one without a source."""
         problem, sources = self.problems[pid], []
         title = problem.category
         if problem.hint:
@@ -194,5 +194,5 @@ class ScienceQa(Benchmark):
 
 
 def lecture_id(text: str) -> str:
-    """The document id of a lecture, equal for lectures that differ in white space only."""
+    """Returns the document id of a lecture, equal for lectures that differ in white space only."""
     return "lecture:" + hashlib.blake2b(" ".join(text.split()).encode(), digest_size=8).hexdigest()

@@ -62,7 +62,7 @@ class TatQaQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TatQaReport:
-    """An element of a file's list."""
+    """Element of a file's list."""
 
     table: Annotated[Id, inside("table", "uid")]
     rows: Annotated[Many[Many[Text]], inside("table", "table")]
@@ -124,7 +124,7 @@ class TatQa(Benchmark):
 
 
 def report_items(report: TatQaReport) -> list[Item]:
-    """The questions of a report. The named paragraphs and, where used, the whole table are supporting."""
+    """Makes the questions of a report. The named paragraphs and, where used, the whole table are supporting."""
     paragraphs = {str(paragraph.order): paragraph.uid for paragraph in report.paragraphs}
     pool = tuple(dict.fromkeys(source.doc for source in sources_of(report)))
     if not pool:
@@ -182,7 +182,7 @@ def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
 
 
 def header_rows(rows: Sequence[Sequence[str]]) -> int:
-    """Counts the rows at the top that name columns: all before the first row of data, with a label and a value.
+    """Counts the rows at the top that name columns, all before the first with a label and a value.
 
     The first row names columns in any case; so does a later row with a label and without an amount that has a unit ("($
     in millions)", "£m"), a value in a column without a name, or the table's first years or other periods.

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ViDoSeekExample:
-    """An element of the list `examples`."""
+    """Element of the list `examples`."""
 
     uid: Id
     query: NonBlank

@@ -48,7 +48,7 @@ class WebQaPicture:
 
 @dataclass(frozen=True, slots=True)
 class WebQaQuestion:
-    """A member of the file. `A` has the answers as sentences, `Keywords_A` the words that an answer must have."""
+    """Member of the file. `A` has the answers as sentences, `Keywords_A` the words that an answer must have."""
 
     split: Label
     Guid: Id
@@ -146,7 +146,7 @@ class WebQa(Benchmark):
 
     @cached_property
     def starts(self) -> tuple[int, ...] | None:
-        """The start of each line of imgs.tsv, in bytes. None without the file."""
+        """Start of each line of imgs.tsv, in bytes. None without the file."""
         if PICTURES not in self.files:
             return None
         path = self.path(OFFSETS)
@@ -187,7 +187,7 @@ def sources_of(snippets: Sequence[WebQaSnippet], pictures: Sequence[WebQaPicture
 
 
 def unquoted(text: str) -> str:
-    """A text without the quotation marks that the release puts around its image questions' text."""
+    """Removes the quotation marks that the release puts around its image questions' text."""
     # Inside, the release doubles quotation marks, as CSV does.
     text = text.strip()
     quoted = len(text) > 1 and text.startswith('"') and text.endswith('"')

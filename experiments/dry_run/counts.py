@@ -19,7 +19,7 @@ HEADERS = ("phase", "discussions", "turns", "calls", "prompt\ntokens", "completi
 
 @dataclass
 class PhaseCounts:
-    """Counts of one phase of a run, of all phases, or of one model's part in them.
+    """Counts of a phase, of all phases, or of one model's part in them.
 
     Turns and calls are exact as long as every reply can be read. With `exact=False` they are expected: they depend on
     learned edges or on replies. Tokens are always expected.
@@ -48,7 +48,7 @@ class PhaseCounts:
     by_model: "dict[str, PhaseCounts]" = field(default_factory=dict)
 
     def scaled(self, name: str, discussions: int) -> "PhaseCounts":
-        """The counts of a sample, extrapolated to all discussions of a phase."""
+        """Extrapolates the counts of a sample to all discussions of a phase."""
 
         def extrapolated(part: "PhaseCounts") -> "PhaseCounts":
             values = {key: getattr(part, key) * discussions / self.discussions for key in _EXPECTED}
@@ -65,7 +65,7 @@ _SUMMED = ("discussions", *_EXACT, *_EXPECTED)
 
 
 def total(phases: Iterable[PhaseCounts], name: str = "all") -> PhaseCounts:
-    """The sum of phases, and the longest of their prompts."""
+    """Sums phases, and finds the longest of their prompts."""
     phases = list(phases)
     whole = PhaseCounts(name, exact=all(phase.exact for phase in phases))
     for key in _SUMMED:
@@ -127,7 +127,7 @@ class RunCounts:
 
     @property
     def whole(self) -> PhaseCounts:
-        """The sum of all phases, without the judge."""
+        """Sum of all phases, without the judge."""
         return total(self.phases)
 
     @property
@@ -140,7 +140,7 @@ class RunCounts:
 
 
 def hours(costs: CostSettings, earlier: EarlierRun | None, counts: PhaseCounts) -> float | None:
-    """Hours at stated speeds without any cache, else at the speed and with the caches of an earlier run."""
+    """Hours at stated speeds without any cache, else as an earlier run took with its caches."""
     if any(rates := (costs.prompt_tokens_per_s, costs.completion_tokens_per_s)):
         # An unstated speed takes no time: the hours are then those of the other part alone.
         per_prompt, per_completion = (1 / rate if rate else 0.0 for rate in rates)
@@ -154,7 +154,7 @@ def hours(costs: CostSettings, earlier: EarlierRun | None, counts: PhaseCounts) 
 
 
 def counts_table(counts: RunCounts) -> ResultTable:
-    """A row per phase, with tokens rounded to three digits."""
+    """Makes a row per phase, with tokens rounded to three digits."""
     # A sum of one phase would only repeat it.
     several = len(counts.phases) > 1
     # The judge comes below the sum, which does not include it.
@@ -235,7 +235,7 @@ def _cost_notes(counts: RunCounts) -> Iterator[str]:
 
 
 def short(tokens: float) -> str:
-    """A number with three digits: 812, 45.6k, 7.89M."""
+    """Writes a number with three digits: 812, 45.6k, 7.89M."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if tokens >= size:
             value = tokens / size

@@ -1,4 +1,4 @@
-"""The smallest difference between methods that planned questions and seeds can show."""
+"""Computes the smallest difference between methods that planned questions and seeds can show."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ WORDS = "Smallest difference that 80% of such studies show, by one test at .05"
 def power_notes(
     compare: CompareSettings, sizes: Sequence[int], pairs: Sequence[tuple[str, str]], seeds: int = 1
 ) -> Iterator[str]:
-    """Yields a line for a run, or a sweep's setting, that evaluates clusters of these sizes with so many seeds.
+    """Yields a line for a run, or a sweep's setting, of clusters of these sizes and so many seeds.
 
     The variance is that of an earlier run or sweep (`compare.variance_from`) for each of the pairs that it has, or else
     as stated. Raises UserError for a folder that is no run.

@@ -1,4 +1,4 @@
-"""A team that replies at once, with text of a known length, and counts requests to a model."""
+"""Simulates a team: it replies at once, with text of a known length, and counts requests."""
 
 import hashlib
 from bisect import bisect_left
@@ -34,7 +34,7 @@ Cache = set[Any]  # digests of the requests that were made, and models with the 
 
 
 def simulated_reply(count: Callable[[str], int], most: int, wanted: float | None) -> tuple[str, int]:
-    """Returns a reply with a place for a key, and its tokens: `wanted` ones (None: as `REPLY`), up to `most`."""
+    """Returns a reply with a place for a key, and its tokens. They are `wanted` (None: as `REPLY`), up to `most`."""
     words = REPLY.removeprefix("{key} ").split()
 
     def first(number: int) -> str:
@@ -136,7 +136,7 @@ class SimulatedTeam:
 
 
 def judge_calls(items: Sequence[Item], answers: int, rubric: Rubric, counter: TokenCounter) -> PhaseCounts:
-    """Counts at most what `answers` cost the judge, from a sample of items: equal answers are judged once."""
+    """Counts at most what `answers` cost the judge, from a sample: equal answers are judged once."""
     requests = [grading_request(item, ANSWER, rubric=rubric) for item in items]
     # A judge's reason is assumed to have a third of the length of an agent's reply.
     verdict = f"Reasoning: {REPLY[: len(REPLY) // 3]}\nGrade: 5" if rubric is GRADED else "Same: yes"

@@ -1,4 +1,4 @@
-"""Counts tokens before a run: by the model's own tokenizer where there is one, else by a rule that the plan states."""
+"""Counts tokens before a run: by the model's own tokenizer, else by a rule that the plan states."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class TokenCounter:
 
 
 def counter_of(backend: Backend) -> TokenCounter:
-    """A model's own count where it has one, else characters."""
+    """Returns a model's own count where it has one, else characters."""
     model, own = backend.settings, backend.counting()
     # Roles, instructions and replies recur in thousands of prompts.
     count = lru_cache(maxsize=1 << 16)(own.text if own else lambda text: round(len(text) / CHARACTERS_PER_TOKEN))
@@ -72,7 +72,7 @@ def counter_of(backend: Backend) -> TokenCounter:
 
 
 def tokens_of_size(width: int, height: int, least: int = LEAST_PIXELS, most: int = MOST_PIXELS) -> int:
-    """Qwen2.5-VL's tokens of a picture: scaled to between `least` and `most` pixels, one for each 28 x 28, plus two."""
+    """Qwen2.5-VL's tokens of a picture. Scaled to `least` to `most` pixels, it has one for each 28 x 28, plus two."""
     pixels = max(1, width * height)
     scale: float = (min(max(pixels, least), most) / pixels) ** 0.5
     return max(1, round(width * scale / PATCH)) * max(1, round(height * scale / PATCH)) + 2

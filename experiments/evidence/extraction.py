@@ -171,7 +171,7 @@ def parts_of(text: str, most_words: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Record):
-    """The values extracted from a source or a part, and the error of the first unread reply."""
+    """Values extracted from a source or a part, and the error of the first unread reply."""
 
     key: str
     values: tuple[str, ...]

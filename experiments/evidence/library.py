@@ -1,4 +1,4 @@
-"""The library of a run: corpus, knowledge graph and web. A system may search them for one question."""
+"""Library of a run: corpus, knowledge graph and web. A system may search them for one question."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
 
 
 class LabelledLibrary:
-    """A `topologies.method.Library` over the run's evidence and labelled items. Systems see results only.
+    """Searches the run's evidence and labelled items, as a `topologies.method.Library`. Systems see results only.
 
     Searches of the graph cover `retrieval.scope`: the statements of the question's pool, all, or both in turn.
 

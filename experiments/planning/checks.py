@@ -1,4 +1,4 @@
-"""Checks of a plan that no part of it makes by itself: runtime, replay, defences, attack, models, web and files."""
+"""Checks a plan as a whole: runtime, replay, defences, attack, models, web and files."""
 
 from pathlib import Path
 

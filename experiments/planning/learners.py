@@ -1,4 +1,4 @@
-"""The learners of a run: the specification of each, checked."""
+"""Specifies the learners of a run, and checks them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from topologies.method import Method
 
 
 def learned_methods(methods: Sequence[Method]) -> tuple[str, ...]:
-    """The methods that learn a graph: those named, or else M3Prune's where another method needs a graph."""
+    """Lists the methods that learn a graph. Where none is named and another needs a graph, it is M3Prune's."""
     learned = tuple(method.name for method in methods if method.learner)
     return learned or ((str(LearnedMethod.M3PRUNE),) if any(method.needs_graph for method in methods) else ())
 
@@ -80,8 +80,10 @@ def learner_makers(
 def learned_topologies(
     inference: Inference, agents: Sequence[str], learners: Mapping[str, Any], features: Features | None = None
 ) -> dict[str, LearnedTopology]:
-    """The learned topology of each method, over its learner, whose methods are coroutines; with `features` of questions
-    where its graph depends on them."""
+    """Makes the learned topology of each method, over its learner, whose methods are coroutines.
+
+    features: of questions, where its graph depends on them.
+    """
     seen = {str(name): features for name, variant in VARIANTS.items() if variant.by_question}
     return {name: LearnedTopology(name, agents, each, inference, seen.get(name)) for name, each in learners.items()}
 

@@ -1,4 +1,4 @@
-"""A plan that is stated before a run: `lock=<file>` writes it, and `compare.plan=<file>` holds a run against it."""
+"""States a plan before a run: `lock=<file>` writes it, `compare.plan=<file>` compares a run."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ FREE = ("experiment", "output", "resume", "dry_run", "compare.plan", "compare.va
 
 
 def plan_lock(config: Config, dataset: Dataset) -> dict[str, Any]:
-    """Returns the statements of a plan: settings that an answer depends on, the margin, a hash of the questions."""
+    """Returns a plan: settings that an answer depends on, the margin, a hash of the questions."""
     hasher = hashlib.sha256()
     for item in (*dataset.evaluate(), *dataset.train()):
         hasher.update(json.dumps([item.question.id, item.question.text, item.gold]).encode())

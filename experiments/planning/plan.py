@@ -62,7 +62,7 @@ Kind = Literal["method", "twin", "placebo", "clean"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One pass of a method over the evaluated questions: itself, a control of it, or without the attack."""
+    """Pass of a method over the evaluated questions: itself, a control, or without the attack."""
 
     name: str
     method: Method
@@ -71,7 +71,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Plan:
-    """The parts of a run.
+    """Parts of a run.
 
     config: its settings. job: its kind. methods: what it evaluates, in order.
     roles: of the team and all others. models: of agents and the judge.
@@ -162,7 +162,7 @@ class Plan:
         return {name: {"twin": f"{name}-twin", "placebo": f"{name}-placebo"} for name in several}
 
     def spent_by(self, method: Method) -> Method | None:
-        """The last method before another one that is a team or a system, whose tokens that one may spend."""
+        """Finds the last team or system before a method, whose tokens that method may spend."""
         earlier = self.methods[: self.methods.index(method)]
         return next((one for one in reversed(earlier) if not one.alone), None)
 

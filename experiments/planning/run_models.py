@@ -1,4 +1,4 @@
-"""The models of a run: its agents' own, other ones of single roles, and the judge's."""
+"""Resolves the models of a run: its agents' own, other ones of single roles, and the judge's."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -25,17 +25,17 @@ class RunModels:
 
     @property
     def of_roles_by_key(self) -> dict[str, Backend]:
-        """The different models among those of roles, by key."""
+        """Different models among those of roles, by key."""
         return {backend.key: backend for backend in self.of_roles.values()}
 
     @property
     def of_agents(self) -> dict[str, Backend]:
-        """The different models that agents ask, by key, the run's own first."""
+        """Different models that agents ask, by key, the run's own first."""
         return {MAIN: self.main, **self.of_roles_by_key}
 
     @property
     def phrases(self) -> dict[str, str]:
-        """A phrase for each model that agents ask, by key, with the roles that have it."""
+        """Phrase for each model that agents ask, by key, with the roles that have it."""
         phrases = {key: f"model {model_name(backend.settings)}" for key, backend in self.of_agents.items()}
         for key, backend in self.of_roles_by_key.items():
             phrases[key] += f" of {', '.join(self.roles_of(backend))}"
@@ -47,7 +47,7 @@ class RunModels:
         return (*self.of_agents.values(), *((self.judge,) if self.judge else ()))
 
     def roles_of(self, backend: Backend) -> tuple[str, ...]:
-        """The roles that have this model instead of the run's own."""
+        """Lists the roles that have this model instead of the run's own."""
         return tuple(role for role, other in self.of_roles.items() if other is backend)
 
     def of_role(self, role: str) -> Backend:

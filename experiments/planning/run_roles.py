@@ -1,4 +1,4 @@
-"""The roles of a run: the team that discusses, and all others that methods ask."""
+"""Resolves the roles of a run: the team that discusses, and all others that methods ask."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ def find_roles(config: Config, methods: Sequence[Method], team_is_asked: bool, e
 
 
 def _with_settings(role: Role, settings: Mapping[str, RoleSettings]) -> Role:
-    """The role with the instruction, the form and the AutoGen agent that are configured for it, if any."""
+    """Gives a role its configured instruction, form and AutoGen agent, if any."""
     own = settings.get(role.name)
     if own is None:
         return role

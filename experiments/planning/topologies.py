@@ -1,4 +1,4 @@
-"""The topologies of a run's methods and of their controls, and the pairs of methods that it compares."""
+"""Makes the topologies of a run's methods and controls, and pairs the methods that it compares."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ def further_topology(
         read = {trace.question: trace.evidence for trace in recorded}
 
         async def again(question: Question) -> Question:
-            """The question with the sources that the method read for it, except from the web."""
+            """Returns the question with the sources that the method read for it, except from the web."""
             ids, found = read[question.id], {source.id: source for source in question.evidence}
             if lacking := [id for id in ids if id not in found]:
                 sources = await asyncio.to_thread(store.sources, lacking, EVERYTHING)
@@ -92,7 +92,7 @@ def further_topology(
 
 
 def spending(recorded: Sequence[Trace], answered: Sequence[Trace], ended: bool) -> Known:
-    """The tokens of a method's discussions, and those left over by the ones that spend them (`further_topology`)."""
+    """Counts tokens of a method's discussions, and those left over by the ones that spend them (`further_topology`)."""
     tokens = {trace.question: tokens_of(trace.turns) for trace in recorded}
     known = dict.fromkeys(tokens, 0.0) if ended else {}
     known |= {t.question: left_over(tokens[t.question], t.turns) for t in answered if t.question in tokens}
@@ -102,7 +102,7 @@ def spending(recorded: Sequence[Trace], answered: Sequence[Trace], ended: bool) 
 def known_of(
     method: Method, plan: Plan, dataset: Dataset, run: RunFolder, ended: bool, clean: bool = False
 ) -> Known | None:
-    """Reads the facts that a method needs from a run's records, for its attacked or its `clean` evaluation; or None.
+    """Reads facts that a method needs from a run's records, or None. They are of its attacked or `clean` evaluation.
 
     Raises UserError where no agent has a graded answer.
     """
@@ -139,7 +139,7 @@ def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[li
 
 
 def compared_pairs(methods: Sequence[Method], clean: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:
-    """The paired tests of a run, the first minus the second of each pair. `closed_book` is in none.
+    """Lists the paired tests of a run, the first minus the second of each pair. `closed_book` is in none.
 
     Every learned method is tested against every other method, and learned methods against each other. Where none is
     learned, the method named last is tested against the others. Where there is an evaluation without the attack

@@ -82,7 +82,7 @@ def check_used(overrides: Overrides, plan: Plan, trials: Sequence[Varied] = ()) 
 
 
 def idle(plan: Plan, key: str) -> str | None:
-    """The first condition that keeps a setting from having an effect in a run, in words. None where it counts."""
+    """Finds the first condition that keeps a setting from having an effect in a run, in words. None where it counts."""
     group, outer = "", None
     # From the outside in: a group's condition holds for all its settings.
     for name in key.split("."):
@@ -102,7 +102,7 @@ def idle(plan: Plan, key: str) -> str | None:
 
 
 def _unmet(plan: Plan, group: str, condition: str) -> str | None:
-    """One condition of a setting in a dotted group, in words where a plan does not meet it."""
+    """Checks one condition of a setting in a dotted group; in words where it is not met."""
     if condition in FACTS:
         return None if getattr(plan, condition) else f"{FACTS[condition]}; leave it out"
     name, _, allowed = condition.partition("=")

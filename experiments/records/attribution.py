@@ -15,7 +15,7 @@ Replaced = Literal["turn", "agent", "edge", "attack"]
 
 @dataclass(frozen=True, slots=True)
 class Effect(Record):
-    """The answer with an intervention, and whether it is another one. `failed`: a turn failed, so nothing is concluded.
+    """Answer with an intervention, and whether it is another one. `failed`: a turn failed, so nothing is concluded.
 
     phi: a turn's Shapley value and its interval, in place of an answer.
     """
@@ -58,5 +58,5 @@ class Explained(Record):
 
 
 def explained(run: RunFolder) -> Iterator[Explained]:
-    """The explained answers of a run. None where nothing was explained. Raises UserError for a damaged file."""
+    """Reads the explained answers of a run. None where nothing was explained. Raises UserError for a damaged file."""
     return jsonl.records(run.path / ATTRIBUTION, Explained.decode, "remove it, and explain the run again")

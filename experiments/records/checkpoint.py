@@ -1,4 +1,4 @@
-"""A learner's state on disk, from which a killed run resumes, with the sizes of its record files then."""
+"""Keeps a learner's state, from which a killed run resumes, with the sizes of its record files."""
 
 import hashlib
 import json

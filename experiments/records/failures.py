@@ -31,7 +31,7 @@ class FailureSettings:
 
 
 class Breaker:
-    """Counts how turns end, and stops a run whose turns keep failing, whatever the wording of the reasons.
+    """Counts how turns end, and stops a run whose turns keep failing, whatever the wording.
 
     There is a window for all turns, and one for each method, agent and judge: one part that always fails is found while
     others are healthy. Turns that failed for their question alone (`of_question`) are not counted. Unreadable replies
@@ -91,14 +91,14 @@ def of_question(error: str) -> bool:
 
 
 def kind_of(error: str) -> str:
-    """The reason of a failed turn as it can be counted: one printable line with the numbers in it as N."""
+    """Returns the reason of a failed turn in a printable line, with its numbers as N."""
     # A page can show it, whatever a model or an endpoint wrote.
     line = _NUMBER.sub("N", "".join(char if char.isprintable() else " " for char in error))
     return " ".join(line.split())[:200] or UNREAD
 
 
 def commonest(errors: Iterable[str]) -> str:
-    """The last of the errors of the kind that most of them are."""
+    """Returns the last of the errors of the kind that most of them are."""
     latest = {kind_of(error): error for error in errors}
     counted = Counter(map(kind_of, errors))
     return " ".join(latest[max(counted, key=counted.__getitem__)].split())[:300] or UNREAD

@@ -71,7 +71,7 @@ def content(path: Path) -> Iterator[BinaryIO]:
 
 
 def pieces(path: Path, size: int) -> Iterator[bytes]:
-    """The first `size` bytes of a file's content, a piece at a time."""
+    """Yields the first `size` bytes of a file's content, a piece at a time."""
     with content(path) as file:
         while size > 0 and (piece := file.read(min(size, READ_BYTES))):
             yield piece
@@ -110,7 +110,7 @@ def seekable(path: Path) -> BinaryIO:
 
 
 def records(path: Path, decode: Callable[[str], T], remedy: str, only: Container[int] | None = None) -> Iterator[T]:
-    """The complete lines, decoded. `only` holds the positions to decode, from 0. Raises UserError like `decoded`."""
+    """Decodes the complete lines. `only` holds the positions to decode, from 0. Raises UserError like `decoded`."""
     for position, line in enumerate(lines(path)):
         # Decoding is the expensive part; other lines are only skipped.
         if only is None or position in only:
@@ -198,7 +198,7 @@ def cut(path: Path) -> None:
 
 
 def cut_to(path: Path, size: int, without: Collection[int] = ()) -> None:
-    """Keeps the first `size` bytes of a file, but for the lines that begin at some places, and makes it plain.
+    """Keeps the first `size` bytes of a file, but for lines that begin at some places, and makes it plain.
 
     A file of which nothing goes stays compressed. Raises OSError without room.
     """

@@ -97,7 +97,7 @@ class Bar:
 
     @property
     def line(self) -> str:
-        """The phase in one line: its note, or its rate and the time left."""
+        """Phase in one line: its note, or its rate and the time left."""
         if self._note:
             return f"{self._name}: {self.done:,}/{self.total:,}, {visible(self._note)}"
         now = self._last if self.done >= self.total else time.monotonic()
@@ -112,7 +112,7 @@ class Bar:
 
 
 def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns: int = 0) -> str:
-    """A line of progress. The `fresh` units and the turns took `elapsed_s`, from which the time left is estimated."""
+    """Words progress in a line. The `fresh` units and the turns took `elapsed_s`, which gives the time left."""
     rate = fresh / elapsed_s if elapsed_s > 0 else 0.0
     # Without a rate there is no estimate, and `rstrip` takes away the comma before it.
     clock = timedelta(seconds=round(elapsed_s if done >= total else (total - done) / rate if rate else 0))

@@ -1,4 +1,4 @@
-"""The run folder: append-only records, a line at a time, from which a killed run is resumed.
+"""Writes and reads run folders: append-only records, from which a killed run is resumed.
 
 docs/runs.md lists its files. Long files of traces are compressed when the run ends (`jsonl.py`).
 
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class RunFolder:
-    """The paths in a run folder, and its records as iterators, readable while the run goes on."""
+    """Paths in a run folder, and its records as iterators, readable while the run goes on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -87,7 +87,7 @@ class RunFolder:
         return run
 
     def keep_log(self) -> logging.Handler:
-        """Sends the log of this process to the run's file: the terminal is for progress and results."""
+        """Sends the log of this process to the run's file. The terminal is for progress and results."""
         handler = logging.FileHandler(self.log)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.getLogger().addHandler(handler)
@@ -98,11 +98,11 @@ class RunFolder:
         return handler
 
     def learned(self, method: str) -> "RunFolder":
-        """The folder of a learned method's graph: its training discussions and steps, its state and its edges."""
+        """Returns the folder of a learned graph: training discussions and steps, state and edges."""
         return RunFolder(self.path / "learned" / method)
 
     def all_learned(self) -> "list[RunFolder]":
-        """The folders of all learned graphs, each called after its method, in alphabetical order."""
+        """Lists the folders of all learned graphs, each called after its method, in alphabetical order."""
         # Sorted: the order of a directory depends on the file system.
         return [RunFolder(path.parent) for path in sorted((self.path / "learned").glob(f"*/{LEARNING}"))]
 
@@ -111,7 +111,7 @@ class RunFolder:
         return jsonl.records(self.path / f"traces/{phase}.jsonl", decode_trace, DAMAGED, only)
 
     def training_traces(self) -> list[Path]:
-        """The plain path of each stage's traces; in the folder of a learned graph."""
+        """Lists the plain path of each stage's traces; in the folder of a learned graph."""
         return jsonl.files(self.path / "traces", "train-*.jsonl")
 
     def failed(self, phase: str) -> bool:
@@ -143,7 +143,7 @@ class RunFolder:
             yield place, place + len(line), scored
 
     def checkpoint(self) -> Checkpoint | None:
-        """The learner's state, None before the first training step. Raises UserError when it is damaged."""
+        """Reads the learner's state, None before the first training step. Raises UserError when it is damaged."""
         return Checkpoint.read(self.topology) if self.topology.exists() else None
 
 
@@ -334,7 +334,7 @@ class LearningRecorder(_Writer):
 
 
 def _evaluation(method: str) -> str:
-    """The file of a method's traces. Raises ValueError when its name cannot be part of a file's name."""
+    """Names the file of a method's traces. Raises ValueError when its name cannot be part of a file's name."""
     if not re.fullmatch(r"[\w.-]+", method):
         raise ValueError(f"method {method!r}: letters, digits, '-', '_' and '.' only, for its traces get a file")
     return f"traces/evaluate-{method}.jsonl"
@@ -344,7 +344,7 @@ _hash = partial(hashlib.blake2b, digest_size=16)
 
 
 def _answered(line: str) -> tuple[str, str | None, bool]:
-    """The question, its answer, and whether it is to be asked again."""
+    """Reads a question, its answer, and whether it is to be asked again."""
     # Decoding a whole trace of every question would make resumption slow.
     trace = json.loads(line)
     failed = (turn.get("error", "") for turn in trace["turns"] if turn.get("status") == Status.FAILED)

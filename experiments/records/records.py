@@ -41,7 +41,7 @@ def read_record(kind: TypeAdapter[T], line: str) -> T:
 
 
 class Record:
-    """A record whose form is one line of JSON. A subclass is a frozen dataclass with slots.
+    """Record whose form is one line of JSON. A subclass is a frozen dataclass with slots.
 
     SPARSE: fields that a line lacks where they have these values.
     """
@@ -76,7 +76,7 @@ _fields = cache(fields)  # slow, and every message of a run passes here
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """A mapping as JSON has it, or a dataclass without fields at their default."""
+    """Returns a mapping as JSON has it, or a dataclass without fields at their default."""
     if isinstance(value, Mapping):
         return dict(value)
     return {f.name: own for f in _fields(value.__class__) if (own := getattr(value, f.name)) != f.default}
@@ -89,7 +89,7 @@ def encode_trace(trace: Trace) -> str:
 
 
 def decode_trace(line: str) -> Trace:
-    """The trace that `encode_trace` wrote. Raises ValueError when the line is anything else."""
+    """Reads the trace that `encode_trace` wrote. Raises ValueError when the line is anything else."""
     try:
         (trace,) = read_record(_TRACE, f"[{line}]")
         for kind in ("spatial", "temporal", "allowed_spatial", "allowed_temporal"):
@@ -114,7 +114,7 @@ SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns"
 
 @dataclass(frozen=True, slots=True)
 class LearningStep(Record):
-    """The learner after `step` training steps of a stage. Step 0 is the stage's start.
+    """Learner after `step` training steps of a stage. Step 0 is the stage's start.
 
     agents, modalities: names of rows and columns.
     terms: terms of the objective by name.
@@ -146,7 +146,7 @@ class LearningStep(Record):
 
 
 def matrix(probabilities: np.ndarray, mask: np.ndarray) -> Matrix:
-    """Edge probabilities [N, N] as a record holds them: rounded to four digits, None where `mask` [N, N] is zero."""
+    """Rounds edge probabilities [N, N] to four digits for a record. They are None where `mask` [N, N] is zero."""
     return [
         [round(p, 4) if present else None for p, present in zip(row, present_row, strict=True)]
         for row, present_row in zip(probabilities.tolist(), mask.tolist(), strict=True)

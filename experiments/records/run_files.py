@@ -25,7 +25,7 @@ LOST = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.EIO}
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Replaces a file: readers find the old content or the new one, even after a power cut. Raises OSError."""
+    """Replaces a file. Readers find the old content or the new one, even after a power cut. Raises OSError."""
     # In the same folder: a rename is atomic only within one file system.
     partial = path.with_name(f".{path.name}.partial")
     with partial.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Records how a run was started: version, command, time and commit, a line for each start in `starts.jsonl`."""
+"""Records how a run was started, a line for each start: version, command, time and commit (`starts.jsonl`)."""
 
 import os
 import shlex
@@ -24,7 +24,7 @@ GIT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Start(Record):
-    """One start of a run: `time` in ISO 8601 with its zone; the commit of a checkout; the process and its machine."""
+    """One start of a run, by which process on which machine. time: in ISO 8601 with its zone. commit: of a checkout."""
 
     version: str
     command: str
@@ -39,7 +39,7 @@ class Start(Record):
 
 @cache
 def project_version() -> str:
-    """The version of agora-mm: of the checkout that runs, else of the installed package."""
+    """Returns the version of agora-mm: of the checkout that runs, else of the installed package."""
     project = ROOT / "pyproject.toml"
     if project.is_file():
         import tomllib  # a checkout alone needs it
@@ -51,7 +51,7 @@ def project_version() -> str:
 
 
 def program() -> str:
-    """The beginning of the command line that started this process, such as `python run.py`, ready for a shell."""
+    """Names the program as this process was started, such as `python run.py`, ready for a shell."""
     if Path(sys.argv[0]).stem == COMMAND:
         return shlex.quote(sys.argv[0])
     if not (ROOT / "run.py").is_file():  # installed, and called from Python

@@ -36,7 +36,7 @@ class TurnTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiscussionTimes(Record):
-    """Times of one discussion: when its first turn was asked, in Unix seconds, and each turn by its id."""
+    """Times of one discussion. Its first turn was asked at `started`, in Unix seconds; turns are by id."""
 
     question: str
     sample: Count
@@ -48,7 +48,7 @@ Times = Mapping[tuple[str, int], DiscussionTimes]  # by question and sample
 
 
 class TimingLog:
-    """The one writer of a folder's timings. Used while the folder's recorder is open, which keeps other writers out."""
+    """Only writer of a folder's timings. Used while the folder's recorder is open, which keeps other writers out."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
@@ -83,7 +83,7 @@ class TimingLog:
 
 
 def times_of_turns(folder: RunFolder, phase: str) -> Times:
-    """Reads the times of a phase's discussions by question and sample, of a run or a learned graph."""
+    """Reads times of a phase by question and sample, of a run or a learned graph."""
     path = folder.path / TIMINGS / f"{phase}.jsonl"
     found = jsonl.records(path, DiscussionTimes.decode, "delete the file")
     return {(times.question, times.sample): times for times in found}

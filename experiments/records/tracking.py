@@ -80,7 +80,7 @@ class WandbSettings:
 
 
 class Tracker:
-    """One W&B run, named by the run folder, so that a resumed run continues it; a context manager that finishes it.
+    """One W&B run, named by the run folder, so that a resumed run continues it. As a context manager, it finishes it.
 
     `disabled` sends nothing and does not import W&B. `on_step` receives every training step as well. `trial_id` is the
     id of a trial of a sweep, whatever ids the environment names.
@@ -113,7 +113,7 @@ class Tracker:
         self.finish(exit_code=1 if kind else 0)
 
     def log(self, step: Mapping[str, Any]) -> None:
-        """Logs a training step's numbers as `<method>/<name>` over the method's `total_steps`: learners take turns in
+        """Logs a training step's numbers as `<method>/<name>` over the method's `total_steps`. Learners take turns in
         one run.
         """
         # Here and not in the thread: a sweep counts on it, and its errors are the sweep's.
@@ -252,7 +252,7 @@ def summarise(
 
 
 def _cell(value: Any) -> Any:
-    """A cell of a W&B table, whose columns have one type each: an interval and several gold answers become text."""
+    """Writes a cell of a W&B table, whose columns have one type each: intervals and several answers become text."""
     if isinstance(value, list):
         return f"{value[0]} to {value[1]}"
     if isinstance(value, tuple):

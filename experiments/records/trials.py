@@ -1,4 +1,4 @@
-"""Results of a sweep: one line per finished trial, from which tables, figures and the report are made."""
+"""Results of a sweep: one line per finished trial, the source of tables, figures and report."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -45,7 +45,7 @@ UsageByAgent = Mapping[str, Usage]
 
 @dataclass(frozen=True, slots=True)
 class PhaseUsage(Record):
-    """Wall-clock seconds of a phase and the usage of each agent that had any; as JSON, without zeros."""
+    """Wall-clock seconds of a phase and the usage of its agents; as JSON, without zeros."""
 
     phase: str
     seconds: Annotated[float, Field(ge=0)]
@@ -61,7 +61,7 @@ class PhaseUsage(Record):
 
 
 class UsageLog:
-    """The one writer of usage.jsonl. Used while the folder's `Recorder` is open, which keeps other writers out.
+    """Only writer of usage.jsonl. Used while the folder's `Recorder` is open, which keeps other writers out.
 
     `used` returns every agent's usage so far; `every_s` seconds lie between lines, where an event loop runs.
     """
@@ -123,12 +123,12 @@ class UsageLog:
 
 
 def read(folder: RunFolder) -> Iterator[PhaseUsage]:
-    """The complete lines of usage.jsonl. Raises UserError for any other line."""
+    """Reads the complete lines of usage.jsonl. Raises UserError for any other line."""
     return jsonl.records(folder.path / USAGE, PhaseUsage.decode, "delete the file")
 
 
 def by_phase(folder: RunFolder) -> dict[str, PhaseUsage]:
-    """The usage of each phase, summed over lines, in the order in which the run first reached them."""
+    """Sums the usage of each phase over its lines, in the run's order."""
     phases: dict[str, PhaseUsage] = {}
     for line in read(folder):
         before = phases.get(line.phase, PhaseUsage(line.phase, 0.0))
@@ -142,7 +142,7 @@ def total(folder: RunFolder) -> Usage:
 
 
 def notes(usage: Usage) -> Iterator[str]:
-    """The total usage in up to three sentences. None if no model was called."""
+    """States the total usage in up to three sentences. None if no model was called."""
     if usage == Usage():
         return
     answered = usage.calls + usage.reused
@@ -161,7 +161,7 @@ def notes(usage: Usage) -> Iterator[str]:
 
 
 def cells(used: PhaseUsage, questions: int) -> tuple[str, ...]:
-    """The cells of a phase under `HEADERS`, where each method answers so many questions."""
+    """Returns the cells of a phase under `HEADERS`, where each method answers so many questions."""
     usage = used.total
     each = f"{used.seconds / questions:,.2f} s" if questions and used.phase.startswith(EVALUATING) else ""
     counts = usage.calls, usage.reused, usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens

@@ -84,7 +84,7 @@ def export_team(
 
 
 def node(agent: str, round: int) -> str:
-    """The name of an agent's turn in a round. Raises ValueError when AutoGen would not take it."""
+    """Names an agent's turn in a round. Raises ValueError when AutoGen would not take it."""
     if not agent.isidentifier():
         raise ValueError(f"agent {agent!r} cannot be exported: AutoGen's names have letters, digits and _ only")
     return f"{agent}_{round}"
@@ -143,7 +143,7 @@ def load_team(path: Path, trusted: Collection[str] = ()) -> GraphFlow:
 
 
 def _config(component: Any, provider: str | None) -> dict[str, Any]:
-    """The configuration of a component. Raises ValueError where it is of another class, which would be imported."""
+    """Reads the configuration of a component. Raises ValueError for another class, which would be imported."""
     if component["provider"] != provider:
         raise ValueError(f"expected {provider}, and not {str(component['provider'])[:100]}")
     config: dict[str, Any] = component["config"]

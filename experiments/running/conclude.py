@@ -1,4 +1,4 @@
-"""The end of a run: metrics, figures and report, all from its records."""
+"""Ends a run: metrics, figures and report, all from its records."""
 
 from itertools import islice
 from pathlib import Path

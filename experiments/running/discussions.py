@@ -1,4 +1,4 @@
-"""The discussions of a run while its agents live: learn, evaluate every method, and judge the answers."""
+"""Holds the discussions of a run: learns, evaluates every method, and judges the answers."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from retrieval.graph_tables import BY_RULES
 
 
 class Discussions:
-    """The work of a run. Agents and learners are launched by the caller.
+    """Work of a run. Agents and learners are launched by the caller.
 
     Graphs are learned side by side, while methods that need none of them are evaluated: a step of a learner waits for
     its last discussion, and leaves most of what a model can do unused. Not so without `side_by_side`.

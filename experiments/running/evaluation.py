@@ -28,7 +28,7 @@ CALIBRATION = "calibrate"
 
 
 def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
-    """The complete graph, in which every agent hears all others."""
+    """Makes the complete graph, in which every agent hears all others."""
     return Wired(CALIBRATION, agents, complete_wiring(len(agents), rounds))
 
 

@@ -61,7 +61,7 @@ def open_dataset(plan: Plan, cache: Path) -> Dataset:
 
 
 def notes_of(dataset: Dataset) -> tuple[str, ...]:
-    """Returns notes on a copy of a data set, such as missing parts, as far as it was read."""
+    """Returns notes on a data set, such as missing parts, as far as it was read."""
     return tuple(getattr(dataset, "notes", ()))
 
 
@@ -103,7 +103,7 @@ class OpenData:
 
 
 def data_key(plan: Plan) -> str:
-    """A text that is equal for plans with the same data set and evidence."""
+    """Returns a text that is equal for plans with the same data set and evidence."""
     config = plan.config
     # Steps and questions per step are in the key, because they decide how many training questions are taken.
     training = config.pruning.steps, config.training.questions_per_step, plan.watched_questions
@@ -140,7 +140,7 @@ def training_items(plan: Plan, dataset: Dataset, stage: int) -> list[list[Item]]
 
 
 def check_room(folders: Sequence[Path], actors: int) -> None:
-    """Raises UserError when memory, or the disk of one of these folders, would run out before the run ends."""
+    """Raises UserError when memory, or the disk of a folder, would run out before the run ends."""
     free_mb = psutil.virtual_memory().available // 2**20
     if free_mb < actors * ACTOR_MB:
         raise UserError(

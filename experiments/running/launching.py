@@ -24,22 +24,22 @@ Say = Callable[[str], None]
 
 
 class MeteredTeam(Team, Protocol):
-    """A team that counts the usage of phases which go on side by side."""
+    """Team that counts the usage of phases which go on side by side."""
 
     def metered(self, noted: Noted | None = None) -> Team:
-        """The same agents. Its own `usage` counts the calls through it alone, and `noted` gets its turns."""
+        """Returns the same agents. Its own `usage` counts the calls through it alone, and `noted` gets its turns."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """The agents and the judge's pool that the processes of a sweep share."""
+    """Agents and the judge's pool, as the processes of a sweep share them."""
 
     agents: Agents
     judge: tuple[ModelPool, Reuse | None] | None
 
 
 def judge_of(plan: Plan, model: Model | None) -> Judge | None:
-    """The judge of a plan's answers, if it has one. `model` answers it."""
+    """Makes the judge of a plan's answers, if it has one. `model` answers it."""
     judge = plan.models.judge
     return Judge(model, model_name(judge.settings), plan.config.agents.replies) if judge and model else None
 
@@ -58,7 +58,7 @@ def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: b
 
 
 def processes(plan: Plan) -> int:
-    """Actors of a run's agents and models: one for each role, however many agents have it, and each replica."""
+    """Counts a run's actors: one for each role, however many agents have it, and each replica."""
     return len(plan.roles.played) + sum(backend.replicas for backend in plan.models.all)
 
 
@@ -91,7 +91,7 @@ def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bo
 
 @dataclass(frozen=True)
 class Pool:
-    """The replicas of one model.
+    """Replicas of one model.
 
     backend: with the settings that were left open as they are best on the cluster; taken: a line that names these.
     gpus: what each replica reserves.
@@ -116,7 +116,7 @@ def plan_pools(backends: Sequence[Backend], gpus: float) -> list[Pool]:
 
 
 def check_gpus(pools: Sequence[Pool], gpus: int) -> None:
-    """Raises UserError where pools do not fit on the GPUs together, or engines set aside more than one has.
+    """Raises UserError where pools do not fit on the GPUs, or engines share one that is too small.
 
     How Ray places parts of a GPU is not known, so they are put where there is room, the largest first.
     """

@@ -1,4 +1,4 @@
-"""Learns the graphs of a run side by side, and writes down the edges that are left of each."""
+"""Learns the graphs of a run side by side, and records the edges left of each."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class GraphLearning:
-    """The learned graphs of a run, and their learners (coroutines of `topologies.learning.learner`), by method."""
+    """Learned graphs of a run, and their learners (coroutines of `topologies.learning.learner`), by method."""
 
     def __init__(self, context: RunContext, learners: Mapping[str, Any]) -> None:
         self.context, self.learners = context, learners
@@ -34,7 +34,7 @@ class GraphLearning:
         )
 
     async def begin(self, group: asyncio.TaskGroup, side_by_side: bool = True) -> dict[str, asyncio.Task[None]]:
-        """Starts a task for each method, or for several with the same discussions; awaits it unless `side_by_side`."""
+        """Starts a task for each method, or for several with the same discussions. Awaits it unless `side_by_side`."""
         tasks: dict[str, asyncio.Task[None]] = {}
         shared_from, training = self.context.plan.shared_from, self.context.config.training
         for method in self.learners:

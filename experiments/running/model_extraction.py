@@ -36,7 +36,7 @@ from topologies.topology import run_discussion
 
 
 def identity(config: Config, step: Step) -> str:
-    """The model and all settings that an extraction depends on, as JSON. Of a replay, those of the recorded run."""
+    """Returns the model and settings that an extraction depends on, as JSON. Of a replay, those of the recorded run."""
     config = answered_by(config)
     agents, name = config.agents, step.role.name
     # A role's model is described by its backend, without what changes no reply.
@@ -53,7 +53,7 @@ def identity(config: Config, step: Step) -> str:
 
 
 def turns_of(step: Step, gleaning: int) -> Step:
-    """The step with the further turns for each source that `retrieval.gleaning` asks for."""
+    """Adds the further turns for each source that `retrieval.gleaning` asks for."""
     return replace(step, gleaning=gleaning) if step is GRAPH else step
 
 

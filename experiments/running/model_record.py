@@ -101,7 +101,7 @@ def _comparable(abilities: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(config: Config, models: RunModels, able: Able) -> Iterator[str]:
-    """A line for each model: its abilities, as the run uses them."""
+    """Yields a line for each model: its abilities, as the run uses them."""
     agents, shows = config.agents, config.topology.visual or config.retrieval.pictures
     for key, phrase in models.phrases.items():
         can = able[key]

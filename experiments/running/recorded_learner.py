@@ -1,4 +1,4 @@
-"""Scores of a training step, and a learner whose steps are recorded, from which a killed run goes on."""
+"""Scores training steps, and records learners: a killed run goes on from there."""
 
 import asyncio
 import math
@@ -68,7 +68,7 @@ def score_step(plan: Plan, dataset: Dataset, items: Sequence[Item], traces: Sequ
 
 @dataclass(frozen=True)
 class RecordedLearner:
-    """A learner with its records.
+    """Learner with its records.
 
     learner: the topology actor (methods of `topologies.learning.learner.Learner` as coroutines); it gets scores, no
         labels.
@@ -84,7 +84,7 @@ class RecordedLearner:
 
     @property
     def method(self) -> str:
-        """The method that it learns for."""
+        """Method that it learns for."""
         return self.topology.method
 
     @property
@@ -125,7 +125,7 @@ class RecordedLearner:
         return report
 
     async def learned(self, stage: int, step: int, report: StepReport | None, tokens: int) -> None:
-        """Records the report of `learn`, before the next step is learned from; `tokens` are of its discussions."""
+        """Records the report of `learn`, before the next step is learned from. `tokens` are of its discussions."""
         if report is None:
             return
         terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}

@@ -1,4 +1,4 @@
-"""A team that answers turns from the traces of a recorded run, without agents and models.
+"""Answers turns from the traces of a recorded run, without agents and models.
 
 A turn must be the recorded one: the same seed, the same messages heard and the same evidence.
 """

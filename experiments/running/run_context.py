@@ -75,7 +75,7 @@ class Slots:
 
 
 class CountedTeam:
-    """Counts the turns of a team: as progress before a discussion ends, and in the run's circuit breaker.
+    """Counts the turns of a team, as progress before a discussion ends and in the run's circuit breaker.
 
     Turns of a repeated discussion count again. A recorded team cannot be asked again, so it may fail.
     """
@@ -125,7 +125,7 @@ class RunContext:
         team: MeteredTeam,
         judge: Judge | None = None,
     ) -> Self:
-        """A run whose agents are launched, with the attack, the limits and the logs of its configuration."""
+        """Makes the attack, the limits and the logs of a run whose agents are launched."""
         config = plan.config
         attack = Attack(config.attack, plan.roles.attackable, dataset, config.seed)
         usage = UsageLog(recorder.run, lambda: {**team.usage, **({"judge": judge.usage} if judge else {})})

@@ -1,4 +1,4 @@
-"""Starts the runtime of a run or a sweep, and waits until its agents and models are up."""
+"""Starts the runtime of a run or a sweep, and waits for its agents and models."""
 
 import asyncio
 import time

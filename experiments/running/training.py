@@ -27,7 +27,7 @@ Step = tuple[Wirings, list[asyncio.Task[Trace]]]  # one under way: K discussions
 
 @dataclass
 class Training:
-    """Trains one learner, and others that learn from its discussions: stages of `pruning.steps` steps, each on
+    """Trains one learner, and others that learn from its discussions. Stages have `pruning.steps` steps, each on
     questions of its own, from the checkpoint on.
 
     own: the learner whose wirings the discussions follow. others: those that learn from the same discussions.

@@ -1,4 +1,4 @@
-"""The plan of a sweep: its trials, points x axes x seeds, each a whole configuration that is checked beforehand."""
+"""Plans a sweep: its trials, points x axes x seeds. Each is a whole configuration that is checked beforehand."""
 
 import itertools
 import json
@@ -64,11 +64,11 @@ class Sweep:
 
     @property
     def combinations(self) -> list[Trial]:
-        """The trial of each combination of values that has the first seed."""
+        """Trials with the first seed, one of each combination of values."""
         return [trial for trial in self.trials if trial.seed == self.config.seed]
 
     def rivals(self, values: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-        """The pairs of methods that are tested within each setting, as a run does. `values` are of its trials."""
+        """Lists the pairs of methods that are tested within each setting, as a run does. `values` are of its trials."""
         named = dict.fromkeys(name for of in values for name in of.get("methods", ()))
         methods = find_methods([*named] or self.config.methods)
         controlled = [method.name for method in methods if self.config.compare.twins and not method.alone]
@@ -79,7 +79,7 @@ class Sweep:
 
 
 def plan_sweep(config: Config, overrides: Overrides | None = None) -> Sweep:
-    """Plans a sweep before any process is started: one that fails after an hour wastes that hour.
+    """Plans a sweep before any process is started. One that fails after an hour wastes that hour.
 
     Prints what has no effect in some trials of a new sweep. Raises UserError as `expand` and `check_used`, for trials
     that cannot be stopped early, and for wrong settings of planted worlds.
@@ -180,7 +180,7 @@ def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
 
 
 def _by_key(tree: Mapping[str, Any], where: str) -> Values:
-    """The values by dotted key, each a key that may be varied."""
+    """Returns values by dotted key, each a key that may be varied."""
     values = dict(flat(tree))
     for key in values:
         check_key(key, where)

@@ -1,4 +1,4 @@
-"""A sweep from its plan to its table. It launches what trials share, and runs them.
+"""Runs a sweep, from its plan to its table. It launches what trials share, and runs them.
 
 Every trial is an ordinary run folder in `trials/`; `trials.jsonl` has a TrialResult per finished trial.
 """

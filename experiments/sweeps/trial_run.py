@@ -48,7 +48,7 @@ class Report:
 
 
 class Stepwise(Local):
-    """A learner that waits for `go` before each step. Discussions of later steps may finish long before."""
+    """Learner that waits for `go` before each step. Discussions of later steps may finish long before."""
 
     def __init__(self, learner: object, go: asyncio.Event) -> None:
         super().__init__(learner)

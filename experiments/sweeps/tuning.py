@@ -44,7 +44,7 @@ Ended = Callable[[str, Report], None]
 
 
 class TrialProcess(tune.Trainable):
-    """A process that runs one trial after another.
+    """Process that runs one trial after another.
 
     Its event loop runs only inside `step`: a trial that is stopped early has done no more steps than Tune allowed.
     """
@@ -71,7 +71,7 @@ class TrialProcess(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """The trial's next report, as Tune reads it."""
+        """Returns the trial's next report, as Tune reads it."""
         report = self._loop.run_until_complete(anext(self._reports))
         return {**asdict(report), "done": report.finished or bool(report.failed)}
 

@@ -55,7 +55,7 @@ def titles(clue: Clue) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A question before it gets its distractors; what `sight` looks for must not be on pictures from elsewhere.
+    """A question before it gets its distractors. What `sight` looks for must not be on pictures from elsewhere.
 
     start: where the first description of a question of several hops starts from.
     between: the names that each hop before the last leads to, a tuple for each.
@@ -153,7 +153,7 @@ class Asker:
         return Draft(self.ask(column, x), (entity.cells[column.name],), self.table)
 
     def of_passage(self, entity: WorldEntity, x: str) -> Draft:
-        """A fact, yes or no, or a fact of the person whom the passage names."""
+        """Asks for a fact, yes or no, or a fact of the person whom the passage names."""
         relation, turn = self.any_relation(), self.rng.random()
         passage, value = entity.passage, entity.passage.facts[relation.name]
         own: Support = ((passage.id, "text"),)
@@ -227,7 +227,7 @@ class Asker:
         return Draft(domain.total.format(o=self.shelf.owner, v=clue.start), (total,), self.table)
 
     def about_pictures(self) -> Draft | None:
-        """The entity, or the several, with a thing on their pictures."""
+        """Asks for the entity, or the several, with a thing on their pictures."""
         clue = self.by_picture(several=self.rng.random() < 0.3)
         if clue is None or clue.sight is None:
             return None
@@ -239,12 +239,12 @@ class Asker:
         return Draft(f"{self.place}, {which}?", titles(clue), clue.support, sight=clue.sight)
 
     def of_named(self, about: About) -> Draft:
-        """A question about an entity by its name."""
+        """Asks about an entity by its name."""
         entity = self.any_entity()
         return replace(about(entity, self.named(entity)), between=())
 
     def composed(self, clue: Clue | None, about: About) -> Draft | None:
-        """A question about the entity that a clue describes."""
+        """Asks about the entity that a clue describes."""
         if clue is None:
             return None
         asked = about(clue.entity, clue.text)

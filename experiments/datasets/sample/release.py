@@ -45,7 +45,7 @@ class Release:
 
 
 def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) -> None:
-    """Writes `train` and `dev` questions to `folder`, whole or not at all, unless it holds just these.
+    """Writes `train` and `dev` questions to `folder`, whole or not at all. Does nothing where it holds just these.
 
     Raises UserError when it holds something else or a number is negative.
     """
@@ -79,7 +79,7 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
 
 
 def build(seed: int, train: int, dev: int) -> Release:
-    """The data set in memory, pictures undrawn. No shelf, hence no entity in a question, serves both splits."""
+    """Makes the data set in memory, pictures undrawn. No shelf, hence no entity in a question, serves both splits."""
     endless = World(Random(derive_seed(seed, "world")), seed).shelves()
     sets = {}
     for split, number in (("train", train), ("dev", dev)):
@@ -171,7 +171,7 @@ def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], r
 
 
 def _pool(needed: list[str], near: list[str], far: list[str], size: int, rng: Random) -> list[str]:
-    """The needed documents, most others of the same shelf, and some of like shelves; shuffled."""
+    """Pools the needed documents, most others of the same shelf, and some of like shelves; shuffled."""
     pool = list(dict.fromkeys(needed))
     rest = [doc for doc in near if doc not in pool]
     # Two places at least stay for documents of other shelves.

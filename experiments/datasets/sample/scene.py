@@ -33,7 +33,7 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Things:
-    """Some equal things on a picture: `count` from 1 to 5, a key of COLOURS, a key of SHAPES."""
+    """Some equal things on a picture. `count` is from 1 to 5; the others are keys of COLOURS and SHAPES."""
 
     count: int
     colour: str
@@ -55,7 +55,7 @@ class Scene:
     ground: str
 
     def describe(self, picture: str, title: str, rng: Random) -> str:
-        """The description of a perfect observer, in one to three sentences."""
+        """Describes it as a perfect observer, in one to three sentences."""
         things = joined([group.phrase() for group in self.groups])
         text = rng.choice(
             (
@@ -82,7 +82,7 @@ def joined(parts: list[str]) -> str:
 
 
 def draw(scene: Scene) -> bytes:
-    """The scene as PNG, `SIZE` pixels square. Things stand in a grid, one kind after the other, words below."""
+    """Draws the scene as PNG, `SIZE` pixels square. Things stand in a grid, one kind after the other, words below."""
     ground = GROUNDS[scene.ground]
     image = Image.new("RGB", (SIZE, SIZE), ground)
     canvas = ImageDraw.Draw(image)

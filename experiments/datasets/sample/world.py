@@ -1,4 +1,4 @@
-"""The invented world: shelves of entities, each shelf one table with a passage and a picture for every row.
+"""The invented world: shelves of entities. Each shelf is one table with a passage and a picture for every row.
 
 domains.yaml holds the kinds of table as templates of their texts and questions. In every template `{o}` is the table's
 owner, `{e}` an entity, `{v}` a value, `{x}` a description of an entity ("the film Night Harbour", "the film directed by
@@ -117,7 +117,7 @@ class WorldEntity:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A table in row order, and the passages of the people that its entities' passages name."""
+    """Table in row order, and the passages of the people that its entities' passages name."""
 
     domain: Domain
     owner: str
@@ -147,7 +147,7 @@ class World:
         return re.sub(r"{(\w+)}", lambda match: self.part(match[1]), pattern)
 
     def fresh(self, pattern: str) -> str:
-        """A draw that no call of `fresh` or `near` returned before. Raises UserError when the pattern runs dry."""
+        """Draws a name that neither `fresh` nor `near` returned before. Raises UserError when the pattern runs dry."""
         # A pattern in which a thousand draws in a row are taken has run dry, or nearly so.
         for _ in range(1000):
             name = self.fill(pattern)
@@ -157,7 +157,7 @@ class World:
         raise UserError(f"no new name of the form {pattern!r} is left for the sample data set: ask for fewer questions")
 
     def near(self, name: str, pattern: str) -> str:
-        """A new name that differs from `name` in its last word only, or any new one when those are used up."""
+        """Draws a name that differs from `name` in its last word, or any new one when those are used up."""
         # Some last words have a handful of values, which are soon all taken for this first part.
         for _ in range(30):
             twin = f"{name.rsplit(maxsplit=1)[0]} {self.fill(pattern).split()[-1]}"
@@ -167,7 +167,7 @@ class World:
         return self.fresh(pattern)
 
     def part(self, kind: str) -> str:
-        """A draw for one name in braces."""
+        """Draws for one name in braces."""
         rng = self.rng
         if kind == "person":
             given = self.part("given")
@@ -228,7 +228,7 @@ class World:
         return Shelf(domain, owner, table, tuple(header), tuple(entities), passages)
 
     def cells(self, domain: Domain, size: int) -> dict[str, list[str]]:
-        """The columns besides the entity's. Every group has two rows at least, so that it never singles one out."""
+        """Draws the other columns than the entity's. Every group has two rows at least, so that it singles none out."""
         rng = self.rng
         # Without repetition, so that a year describes one row and comparisons have no ties.
         years = [str(year) for year in rng.sample(range(1921, 2020), size)]
@@ -276,7 +276,7 @@ class World:
         return paragraph(sentences)
 
     def person(self, name: str) -> WorldPassage:
-        """The passage of a person whom another passage names."""
+        """Makes the passage of a person whom another passage names."""
         rng, relations = self.rng, templates().person
         facts = {relation.name: self.fresh(relation.value) for relation in relations}
         statements = [rng.choice(relation.say).format(e=name, v=facts[relation.name]) for relation in relations]
