@@ -128,7 +128,7 @@ def write(run: RunFolder, methods: Iterable[str], dataset: Dataset) -> None:
 
 
 def read(run: RunFolder) -> Iterator[AgentRow]:
-    """The rows of a run, none before its end. Raises UserError where the file is damaged."""
+    """Reads the rows of a run, none before its end. Raises UserError where the file is damaged."""
     return jsonl.records(run.path / FILE, AgentRow.decode, DAMAGED)
 
 

@@ -59,7 +59,7 @@ _TESTS = {"n": int, "difference": float, "p_value": float, "p_holm": float, "win
 
 @dataclass(frozen=True, slots=True)
 class RecordTable:
-    """A table that reads its rows from records, each time it is asked.
+    """Table that reads its rows from records, each time it is asked.
 
     Libraries that take Arrow streams (polars, DuckDB, pyarrow) read it directly.
     """
@@ -197,7 +197,7 @@ def results(path: Path) -> dict[str, Any]:
 
 
 def _arrow(kind: Any) -> pa.DataType:
-    """The Arrow type of a field's type."""
+    """Finds the Arrow type of a field's type."""
     parts = get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
         return _arrow(parts[0])  # or None

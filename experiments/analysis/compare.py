@@ -28,7 +28,7 @@ Scores = tuple[str, Mapping[str, Any], int, Mapping[str, float]]  # method, valu
 
 @dataclass(frozen=True)
 class Arm:
-    """A method under one setting, in all the trials that had it.
+    """Method under one setting, in all the trials that had it.
 
     utilities: [trials, questions], NaN where a trial did not ask a question; the columns are the same questions for
         all arms of a sweep. clusters: those of the columns; empty where each question is its own.
@@ -46,22 +46,22 @@ class Arm:
 
     @property
     def mean(self) -> float:
-        """The mean over all questions of all trials. A trial that asked more questions weighs more."""
+        """Mean over all questions of all trials. A trial that asked more questions weighs more."""
         return float(self.utilities[np.isfinite(self.utilities)].mean())
 
     @property
     def trial_means(self) -> list[float]:
-        """The mean utility of each trial, in the order of `seeds`."""
+        """Mean utility of each trial, in the order of `seeds`."""
         return [float(row[np.isfinite(row)].mean()) for row in self.utilities]
 
     @cached_property
     def ci95(self) -> tuple[float, float]:
-        """The 95% interval of the mean, over questions and trials (`crossed_interval`)."""
+        """95% interval of the mean, over questions and trials (`crossed_interval`)."""
         # The draws are seeded by the name alone, so an interval is the same in every figure and after a resumption.
         return self.interval(derive_seed(0, "interval", self.name))
 
     def interval(self, draws: int) -> tuple[float, float]:
-        """The interval of the mean, with draws of this seed.
+        """Draws the interval of the mean, with this seed.
 
         Trials of one seed (an attacker's positions) share what was learned and are one repetition; those of a single
         seed are the only repetitions and stay apart.
@@ -72,12 +72,12 @@ class Arm:
         return crossed_interval(utilities, draws, clusters=self.clusters)
 
     def of_seed(self, seed: int) -> Floats:
-        """The mean utility [questions] of the trials of one seed. NaN where they lack the question."""
+        """Averages the trials of one seed: mean utility [questions]. NaN where they lack the question."""
         return column_means(self.utilities[[own == seed for own in self.seeds]])
 
     @property
     def name(self) -> str:
-        """The method, and the setting in words."""
+        """Method, and setting in words."""
         return ", ".join([self.method, *(f"{key}={shown(value)}" for key, value in sorted(self.values.items()))])
 
 
@@ -159,7 +159,7 @@ def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
 
 
 def methods_in(arms: Sequence[Arm]) -> list[str]:
-    """The methods of some arms, each once, in their order."""
+    """Lists the methods of some arms, each once, in their order."""
     return list(dict.fromkeys(arm.method for arm in arms))
 
 
@@ -191,12 +191,6 @@ def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -
     - Under attacks: each method against itself without an attack.
     - Else: each setting of a method against the sweep's first, for the methods that the settings change.
     """
-
-    def is_clean(other: Arm, arm: Arm) -> bool:
-        # A clean trial has no attacker, so its position may differ from the attacked arm's.
-        rest = [key for key in arm.values if key not in (KIND, POSITION)]
-        return other.values[KIND] in UNATTACKED and all(other.values[key] == arm.values[key] for key in rest)
-
     places = {_frozen([arm.method, dict(arm.values)]): arm for arm in arms}
     settings = {_frozen(dict(arm.values)): dict(arm.values) for arm in arms}
     pairs: list[tuple[Arm, Arm]] = [
@@ -211,9 +205,12 @@ def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -
         if all(np.array_equal(arm.utilities, own[0].utilities, equal_nan=True) for arm in own):
             continue
         for arm in own:
+            # A clean trial has no attacker, so its position may differ from the attacked arm's.
+            rest = {key: value for key, value in arm.values.items() if key not in (KIND, POSITION)}
+            clean = [o for o in own if o.values.get(KIND) in UNATTACKED and rest.items() <= o.values.items()]
             # Without attacks in the sweep every arm is a rival, so the first setting becomes the reference.
-            rivals = [other for other in own if KIND not in arm.values or is_clean(other, arm)]
-            pairs += [(arm, rival) for rival in rivals[:1] if rival is not arm]
+            rival = next(iter(clean if KIND in arm.values else own), arm)
+            pairs += [(arm, rival)] if rival is not arm else []
     return pairs
 
 

@@ -156,7 +156,7 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
 
 
 def scored_entry(scored: Scored) -> Entry:
-    """The score's part of an entry. It has `fooled` where an attack had a target answer."""
+    """Makes the score's part of an entry. It has `fooled` where an attack had a target answer."""
     fooled = {} if scored.attack_success is None else {"fooled": scored.attack_success > 0}
     fields = {name: getattr(scored, name) for name in ("question", "text", "gold", "answer", "utility", "f1", "edges")}
     # A question in whose discussion a call failed is in no mean and no comparison.
@@ -165,7 +165,7 @@ def scored_entry(scored: Scored) -> Entry:
 
 
 def _outline(trace: Trace, number: int) -> Entry:
-    """The trace's part of an entry. `line` is its line in the file of traces, from 1."""
+    """Makes the trace's part of an entry. `line` is its line in the file of traces, from 1."""
     outline: Entry = {
         "line": number + 1,
         "sample": trace.sample,
@@ -221,7 +221,7 @@ def learned_graphs(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def attacked_agents(run: RunFolder, method: str) -> tuple[str, ...]:
-    """The compromised agents of the first attacked discussion, of training (which learners may share) or evaluation."""
+    """Names the compromised agents of the first attacked discussion, of training (maybe shared) or evaluation."""
     phases = [(folder, path.stem) for folder in run.all_learned() for path in folder.training_traces()]
     first = (next(folder.traces(phase, only={0}), None) for folder, phase in [*phases, (run, f"evaluate-{method}")])
     return next((trace.attacked for trace in first if trace and trace.attacked), ())

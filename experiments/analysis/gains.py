@@ -81,7 +81,7 @@ def independent_agents(scores: Sequence[Sequence[float]]) -> dict[str, float | N
 
 
 def gains_table(metrics: Metrics) -> ResultTable:
-    """A row for each method that has controls."""
+    """Makes a row for each method that has controls."""
     found, utility = metrics["gains"], {name: row["utility"] for name, row in metrics["methods"].items()}
     rows: dict[str, Metrics] = {}
     for method, of in found["methods"].items():

@@ -46,7 +46,7 @@ def summarise(
 
     @cache
     def trained(graph: str) -> pd.DataFrame:
-        """The scores in a graph's training, from which several methods may have learned."""
+        """Reads the scores in a graph's training, from which several methods may have learned."""
         folder = run.learned(graph)
         traces = (trace for path in folder.training_traces() for trace in folder.traces(path.stem))
         return scores_of(traces, items, dataset)

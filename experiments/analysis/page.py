@@ -1,4 +1,4 @@
-"""The pages of reports and of the viewer: sections, filled into one template.
+"""Pages of reports and of the viewer: sections, filled into one template.
 
 A page is one file. Its template, style and scripts are in `assets/`. The template escapes every text, and the page's
 content security policy lets a browser run these scripts and nothing else.
@@ -24,7 +24,7 @@ SCRIPTS = tuple(f"{name}.js" for name in ORDER.split())
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report, shown in the order of its fields."""
+    """Part of a report, shown in the order of its fields."""
 
     heading: str
     warnings: Sequence[str] = ()

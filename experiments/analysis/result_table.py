@@ -41,7 +41,7 @@ class ResultTable:
 
     @property
     def headers(self) -> list[str]:
-        """The columns in one line each."""
+        """Columns in one line each."""
         return [" ".join(name.split()) for name in self.columns]
 
     @staticmethod
@@ -122,7 +122,7 @@ def number(key: str, form: str = ".3f", missing: str = "", scale: float = 1) -> 
 
 
 def with_interval(mean: float | None, ci95: Sequence[float] | None) -> str:
-    """A mean with its interval in brackets, or a dash without one."""
+    """Writes a mean with its interval in brackets, or a dash without one."""
     if mean is None or ci95 is None:
         return "-"
     low, high = ci95
@@ -130,7 +130,7 @@ def with_interval(mean: float | None, ci95: Sequence[float] | None) -> str:
 
 
 def tenths(number: float) -> str:
-    """A number with one decimal, which is left out where it is zero."""
+    """Writes a number with one decimal, which is left out where it is zero."""
     return f"{number:,.1f}".removesuffix(".0")
 
 
@@ -150,7 +150,7 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
 
 
 def plain(value: Any) -> str:
-    """A setting's value as short text, for names and tables."""
+    """Writes a setting's value as short text, for names and tables."""
     match value:
         case None:
             return "null"
@@ -167,5 +167,5 @@ def plain(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A setting's value for readers. None is the default of a trial that does not set it."""
+    """Writes a setting's value for readers. None is the default of a trial that does not set it."""
     return "default" if value is None else plain(value)

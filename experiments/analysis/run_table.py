@@ -1,4 +1,4 @@
-"""The table of a run's metrics.json, for its end and its report."""
+"""Table of a run's metrics.json, for its end and its report."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -40,7 +40,7 @@ def by_method(run: RunFolder, failed: bool = False) -> dict[str, dict[str, Score
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A finished run, alone or of a sweep. Its records are read when they are first asked for.
+    """Finished run, alone or of a sweep. Its records are read when they are first asked for.
 
     values: the settings that the sweep varied. metrics: the content of metrics.json.
     """
@@ -52,17 +52,17 @@ class FinishedRun:
 
     @cached_property
     def answers(self) -> dict[str, dict[str, Scored]]:
-        """The answers `by_method`, without failed ones."""
+        """Answers `by_method`, without failed ones."""
         return by_method(self.folder)
 
     @cached_property
     def clusters(self) -> dict[str, str]:
-        """The cluster of every question. A question without one is its own."""
+        """Cluster of every question. A question without one is its own."""
         return {id: one.cluster or id for of in self.answers.values() for id, one in of.items()}
 
     @cached_property
     def config(self) -> Config:
-        """The saved configuration. Raises UserError where it is damaged."""
+        """Saved configuration. Raises UserError where it is damaged."""
         return read(self.folder.config)
 
     @cached_property

@@ -119,13 +119,13 @@ def _few(values: Floats) -> bool:
 
 
 def _effective(values: Floats, clusters: Clusters) -> float:
-    """The effective number of values (n,): n over the design effect of Kish (1965). The correlation is `RARE`."""
+    """Effective number of values (n,): n over the design effect of Kish (1965). The correlation is `RARE`."""
     _, sizes = cluster_totals(values, clusters)
     return float(len(values) / (1 + ((sizes**2).sum() / len(values) - 1) * RARE))
 
 
 def _tail(clusters: int, values: int) -> float:
-    """The share of draws that an interval leaves out at each side."""
+    """Share of draws that an interval leaves out at each side."""
     if clusters in (1, values):
         return TAIL
     return float(norm.cdf(-math.sqrt(clusters / (clusters - 1)) * student.ppf(1 - TAIL, clusters - 1)))
@@ -231,7 +231,7 @@ def _asked(values: Floats, clusters: Clusters) -> tuple[Floats, Clusters]:
 
 
 class PairedTest(TypedDict):
-    """The result of `paired_test`. `difference` is the mean of a - b, with its interval.
+    """Result of `paired_test`. `difference` is the mean of a - b, with its interval.
 
     p_value: of the null that the mean difference is 0.
     p_margin: of the null that a is worse than b by the margin or more; twice the one-sided value, so that it is held
@@ -387,7 +387,7 @@ def spread_of(trials: Sequence[tuple[Floats, Clusters]]) -> Spread:
 
 
 def smallest_difference(spread: Spread, sizes: Sequence[int], seeds: int = 1) -> float:
-    """The difference that a two-sided test shows with a power of .8, with clusters of these `sizes` and so many seeds.
+    """Difference that a two-sided test shows with a power of .8, with clusters of these `sizes` and so many seeds.
 
     (t(.975) + t(.8)) times the standard error, whose variance is that of the questions times Kish's design
     effect, which more seeds do not reduce, and that of the graphs over the seeds. Satterthwaite's degrees of freedom.

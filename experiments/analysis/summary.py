@@ -41,7 +41,7 @@ Metrics = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """A run's names, and the methods and pairs that it compared.
+    """Names of a run, and the methods and pairs that it compared.
 
     metric: the name of the data set's utility (EM, accuracy). pairs: the first minus the second of each is tested.
     failures: the share of a method's questions that may have failed for anything to be concluded about it.
@@ -193,7 +193,7 @@ def verdict(test: Mapping[str, Any]) -> str:
 
 
 def verdict_text(test: Mapping[str, Any]) -> str:
-    """The verdict of a paired test, with the margin of `not worse`."""
+    """Writes the verdict of a paired test, with the margin of `not worse`."""
     found = verdict(test)
     return f"{found} by {test['margin']:g} or more" if found == NOT_WORSE else found
 
@@ -228,12 +228,12 @@ def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
 
 
 def model_notes(model: str) -> list[str]:
-    """The note on the embedded reader, where a run has it."""
+    """Gives the note on the embedded reader, where a run has it."""
     return [EMBEDDED_NOTE] if EMBEDDED in model.split(MODELS) else []
 
 
 def metric_of(metrics: Mapping[str, Any]) -> str:
-    """The name of the utility in a metrics.json. Those of the first versions lack it."""
+    """Reads the name of the utility in a metrics.json. Those of the first versions lack it."""
     return str(metrics.get("metric", "utility"))
 
 
@@ -245,7 +245,7 @@ def write(run: RunFolder, metrics: Metrics) -> None:
 def mean_and_interval(
     answers: Iterable[Scored], seed: int, value: Callable[[Scored], float | None] = attrgetter("utility")
 ) -> tuple[float, tuple[float, float]]:
-    """The mean of a value of answers, and its 95% interval by clusters of questions. None counts 0."""
+    """Mean of a value of answers, and its 95% interval by clusters of questions. None counts 0."""
     values, clusters = zip(*((value(one) or 0.0, one.cluster or one.question) for one in answers), strict=True)
     return math.fsum(values) / len(values), score_interval(values, seed, clusters)
 

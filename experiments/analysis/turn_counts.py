@@ -46,7 +46,7 @@ class TurnCounts:
 
     @property
     def totals(self) -> dict[str, int | float | None]:
-        """The totals in metrics.json. Repair tokens may not be known; silent turns are there where there are any."""
+        """Totals in metrics.json. Repair tokens may not be known; silent turns are there where there are any."""
         tokens = {"repair_tokens": self.repair_tokens, "repair_share": self.repair_share}
         return {
             "turns": self.turns,

@@ -1,4 +1,4 @@
-"""The worst case of each defence over attacks, and the solution of the game between both."""
+"""Worst case of each defence over attacks, and the solution of the game between both."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from topologies.wiring import Floats
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
-    """The lowest mean score of a defence, the index of its attack, and its 95% interval."""
+    """Lowest mean score of a defence, the index of its attack, and its 95% interval."""
 
     attack: int
     mean: float

@@ -97,7 +97,7 @@ def draw_orders(turns: int, number: int, seed: int) -> list[list[int]]:
 
 
 def coalitions(orders: Sequence[Sequence[int]]) -> list[frozenset[int]]:
-    """The coalitions whose values `shapley` needs, each once."""
+    """Lists the coalitions whose values `shapley` needs, each once."""
     return list(dict.fromkeys(frozenset(order[:size]) for order in orders for size in range(len(order) + 1)))
 
 

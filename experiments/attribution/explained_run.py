@@ -66,7 +66,7 @@ async def _explain(opened: OpenedRun, method: str, settings: ExplainSettings) ->
 
 
 def table(found: Sequence[Explained], method: str, settings: ExplainSettings) -> ResultTable:
-    """A row for each answer that one agent changes, and the cost."""
+    """Makes a row for each answer that one agent changes, and the cost."""
     rows = []
     for each in [each for each in found if each.agent][:20]:
         of = next(effect for effect in each.effects if effect.changed and effect.of == (each.turn or each.agent))

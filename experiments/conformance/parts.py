@@ -88,9 +88,8 @@ def check_model(model: Model, name: str) -> None:
     for request, completion in zip(requests, asyncio.run(complete()), strict=True):
         if isinstance(completion, ModelError):
             continue  # a call that fails is retried, and then a failed turn
-        require(isinstance(completion, Completion), f"{name}: complete() gives no Completion but {completion!r}")
-        # For the type checker.
-        assert isinstance(completion, Completion)
+        if not isinstance(completion, Completion):
+            raise NotConforming(f"{name}: complete() gives no Completion but {completion!r}")
         require(completion.id == request.id, f"{name}: the completion of {request.id} is called {completion.id}")
         require(completion.stop in STOPS, f"{name}: stop={completion.stop!r}, expected one of {', '.join(STOPS)}")
         require(isinstance(completion.text, str), f"{name}: a completion's text is no text")

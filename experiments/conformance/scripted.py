@@ -41,11 +41,10 @@ from topologies.topology import Noted, Topology
 NONSENSE = "I would rather not say anything about that."
 LONGEST_DELAY_S = 0.002  # enough to change which of two concurrent calls ends first
 
-Reply = Callable[[Turn], str]
-
-
 # What a request's id has after its turn's: a prompt that was cut to fit, and a repair.
 SUFFIX = re.compile(r"(/cut-\d+)?(/repair)?$")
+
+Reply = Callable[[Turn], str]
 
 
 class ScriptedTeam:
@@ -125,7 +124,7 @@ class ObservedLibrary:
         self.found: set[str] = set()
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        """The library's search of that name, observed. `topics`, `annotated` and `embed` look nothing up."""
+        """Observes the library's search of that name. `topics`, `annotated` and `embed` look nothing up."""
         made: Callable[..., Awaitable[Any]] = getattr(self._library, name)
         if name in ("topics", "annotated", "embed"):
             return made

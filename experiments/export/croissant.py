@@ -58,7 +58,7 @@ def metadata(folder: Path) -> dict[str, Any]:
 
 
 def _leaves(value: Any, keys: Keys = (), many: bool = False) -> Iterator[tuple[Keys, bool]]:
-    """The keys of each text in a record. The second value is true where they lead to a list of texts."""
+    """Yields the keys of each text in a record. The second value is true where they lead to a list of texts."""
     if isinstance(value, dict):
         for key, below in value.items():
             yield from _leaves(below, (*keys, key), many)

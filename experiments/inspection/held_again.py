@@ -29,7 +29,7 @@ Recorded = tuple[Topology, Item, int, int]
 
 @dataclass(frozen=True)
 class HeldAgain:
-    """A recorded discussion, and the turns and own memories of its agents by the turn's id.
+    """Recorded discussion, and the turns and own memories of its agents by the turn's id.
 
     folder, phase: those of its traces. note: what could not be held as it was recorded; empty for nothing.
     discuss: holds it with another team, under its `attack` or one that spares turns.

@@ -34,7 +34,7 @@ NOTHING: Details = {"calls": [], "marks": [], "sources": [], "searches": []}
 
 
 def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[str] = ()) -> Details:
-    """The details of one turn, for JSON. Raises UserError like `TurnInspector`.
+    """Collects the details of one turn, for JSON. Raises UserError like `TurnInspector`.
 
     Args:
         group: a method, or `<method>.train-<stage>`. line: of its traces, from 1. turn: a message's id.
@@ -59,7 +59,7 @@ class TurnInspector:
             self._refused = str(error)
 
     def turn(self, group: str, line: int, turn: str) -> Details:
-        """The details of a turn, as `inspect`. Raises UserError for a turn that is not recorded, or damaged."""
+        """Collects a turn's details, as `inspect`. Raises UserError for a turn that is not recorded, or damaged."""
         if self._refused:
             return {**NOTHING, "note": self._refused}
         # In a thread without an event loop, such as that of a notebook.

@@ -70,7 +70,7 @@ class Judge:
         self._requests = 0
 
     def digest(self, rubric: Rubric = GRADED) -> str:
-        """The digest of the judge and the rubric, which judgements carry."""
+        """Makes the digest of the judge and the rubric, which judgements carry."""
         # The unit separator keeps the parts apart: none of them holds one.
         parts = self.name, rubric.text, in_lines(rubric.form), as_json(rubric.form)
         return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=8).hexdigest()
@@ -105,7 +105,7 @@ class Judge:
         )
 
     async def _complete(self, request: Request) -> Completion:
-        """The completion, or one with `stop="error"` after the last retry."""
+        """Requests the completion, or makes one with `stop="error"` after the last retry."""
         # Two methods that gave the same answer may be judged at once: the same request, under two ids.
         self._requests += 1
         request = replace(request, id=f"{request.id}/{self._requests}")
@@ -155,7 +155,7 @@ def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rub
 
 
 def _reading(completion: Completion, asked: Form, form: Form) -> Reading | None:
-    """The fields `asked` of a form that a reply holds. None where there is no reply."""
+    """Reads the fields `asked` of a form from a reply. None where there is no reply."""
     if completion.stop not in ("stop", "length"):
         return None
     return read(asked, completion.text, completion.stop == "length", among=form)

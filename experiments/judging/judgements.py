@@ -59,7 +59,7 @@ class Judged(Record):
 
 
 def judged(folder: RunFolder, file: str = JUDGEMENTS) -> Iterator[Judged]:
-    """The complete lines of judgements.jsonl, or of scenes.jsonl. Raises UserError for one that is no judgement."""
+    """Reads complete lines of judgements.jsonl, or of scenes.jsonl. Raises UserError for one that is no judgement."""
     return jsonl.records(folder.path / file, Judged.decode, DAMAGED)
 
 
@@ -137,7 +137,7 @@ async def judge_file(
 
 
 def similarities(folder: RunFolder) -> dict[tuple[str, str], float]:
-    """The share of judged descriptions that show the same as people's, by method and question."""
+    """Computes the share of judged descriptions that show the same as people's, by method and question."""
     verdicts: dict[tuple[str, str], list[bool]] = {}
     for scene in (scene for scene in judged(folder, SCENES) if scene.judgement.grade is not None):
         verdicts.setdefault((scene.method, scene.question), []).append(scene.judgement.correct)

@@ -49,7 +49,7 @@ def normalise(text: str) -> str:
 
 
 def readings(answer: str) -> tuple[tuple[str, ...], ...]:
-    """An answer as one span and, where it has separators, as a list. They are `, `, `;`, a line break and "and".
+    """Reads an answer as one span and, where it has separators, as a list. They are `, `, `;`, a line break and "and".
 
     The official script is given lists; a model writes a sentence. Both readings are scored and the better one counts.
     """
@@ -69,14 +69,14 @@ def exact_match(answer: str, gold: Sequence[str]) -> float:
 
 
 def strict_exact_match(answer: str, gold: Sequence[str]) -> float:
-    """The official script's EM: 1 when answer and gold are the same spans. They are normalised, in any order."""
+    """Official script's EM: 1 when answer and gold are the same spans. They are normalised, in any order."""
     # Sorted lists compare as multisets: order is free, repetitions are not.
     spans = sorted(_gold_spans(gold))
     return float(any(sorted(map(_span, reading)) == spans for reading in readings(answer)))
 
 
 def list_f1(answer: str, gold: Sequence[str]) -> float:
-    """The official script's F1: mean bag-of-tokens F1 of answer and gold spans, best aligned one to one.
+    """Official script's F1: mean bag-of-tokens F1 of answer and gold spans, best aligned one to one.
 
     Spans left over on either side count as 0; a gold span with numbers matches only an answer span that has one of
     them. Not rounded, unlike the official script's two decimals per question.
@@ -89,7 +89,7 @@ def list_f1(answer: str, gold: Sequence[str]) -> float:
 
 
 def _span(text: str) -> str:
-    """The normalised span. One that would be empty ("A", "The") is in lower case instead."""
+    """Normalises a span. One that would be empty ("A", "The") is in lower case instead."""
     return normalise(text) or text.strip().lower()
 
 

@@ -86,7 +86,7 @@ def normalised(text: str, lemmatise: Lemmatise | None = None) -> str:
 
 
 def lemmatiser() -> Lemmatise | None:
-    """The script's lemmatiser, or None where spaCy and its model are not installed.
+    """Loads the script's lemmatiser, or gives None where spaCy and its model are not installed.
 
     To install the model: `python -m spacy download en_core_web_sm`.
     """

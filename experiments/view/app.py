@@ -107,7 +107,7 @@ def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
     ]
 
     def problem(request: Request, error: Exception) -> Response:
-        """A run that cannot be read, in one line."""
+        """Shows in one line why a run cannot be read."""
         status, line = 404 if isinstance(error, NoSuchRun) else 422, visible(str(error))
         if request.url.path.endswith(".json"):
             return PlainTextResponse(line, status)
@@ -146,7 +146,7 @@ class AccessCheck:
 
 
 class Viewer:
-    """The endpoints, each for one kind of address."""
+    """Endpoints, each for one kind of address."""
 
     def __init__(self, root: Root, named: Sequence[str] = ()) -> None:
         self._root = root
@@ -158,7 +158,7 @@ class Viewer:
         return _html(list_page(self._overviews))
 
     def run(self, request: Request) -> Response:
-        """The page of a run, a sweep or a study."""
+        """Shows a run, a sweep or a study."""
         return _html(run_page(self._overviews, request.path_params["run"], "whole" in request.query_params))
 
     async def events(self, request: Request) -> Response:
@@ -180,7 +180,7 @@ class Viewer:
         return StreamingResponse(changes(), media_type="text/event-stream")
 
     def compare(self, request: Request) -> Response:
-        """The page that compares two runs, its discussions (`index`), or its agreement (`pairs`)."""
+        """Shows two runs side by side, their discussions (`index`), or their agreement (`pairs`)."""
         compared = Compared.open(self._root, request.query_params.getlist("run"))
         match request.path_params.get("data"):
             case None:

@@ -68,7 +68,7 @@ class Compared:
         return found, min(margins)
 
     def page(self) -> str:
-        """The page: tests of shared methods, the settings that differ, the discussions."""
+        """Makes the page: tests of shared methods, the settings that differ, the discussions."""
         links = [Markup('<a href="run/{}/">{}</a>').format(quote(name), name) for name in self.names]
         answers, margin = self.answers
         alike = [(a, b) for a, b in combinations(answers, 2) if a[2:] == b[2:]]

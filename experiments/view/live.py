@@ -108,7 +108,7 @@ class LiveRun:
 
 
 class Lines:
-    """The complete lines of a file of a run, by number from 0.
+    """Complete lines of a file of a run, by number from 0.
 
     Only the place of each line is kept, so that one of a million is found at once.
     """

@@ -145,7 +145,7 @@ def state_of(run: RunFolder, config: Config, starts: list[Start], process: int |
 
 
 def process_of(start: Start) -> int | None:
-    """The id of the process that made a start, if it lives on this machine. None otherwise."""
+    """Finds the id of the process that made a start, if it lives on this machine. None otherwise."""
     try:
         born = psutil.Process(start.pid).create_time() if start.pid and start.host == socket.gethostname() else None
     except psutil.Error:

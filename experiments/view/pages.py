@@ -1,4 +1,4 @@
-"""The pages of the viewer, made of the same sections as reports."""
+"""Pages of the viewer, made of the same sections as reports."""
 
 import json
 from collections.abc import Iterator

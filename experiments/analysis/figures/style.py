@@ -98,7 +98,7 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
 
 
 def probabilities() -> Colormap:
-    """The colour map from light (0) to dark (1), perceptually uniform."""
+    """Makes the colour map from light (0) to dark (1), perceptually uniform."""
     # Masked cells are transparent, so that the hatched background shows through.
     return colormaps["viridis_r"].with_extremes(bad=(0, 0, 0, 0))
 
@@ -140,7 +140,7 @@ def legend_above(figure: Figure, axes: Axes, columns: int = 6) -> None:
 
 
 def colour(i: int) -> str:
-    """The i-th colour of the style's cycle, which begins again after its end."""
+    """Chooses the i-th colour of the style's cycle, which begins again after its end."""
     return nth(rcParams["axes.prop_cycle"].by_key().get("color", COLOURS), i)
 
 
@@ -151,7 +151,7 @@ def line_look(i: int) -> dict[str, Any]:
 
 
 def nth(palette: Sequence[str], i: int) -> str:
-    """A line's marker or dashes; the palette begins again after its end."""
+    """Chooses a line's marker or dashes; the palette begins again after its end."""
     return palette[i % len(palette)]
 
 
@@ -163,7 +163,7 @@ def ink(colour_map: Colormap, share: float) -> str:
 
 
 def offset(i: int, count: int, width: float) -> float:
-    """The i-th of `count` places side by side within `width`, from its middle."""
+    """Finds the i-th of `count` places side by side within `width`, from its middle."""
     return width * ((i + 0.5) / count - 0.5)
 
 

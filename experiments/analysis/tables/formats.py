@@ -17,7 +17,7 @@ from actors.errors import visible
 from experiments.analysis.judged import EMBEDDED_JUDGE_NOTE
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.scores import FinishedRun
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, model_notes, rounded, verdicts
+from experiments.analysis.summary import EMBEDDED, model_notes, rounded, verdicts
 from experiments.analysis.tables.measured import FEWEST, MeasuredBlock, MeasuredCell, is_of, measure
 from experiments.analysis.tables.paper_table import (
     COSTS,
@@ -45,14 +45,14 @@ DATA = {
 
 
 class Best(str):
-    """A cell that is the best measured of its column, in bold."""
+    """Cell that is the best measured of its column, in bold."""
 
     best = True
 
 
 @dataclass(frozen=True, slots=True)
 class ShownTable(ResultTable):
-    """A table for a paper. A row of one cell is the heading of those below it. The first column names rows.
+    """Table for a paper. A row of one cell is the heading of those below it. The first column names rows.
 
     groups: headings over as many of the other columns each, "" for none.
     """
@@ -128,7 +128,7 @@ def marked(
 
 
 def text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
-    """The mean with its interval, in the paper's units; costs without one."""
+    """Writes the mean with its interval, in the paper's units; costs without one."""
     if cell.mean is None or cell.ci95 is None:
         return ""
     if column.measure in COSTS:
@@ -188,8 +188,7 @@ def _notes(
             yield "Nothing was judged: choose a judge, as judge=openai judge.name=<model> judge.base_url=<address>."
         if EMBEDDED in dict(judges):
             yield EMBEDDED_JUDGE_NOTE
-    if any(model_notes(run.metrics["model"]) for run in runs):
-        yield EMBEDDED_NOTE
+    yield from dict.fromkeys(note for run in runs for note in model_notes(run.metrics["model"]))
     for block in measured:
         for data, compared in block.compared.items():
             name = DATA.get(data, data)
@@ -241,7 +240,7 @@ def markdown(layout: ShownTable) -> str:
 
 
 def latex(layout: ShownTable) -> str:
-    """A float with booktabs' rules, as wide as the text. It needs the packages booktabs and graphicx."""
+    """Makes a float with booktabs' rules, as wide as the text. It needs the packages booktabs and graphicx."""
     return TEMPLATES.get_template("table.tex").render(layout=layout, others=len(layout.columns) - 1)
 
 

@@ -21,7 +21,7 @@ FEWEST = 5  # questions; a mean of fewer is not shown
 
 
 def methods_of(run: FinishedRun) -> list[str]:
-    """The methods of a run about which anything is concluded."""
+    """Lists the methods of a run about which anything is concluded."""
     return [method for method in run.answers if method not in broken(run.metrics)]
 
 

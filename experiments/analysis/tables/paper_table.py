@@ -28,7 +28,7 @@ COSTS = ("prompt_tokens", "completion_tokens", "tokens", "calls")
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """A method under a setting. `values` are dotted keys of the configuration (none: whatever it ran with)."""
+    """Method under a setting. `values` are dotted keys of the configuration (none: whatever it ran with)."""
 
     method: str
     label: str
@@ -36,13 +36,13 @@ class PaperRow:
 
     @property
     def key(self) -> str:
-        """The method and its setting as reported figures name them: `m3prune ablation=no_alignment`."""
+        """Method and setting as reported figures name them: `m3prune ablation=no_alignment`."""
         return " ".join([self.method, *(f"{key}={value}" for key, value in self.values.items())])
 
 
 @dataclass(frozen=True, slots=True)
 class PaperColumn:
-    """The mean of a measure over some questions, or of other columns, unweighted.
+    """Mean of a measure over some questions, or of other columns, unweighted.
 
     measure: `utility` and `f1` as scored, `acc_star` as judged, a cost of `COSTS`, or another that `scores_of` finds.
     data: the data set; empty for all of the table's.

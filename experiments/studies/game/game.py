@@ -40,7 +40,7 @@ async def play(discussions: Discussions, defences: Sequence[Topology], training:
         return np.array(found).reshape(len(asked), len(attacks), -1)
 
     async def respond(mix: Floats, start: AttackSettings) -> tuple[AttackSettings, float]:
-        """The best response in training to a mix of defences, float [defences], and the utility left."""
+        """Finds the best response in training to a mix of defences, float [defences], and the utility left."""
         asked = np.flatnonzero(mix).tolist()
 
         async def utility(attack: AttackSettings) -> float:

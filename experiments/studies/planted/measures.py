@@ -20,7 +20,7 @@ MONITORED = 200  # evaluated questions that the monitor watches
 
 
 def along(learner: Learner, team: OpinionTeam, evaluated: int) -> tuple[Wirings, Edges[Floats]]:
-    """A learner's graph and reading weights, of each evaluated question where they depend on it."""
+    """Makes a learner's graph and reading weights, of each evaluated question where they depend on it."""
     seen = team.questions(evaluated, "evaluation").features.numpy() if learner.spec.features else None
     return learner.inference_wirings(seen), learner.reading(seen)
 

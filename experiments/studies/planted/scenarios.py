@@ -50,7 +50,7 @@ class Scenario:
         return [((first or 0) + n * ((agents + 1) // 2)) % agents for n in range(number)]
 
     def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
-        """The answers of special agents and those in their messages, [q] each, as for `OpinionQuestions`."""
+        """Makes the answers of special agents and those in their messages, [q] each, as for `OpinionQuestions`."""
         honest = self.lies == "never" or (self.lies == "evaluation" and training)
         return (torch.full_like(asked.target, -1) if honest else asked.target,) * 2
 

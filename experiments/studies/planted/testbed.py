@@ -215,6 +215,6 @@ def draw(folder: Path, summaries: Sequence[PlantedSummary]) -> list[Path]:
 
 
 def _points(row: PlantedSummary, measure: str) -> dict[int, Measure]:
-    """A measure by the number of questions used, ascending."""
+    """Reads a measure by the number of questions used, ascending."""
     found = {name.partition("@"): value for name, value in row.measures.items()}
     return dict(sorted((int(used), value) for (name, at, used), value in found.items() if at and name == measure))

@@ -91,7 +91,7 @@ class Outcome:
 
     @property
     def tokens(self) -> int:
-        """The cost in messages: a turn's own prompt counts as one."""
+        """Cost in messages: a turn's own prompt counts as one."""
         return self.turns + self.readings
 
 
