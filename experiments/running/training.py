@@ -47,7 +47,7 @@ class Training:
         for learner in self._all:
             await learner.resume()
         stage, step = self.own.reached
-        # Where another learner lacks steps that will not be discussed again, or has learned from separate discussions.
+        # Others may lack steps that will not be discussed again, or have learned from separate discussions.
         for other in self.others:
             *_, finished, _ = await other.position()
             # Of a stage that ends with the confirmation of its graph, it has no more steps from others' discussions.
