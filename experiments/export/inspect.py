@@ -6,6 +6,7 @@ it is in no mean. A model event's input is the question and the messages that th
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -21,6 +22,7 @@ from experiments.records.recorder import RunFolder
 from experiments.records.records import by_question
 
 FACTS = ("method", "edges", "calls", "failed_turns", "cut_turns", "attack_success")
+utc = partial(datetime.fromtimestamp, tz=UTC)  # from Unix time
 TURN = ("status", "agent", "round", "confidence", "heard", "tampered", "cut", "error")
 
 
@@ -41,8 +43,8 @@ def logs(run: RunFolder) -> Iterator[il.EvalLog]:
     for method, of_method in groupby(discussions(run), key=lambda one: one.scored.method):
         held = list(of_method)
         samples = [_sample(model, one) for one in held]
-        created = _time(min(one.started_s for one in held))
-        completed = _time(max(one.started_s + s.total_time for one, s in zip(held, samples, strict=True)))
+        created = utc(min(one.started_s for one in held))
+        completed = utc(max(one.started_s + s.total_time for one, s in zip(held, samples, strict=True)))
         utilities = [one.utility for one in by_question(each.scored for each in held) if not one.failed_calls]
         mean = {"mean": il.EvalMetric(name="mean", value=fmean(utilities))} if utilities else {}
         used = sum((sample.model_usage[model] for sample in samples), im.ModelUsage())
@@ -83,8 +85,8 @@ def _sample(model: str, discussion: TimedDiscussion) -> il.EvalSample:
             source="generate",
             metadata={name: value for name in TURN if (value := getattr(turn, name)) not in ("", None, ())},
         )
-        begun = {"timestamp": _time(started_s + time.start), "working_start": time.start, "span_id": turn.id}
-        ended = {**begun, "timestamp": _time(started_s + time.start + time.seconds)}
+        begun = {"timestamp": utc(started_s + time.start), "working_start": time.start, "span_id": turn.id}
+        ended = {**begun, "timestamp": utc(started_s + time.start + time.seconds)}
         choice = im.ChatCompletionChoice(message=said[turn.id])
         spent = {"input_tokens": turn.prompt_tokens, "output_tokens": turn.completion_tokens}
         usage = im.ModelUsage(**spent, total_tokens=turn.tokens)
@@ -120,7 +122,3 @@ def _sample(model: str, discussion: TimedDiscussion) -> il.EvalSample:
         events=events,
         total_time=max((time.start + time.seconds for _, time, _ in turns), default=0.0),
     )
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

@@ -26,8 +26,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from actors.backends.model_settings import model_name
 from actors.errors import UserError
-from actors.messages import Message, Status
-from experiments.config.config import Config
+from actors.messages import Status
 from experiments.config.saved import read
 from experiments.export.source import discussions
 from experiments.records.recorder import RunFolder
@@ -83,11 +82,22 @@ def spans(run: Path) -> Iterator[list[ReadableSpan]]:
             begins_ns = started_ns + round(time.start * 1e9)
             own = otel.set_span_in_context(root)
             span = tracer.start_span(f"invoke_agent {turn.agent}", own, links=links, start_time=begins_ns)
-            span.set_attributes({"gen_ai.conversation.id": id, **_turn(config, turn)})
+            (model, _), ok = config.model_of_role(turn.agent) or (config.model, None), turn.status is Status.OK
+            ended = {"name": turn.agent, "finish_reason": "stop" if ok else "error"}
+            span.set_attributes(
+                {
+                    "gen_ai.conversation.id": id,
+                    "gen_ai.operation.name": "invoke_agent",
+                    "gen_ai.provider.name": model.kind,
+                    "gen_ai.request.model": model_name(model),
+                    "gen_ai.output.messages": _messages("assistant", turn.content, **ended),
+                    **{name: value for name, field in FIELDS.items() if (value := getattr(turn, field)) is not None},
+                }
+            )
             span.set_attribute("agora.times", "recorded" if is_recorded else "made_up")
             if is_recorded:
                 span.set_attribute("gen_ai.usage.cache_read.input_tokens", time.cached_tokens)
-            if turn.status is not Status.OK:
+            if not ok:
                 span.set_status(otel.StatusCode.ERROR, turn.error)
                 span.set_attribute("error.type", turn.status)
             ends_ns = max(ends_ns, end_ns := begins_ns + round(time.seconds * 1e9))
@@ -131,18 +141,6 @@ def send(run: Path, address: str) -> str:
             )
         number += len(made)
     return f"{number:,} spans"
-
-
-def _turn(config: Config, turn: Message) -> dict[str, Any]:
-    model, _ = config.model_of_role(turn.agent) or (config.model, None)
-    ended = "stop" if turn.status is Status.OK else "error"
-    return {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.provider.name": model.kind,
-        "gen_ai.request.model": model_name(model),
-        "gen_ai.output.messages": _messages("assistant", turn.content, name=turn.agent, finish_reason=ended),
-        **{name: value for name, field in FIELDS.items() if (value := getattr(turn, field)) is not None},
-    }
 
 
 def _messages(role: str, text: str, **more: str) -> str:

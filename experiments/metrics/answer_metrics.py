@@ -7,7 +7,7 @@ the exact match that M3Prune reports is the lenient one by containment.
 import re
 import string
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from math import fsum
 
 import numpy as np
@@ -83,7 +83,12 @@ def list_f1(answer: str, gold: Sequence[str]) -> float:
     """
     spans, scores = [set(span.split()) for span in _gold_spans(gold)], list[float]()
     for reading in readings(answer):
-        f1 = np.array([[_bag_f1(set(_span(part).split()), span) for part in reading] for span in spans])
+        f1 = np.zeros((len(spans), len(reading)))
+        for (row, span), (column, part) in product(enumerate(spans), enumerate(reading)):
+            words, numbers = set(_span(part).split()), {token for token in span if _NUMBER.fullmatch(token)}
+            # DROP's rule: a right unit with a wrong number earns nothing.
+            if (common := len(words & span)) and (not numbers or numbers & words):
+                f1[row, column] = 2 * common / (len(words) + len(span))
         scores.append(fsum(f1[linear_sum_assignment(f1, maximize=True)]) / max(f1.shape))
     return max(scores)
 
@@ -98,15 +103,6 @@ def _gold_spans(gold: Sequence[str]) -> list[str]:
     if isinstance(gold, str) or not gold:
         raise ValueError(f"gold answers are a non-empty sequence of strings, not {gold!r}")
     return [_span(text) for text in gold]
-
-
-def _bag_f1(answer: set[str], gold: set[str]) -> float:
-    # DROP's rule: a right unit with a wrong number earns nothing.
-    numbers = {token for token in gold if _NUMBER.fullmatch(token)}
-    common = len(answer & gold)
-    if not common or (numbers and not numbers & answer):
-        return 0.0
-    return 2 * common / (len(answer) + len(gold))
 
 
 def recall_at_k(retrieved: Sequence[str], supporting: Iterable[str], k: int) -> float:
