@@ -32,7 +32,7 @@ from actors.agents.roles import DECISION, TEXTUAL, VISUAL
 from actors.messages import Kind, Question, Role, Source, Status
 from actors.reader.reader import Reader, ReaderSettings
 from actors.runtime.cluster import Cluster
-from actors.runtime.team import Team
+from actors.runtime.team import LiveTeam
 from actors.settings import AgentSettings, RaySettings
 from topologies.baselines import constant_wiring
 from topologies.graphs import candidates_along, regular
@@ -72,7 +72,7 @@ async def discussion(cluster: Cluster, agents: int) -> dict[str, float]:
     """Two discussions, the second of which counts."""
     cluster.launch_replicas(partial(Reader, ReaderSettings()), 1, cpus=0, gpus=0, capacity=1024)
     roles = team_of(agents)
-    team: Team = cluster.launch_agents((*roles, DECISION), AgentSettings()).team()
+    team: LiveTeam = cluster.launch_agents((*roles, DECISION), AgentSettings()).team()
     await cluster.wait_until_ready()
     begun = time.perf_counter()
     wiring = constant_wiring(regular(agents), agents, ROUNDS, decision=np.arange(agents) < READ)

@@ -32,7 +32,7 @@ from actors.messages import Completion, Kind, Question, Request, Source, Turn
 from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import Runtime
-from actors.runtime.team import Team
+from actors.runtime.team import LiveTeam
 from actors.settings import AgentSettings, RaySettings
 from tests.instruments.benchmarks import repositories
 from tests.instruments.benchmarks.peers import TASK, peers
@@ -72,7 +72,7 @@ def workload() -> Wired:
     return Wired("w", [role.name for role in ROLES], wiring())
 
 
-async def seconds_for(team: Team, discussions: int, concurrency: int, first: int = 0) -> float:
+async def seconds_for(team: LiveTeam, discussions: int, concurrency: int, first: int = 0) -> float:
     """Hold so many discussions; ten samples of each question, five passages each."""
     topology = workload()
     evidence = tuple(Source(f"t{i}", f"t{i}", Kind.TEXT, f"Place {i}", "A town by the sea. " * 15) for i in range(5))

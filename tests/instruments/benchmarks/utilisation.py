@@ -32,7 +32,7 @@ from actors.models import Model
 from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import Runtime
-from actors.runtime.team import Team
+from actors.runtime.team import LiveTeam
 from actors.settings import AgentSettings, RaySettings
 from tests.instruments.benchmarks.emulated_engine import EmulatedEngine, Pace
 from tests.instruments.benchmarks.throughput import REPLY, ROLES, TURNS, workload
@@ -53,7 +53,7 @@ class Sleeper:
         return Completion(request.id, REPLY, prompt_tokens=100, completion_tokens=12)
 
 
-async def held(team: Team, discussions: int, at_once: int) -> tuple[list[Trace], list[float], list[float]]:
+async def held(team: LiveTeam, discussions: int, at_once: int) -> tuple[list[Trace], list[float], list[float]]:
     """The traces of so many discussions, when each of them ended, and when each turn did, in seconds."""
     topology, gate = workload(), asyncio.Semaphore(at_once)
     evidence = tuple(Source(f"t{i}", f"t{i}", Kind.TEXT, f"Place {i}", "A town by the sea. " * 15) for i in range(5))
@@ -150,7 +150,7 @@ def critical_path_s(trace: Trace, prompt: float) -> float:
     return max(map(ends, waited))
 
 
-async def _team(runtime: Runtime, model: Callable[[], Model], replicas: int, capacity: int) -> Team:
+async def _team(runtime: Runtime, model: Callable[[], Model], replicas: int, capacity: int) -> LiveTeam:
     runtime.launch_replicas(model, replicas=replicas, cpus=0, gpus=0, capacity=capacity)
     team = runtime.launch_agents((*ROLES, DECISION), AgentSettings()).team()
     await runtime.wait_until_ready()
