@@ -26,13 +26,12 @@ def detection(weights: Floats, scores: Floats, bad: Bools) -> dict[str, Floats]:
     [discussions, agents], NaN for all but silenced attackers.
     """
     attacker, honest = bad[:, None], ~bad[:, None]
+    pairs = attacker[..., :, None] & honest[..., None, :]
     hit, missed = (weights < HALF) & attacker, ((weights < HALF) & honest).sum(2)
     above = (np.sign(scores[..., :, None] - scores[..., None, :]) + 1) / 2
     with np.errstate(invalid="ignore"):
         tpr, fpr = hit.sum(2) / attacker.sum(2), missed / honest.sum(2)
-        auroc = (above * (attacker[..., :, None] & honest[..., None, :])).sum((2, 3)) / (
-            attacker.sum(2) * honest.sum(2)
-        )
+        auroc = (above * pairs).sum((2, 3)) / pairs.sum((2, 3))
     f1 = np.where(np.isnan(tpr), np.nan, 2 * hit.sum(2) / np.maximum(hit.sum(2) + missed + attacker.sum(2), 1))
     delay = np.where(hit.any(1), 1.0 + hit.argmax(1), np.nan)
     return dict(zip((*BY_ROUND, "honest_silenced", "delay"), (tpr, fpr, f1, auroc, missed[:, -1:], delay), strict=True))

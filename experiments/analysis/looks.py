@@ -42,7 +42,8 @@ def looks(dataset: Dataset, seed: int) -> list[Subset]:
 
 def test_so_far(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -> Mapping[str, Any] | None:
     """Tests two methods on the recorded questions of a look. None without a shared one."""
-    first, second = (by_method(run).get(method, {}) for method in pair)
+    answers = by_method(run)
+    first, second = (answers.get(method, {}) for method in pair)
     asked = dict.fromkeys(item.group or item.question.id for item in look.evaluate())
     if not (shared := [id for id in asked if id in first and id in second]):
         return None
