@@ -17,7 +17,7 @@ WAIT_S = 5.0
 POLL_S = 0.05
 CGROUP = Path("/sys/fs/cgroup")
 VMSTAT = Path("/proc/vmstat")
-# Waits for the end of its parent, and holds processes by descriptors: a number that is free again may be another's.
+# Waits until its parent ends. Holds processes by descriptors, as the system may give a number to another process.
 HOLD = """
 import contextlib, os, signal, sys
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -67,7 +67,7 @@ def kill_at_end(processes: Iterable[psutil.Process]) -> Callable[[], None]:
 
     def end() -> None:
         atexit.unregister(end)
-        holder.communicate()
+        holder.communicate()  # closes its input and waits for it
 
     atexit.register(end)
     return end

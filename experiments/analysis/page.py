@@ -18,8 +18,19 @@ from experiments.analysis.result_table import ResultTable
 REPORT = "report.html"
 LABELS = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
 # In this order: later scripts use the functions of earlier ones.
-ORDER = "tables data conversation wiring sources methods turn discussion filters learned browse"
-SCRIPTS = tuple(f"{name}.js" for name in ORDER.split())
+SCRIPTS = (
+    "tables.js",
+    "data.js",
+    "conversation.js",
+    "wiring.js",
+    "sources.js",
+    "methods.js",
+    "turn.js",
+    "discussion.js",
+    "filters.js",
+    "learned.js",
+    "browse.js",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,10 @@ def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
         "failures": failures,
     }
     return {
-        **{name: getattr(facts, name) for name in ("experiment", "model", "dataset", "metric")},
+        "experiment": facts.experiment,
+        "model": facts.model,
+        "dataset": facts.dataset,
+        "metric": facts.metric,
         "questions": len(first),
         "methods": {
             method: rounded(
@@ -228,7 +231,7 @@ def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
 
 
 def model_notes(model: str) -> list[str]:
-    """Gives the note on the embedded reader, where a run has it."""
+    """Returns the note on the embedded reader, where a run has it."""
     return [EMBEDDED_NOTE] if EMBEDDED in model.split(MODELS) else []
 
 
@@ -245,7 +248,7 @@ def write(run: RunFolder, metrics: Metrics) -> None:
 def mean_and_interval(
     answers: Iterable[Scored], seed: int, value: Callable[[Scored], float | None] = attrgetter("utility")
 ) -> tuple[float, tuple[float, float]]:
-    """Mean of a value of answers, and its 95% interval by clusters of questions. None counts 0."""
+    """Averages a value of answers. Returns the mean and its 95% interval by clusters of questions. None counts 0."""
     values, clusters = zip(*((value(one) or 0.0, one.cluster or one.question) for one in answers), strict=True)
     return math.fsum(values) / len(values), score_interval(values, seed, clusters)
 

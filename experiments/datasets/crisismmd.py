@@ -57,7 +57,7 @@ CHOICES["humanitarian_merged"] = CHOICES["humanitarian"] | {
 
 @dataclass(frozen=True, slots=True)
 class CrisisMmdPost:
-    """Row, without the release's further labels."""
+    """A row of the release, without its further labels."""
 
     event_name: Label
     tweet_id: Id

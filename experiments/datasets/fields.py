@@ -93,7 +93,7 @@ def adapter(layout: type[T] | TypeAdapter[T]) -> TypeAdapter[T]:
 
 
 def validated(schema: TypeAdapter[T], value: object, where: str) -> T:
-    """Types the record of a JSON text in bytes, or of a value in memory.
+    """Validates a JSON text in bytes, or a value in memory. Returns its typed record.
 
     Raises UserError that begins with `where` and names the field at fault.
     """
@@ -104,7 +104,7 @@ def validated(schema: TypeAdapter[T], value: object, where: str) -> T:
 
 
 def complaint(error: ValidationError) -> str:
-    """Words the first error of a record: its field, what was expected and what was found."""
+    """Describes the first error of a record: its field, what was expected and what was found."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
     field = ".".join(map(str, first["loc"]))

@@ -56,7 +56,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 @dataclass(frozen=True, slots=True)
 class MhQuestion:
-    """Row of question_list.xlsx, by its columns."""
+    """A row of question_list.xlsx, by its columns."""
 
     file: Annotated[Id, Field(alias="File")]
     image: Annotated[Label, Field(alias="Image")]
@@ -80,7 +80,7 @@ class MhQuestion:
 
 @dataclass(frozen=True, slots=True)
 class MhNode:
-    """Row of a monster's Node.xlsx. `caption` is what people wrote about the clip."""
+    """A row of a monster's Node.xlsx. `caption` is what people wrote about the clip."""
 
     name: Label
     picture: Label
@@ -91,7 +91,7 @@ class MhNode:
 
 @dataclass(frozen=True, slots=True)
 class MhEdge:
-    """Row of a monster's Relations.xlsx."""
+    """A row of a monster's Relations.xlsx."""
 
     head: Label
     relation: Label
@@ -160,7 +160,7 @@ class Mh(Benchmark):
         return iter(triples.values())
 
     def captions(self) -> Mapping[str, str]:
-        """Captions that people wrote, by entity. They are a label of Table 4's Sim., hidden from agents that look."""
+        """Lists people's captions, by entity: a label of Table 4's Sim., hidden from agents that describe."""
         sources = chain.from_iterable(self.entities.values())
         return {source.doc: source.text for source in sources if source.kind is Kind.IMAGE and source.text}
 

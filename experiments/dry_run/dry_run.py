@@ -16,7 +16,7 @@ from actors.errors import StoreError, UserError
 from actors.messages import Question, Trace, derive_seed
 from actors.runtime.inline import Local
 from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, counts_table, total
-from experiments.dry_run.simulated_team import REPLY, Cache, SimulatedTeam, judge_calls
+from experiments.dry_run.simulated_team import REPLY, SimulatedCache, SimulatedTeam, judge_calls
 from experiments.dry_run.token_count import counter_of
 from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.planning.learners import learned_topologies, learner_makers
@@ -67,7 +67,7 @@ class _DryRun:
             plan.roles.launched, config.agents, self._counter, own, self._lengths, reuse=config.completions.reuse
         )
         # One cache for all phases, as in the run.
-        self._cache: Cache = set()
+        self._cache = SimulatedCache()
         # Only systems search; other methods need no question in memory.
         searched = self._dataset.evaluate() if plan.has_library else ()
         self._library = LabelledLibrary(self._evidence, searched, triples=triples_given(self._dataset))
@@ -113,7 +113,7 @@ class _DryRun:
         for evaluation in self._plan.evaluations:
             if evaluation.name == next(iter(self._plan.clean.values()), None):
                 # Asked anew: no attacked discussion has made these requests.
-                self._cache = set()
+                self._cache = SimulatedCache()
             phases.append(await self._evaluation(evaluation, questions, len(items)))
         judged = None
         if self._plan.models.judge:
@@ -180,7 +180,7 @@ class _DryRun:
         every_turn = not method.needs_graph or plan.learners[method.learner or next(iter(plan.learners))].reads_everyone
         exact = every_turn and plan.is_ours(method) and not method.needs_library
         # Unknown requests are not taken to be answered by another method's.
-        cache = self._cache if exact else set()
+        cache = self._cache if exact else SimulatedCache()
         if evaluation.kind != "method":
             of_method = self._traces[method.name]
             topology = further_topology(evaluation, topology, of_method, (), self._evidence.store, config.seed)

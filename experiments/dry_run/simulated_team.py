@@ -3,9 +3,9 @@
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import cycle, islice
-from typing import Any
 
 from actors.agents.role_agent import AgentMemory
 from actors.agents.roles import DUMMY_SENTENCE
@@ -30,7 +30,6 @@ ANSWER = "the northern bridge"
 CONFIDENCE = 0.85
 KEY_DIGITS = 8
 MOST_WORDS = 4096
-Cache = set[Any]  # digests of the requests that were made, and models with the beginnings of their prompts
 
 
 def simulated_reply(count: Callable[[str], int], most: int, wanted: float | None) -> tuple[str, int]:
@@ -49,6 +48,14 @@ def simulated_reply(count: Callable[[str], int], most: int, wanted: float | None
         # With any tokenizer more words are more tokens.
         text = first(bisect_left(range(MOST_WORDS), min(round(wanted), most), key=lambda n: tokens(first(n))))
     return text, tokens(text)
+
+
+@dataclass(frozen=True)
+class SimulatedCache:
+    """Digests of the requests that were made, and beginnings of prompts by model."""
+
+    requests: set[str] = field(default_factory=set)
+    prefixes: set[tuple[str, str]] = field(default_factory=set)
 
 
 class SimulatedTeam:
@@ -76,7 +83,7 @@ class SimulatedTeam:
         self.reply_tokens = self._reply(lengths.get(""))[1]
 
     async def run_discussion(
-        self, topology: Topology, question: Question, seed: int, sample: int, counts: PhaseCounts, cache: Cache
+        self, topology: Topology, question: Question, seed: int, sample: int, counts: PhaseCounts, cache: SimulatedCache
     ) -> Trace:
         """Holds one discussion, adds it to the counts and its requests to the cache."""
 
@@ -112,7 +119,7 @@ class SimulatedTeam:
         self._memories = {name: AgentMemory() for name in self._roles}
         return trace
 
-    def _answer(self, request: Request, role: Role, counts: PhaseCounts, cache: Cache) -> tuple[str, int, int]:
+    def _answer(self, request: Request, role: Role, counts: PhaseCounts, cache: SimulatedCache) -> tuple[str, int, int]:
         """Counts a request. Returns the reply's text, and the tokens of prompt and reply."""
         model, counter = self._others.get(role.played, (MAIN, self._counter))
         # Everything that a completion depends on here, as in the completion cache's key.
@@ -126,12 +133,13 @@ class SimulatedTeam:
             one.prompt += prompt
             one.completion += tokens
             one.longest = max(one.longest, prompt)
-        if digest not in cache or not self._reuse:
+        if digest not in cache.requests or not self._reuse:
             counts.made += 1
             counts.made_prompt += prompt
             counts.made_completion += tokens
-            counts.cached += shared if (model, request.prefix) in cache else 0
-        cache |= {digest, (model, request.prefix)}
+            counts.cached += shared if (model, request.prefix) in cache.prefixes else 0
+        cache.requests.add(digest)
+        cache.prefixes.add((model, request.prefix))
         return text.format(key=digest[:KEY_DIGITS]), prompt, tokens
 
 

@@ -7,7 +7,7 @@ the exact match that M3Prune reports is the lenient one by containment.
 import re
 import string
 from collections.abc import Iterable, Sequence
-from itertools import pairwise, product
+from itertools import pairwise
 from math import fsum
 
 import numpy as np
@@ -69,14 +69,14 @@ def exact_match(answer: str, gold: Sequence[str]) -> float:
 
 
 def strict_exact_match(answer: str, gold: Sequence[str]) -> float:
-    """Official script's EM: 1 when answer and gold are the same spans. They are normalised, in any order."""
+    """Computes the official script's EM: 1 for the same spans in answer and gold, normalised, in any order."""
     # Sorted lists compare as multisets: order is free, repetitions are not.
     spans = sorted(_gold_spans(gold))
     return float(any(sorted(map(_span, reading)) == spans for reading in readings(answer)))
 
 
 def list_f1(answer: str, gold: Sequence[str]) -> float:
-    """Official script's F1: mean bag-of-tokens F1 of answer and gold spans, best aligned one to one.
+    """Computes the official script's F1: mean bag-of-tokens F1 of answer and gold spans, best aligned one to one.
 
     Spans left over on either side count as 0; a gold span with numbers matches only an answer span that has one of
     them. Not rounded, unlike the official script's two decimals per question.
@@ -84,11 +84,13 @@ def list_f1(answer: str, gold: Sequence[str]) -> float:
     spans, scores = [set(span.split()) for span in _gold_spans(gold)], list[float]()
     for reading in readings(answer):
         f1 = np.zeros((len(spans), len(reading)))
-        for (row, span), (column, part) in product(enumerate(spans), enumerate(reading)):
-            words, numbers = set(_span(part).split()), {token for token in span if _NUMBER.fullmatch(token)}
-            # DROP's rule: a right unit with a wrong number earns nothing.
-            if (common := len(words & span)) and (not numbers or numbers & words):
-                f1[row, column] = 2 * common / (len(words) + len(span))
+        bags = [set(_span(part).split()) for part in reading]
+        for row, span in enumerate(spans):
+            numbers = {token for token in span if _NUMBER.fullmatch(token)}
+            for column, words in enumerate(bags):
+                # DROP's rule: a right unit with a wrong number earns nothing.
+                if (common := len(words & span)) and (not numbers or numbers & words):
+                    f1[row, column] = 2 * common / (len(words) + len(span))
         scores.append(fsum(f1[linear_sum_assignment(f1, maximize=True)]) / max(f1.shape))
     return max(scores)
 

@@ -112,7 +112,7 @@ class Bar:
 
 
 def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns: int = 0) -> str:
-    """Words progress in a line. The `fresh` units and the turns took `elapsed_s`, which gives the time left."""
+    """Formats progress as a line. The `fresh` units and the turns took `elapsed_s`, which gives the time left."""
     rate = fresh / elapsed_s if elapsed_s > 0 else 0.0
     # Without a rate there is no estimate, and `rstrip` takes away the comma before it.
     clock = timedelta(seconds=round(elapsed_s if done >= total else (total - done) / rate if rate else 0))

@@ -48,7 +48,7 @@ Times = Mapping[tuple[str, int], DiscussionTimes]  # by question and sample
 
 
 class TimingLog:
-    """Only writer of a folder's timings. Used while the folder's recorder is open, which keeps other writers out."""
+    """Writes a folder's timings, alone. Used while the folder's recorder is open, which keeps other writers out."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder

@@ -67,7 +67,7 @@ def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
 
 @contextmanager
 def results_written(folder: Path) -> Iterator[Callable[[TrialResult], int]]:
-    """Yields what adds a result to trials.jsonl, and waits until it is on disk.
+    """Opens trials.jsonl for its only writer. Yields a function that adds a result and waits until it is on disk.
 
     Raises UserError when another process has the file, it is damaged, or there is no room for a result.
     """

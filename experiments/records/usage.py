@@ -61,7 +61,7 @@ class PhaseUsage(Record):
 
 
 class UsageLog:
-    """Only writer of usage.jsonl. Used while the folder's `Recorder` is open, which keeps other writers out.
+    """Writes usage.jsonl, alone. Used while the folder's `Recorder` is open, which keeps other writers out.
 
     `used` returns every agent's usage so far; `every_s` seconds lie between lines, where an event loop runs.
     """

@@ -21,7 +21,7 @@ from experiments.running.run_context import RunContext
 
 
 class DiscussionJob(Job):
-    """Job whose agents discuss. A subclass has the subject and the conclusion."""
+    """A job whose agents discuss. A subclass has the subject and the conclusion."""
 
     searches = False
 

@@ -18,7 +18,7 @@ from retrieval.graph_tables import BY_RULES
 
 
 class Discussions:
-    """Work of a run. Agents and learners are launched by the caller.
+    """Does the work of a run. The caller launches agents and learners.
 
     Graphs are learned side by side, while methods that need none of them are evaluated: a step of a learner waits for
     its last discussion, and leaves most of what a model can do unused. Not so without `side_by_side`.

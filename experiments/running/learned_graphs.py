@@ -54,11 +54,12 @@ class GraphLearning:
     async def _learn(self, method: str, others: Sequence[str], needed: int) -> None:
         context = self.context
         with context.slots.reserved(needed), ExitStack() as recorders:
-            own, *along = [
-                RecordedLearner(context, self.graphs[name], self.learners[name], recorder, source)
-                for name, source in {method: "", **dict.fromkeys(others, method)}.items()
-                for recorder in [recorders.enter_context(LearningRecorder(context.recorder.run.learned(name)))]
-            ]
+            learners = []
+            for name in (method, *others):
+                recorder = recorders.enter_context(LearningRecorder(context.recorder.run.learned(name)))
+                source = "" if name == method else method
+                learners.append(RecordedLearner(context, self.graphs[name], self.learners[name], recorder, source))
+            own, *along = learners
             await Training(context, own, along).run()
             for other in along:
                 # What it has learned from other discussions, it confirms with its own.

@@ -167,7 +167,7 @@ class World:
         return self.fresh(pattern)
 
     def part(self, kind: str) -> str:
-        """Draws for one name in braces."""
+        """Draws a value for one name in braces."""
         rng = self.rng
         if kind == "person":
             given = self.part("given")
@@ -228,7 +228,7 @@ class World:
         return Shelf(domain, owner, table, tuple(header), tuple(entities), passages)
 
     def cells(self, domain: Domain, size: int) -> dict[str, list[str]]:
-        """Draws the other columns than the entity's. Every group has two rows at least, so that it singles none out."""
+        """Draws the columns other than the entity's. Every group has two rows at least, so that it singles none out."""
         rng = self.rng
         # Without repetition, so that a year describes one row and comparisons have no ties.
         years = [str(year) for year in rng.sample(range(1921, 2020), size)]

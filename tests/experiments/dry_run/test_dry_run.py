@@ -24,7 +24,7 @@ from experiments.dry_run import dry_run
 from experiments.dry_run.counts import PhaseCounts, RunCounts, counts_table, hours
 from experiments.dry_run.dry_run import count_run
 from experiments.dry_run.dry_sweep import dry_run_sweep
-from experiments.dry_run.simulated_team import SimulatedTeam
+from experiments.dry_run.simulated_team import SimulatedCache, SimulatedTeam
 from experiments.dry_run.token_count import TokenCounter, counter_of, tokens_of_size
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
@@ -210,7 +210,7 @@ def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
     config = load(WORDS)
     roles = plan_of(config).roles.team
     team = SimulatedTeam((*roles, DECISION, SINGLE), config.agents, counter_of(plan_of(config).models.main), {}, {})
-    single, counts, cache = Single("single"), PhaseCounts(), set[object]()
+    single, counts, cache = Single("single"), PhaseCounts(), SimulatedCache()
     for question in ("a", "b"):
         for sample in range(5):
             asyncio.run(team.run_discussion(single, Question(question, "Where?"), 0, sample, counts, cache))
