@@ -79,6 +79,21 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return start(tmp_path_factory.mktemp("healthy"), sound)[1]
 
 
+def credit_ends_in_training() -> Callable[[str, int], str]:
+    """Credit ends with the third question that is learned from. Its step fails whole: one with few failures counts."""
+    learned: list[str] = []
+
+    def fails(id: str, n: int) -> str:
+        phase, question, *_ = id.split("/")
+        if not phase.startswith("train."):
+            return NO_CREDIT if len(learned) > 2 else ""
+        if question not in learned:
+            learned.append(question)
+        return NO_CREDIT if learned.index(question) >= 2 else ""
+
+    return fails
+
+
 def ended(breaker: Breaker, turns: list[Ended]) -> int | None:
     """The number of turns after which the breaker stops the run."""
     for n, (method, agent, status, error) in enumerate(turns, 1):
@@ -139,7 +154,7 @@ def test_unreadable_replies_stop_a_run_only_where_there_is_nothing_else() -> Non
     "fails",
     [
         pytest.param(lambda id, n: NO_CREDIT, id="from the start"),
-        pytest.param(lambda id, n: NO_CREDIT if n >= 60 else "", id="in training"),
+        pytest.param(credit_ends_in_training(), id="in training"),
         pytest.param(lambda id, n: NO_CREDIT if n >= 60 and not id.startswith("train.") else "", id="in evaluation"),
     ],
 )
