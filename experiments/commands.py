@@ -52,13 +52,12 @@ def call(word: str, *arguments: Any) -> int:
 def lock(file: str, options: Sequence[str]) -> int:
     """Writes the plan of a run that is to come, for `compare.plan`. Raises UserError where that is impossible."""
     from experiments.config.loading import load
-    from experiments.config.references import make_absolute
     from experiments.jobs import plan_of
     from experiments.planning.lock import plan_lock
     from experiments.records.run_files import write_atomically
     from experiments.running.inputs import open_cache, open_dataset
 
-    make_absolute(config := load(list(options)))  # as in the run
+    config = load(list(options))
     content = json.dumps(plan_lock(config, open_dataset(plan_of(config), open_cache(config.cache_folder))), indent=1)
     try:
         write_atomically(Path(file), f"{content}\n".encode())

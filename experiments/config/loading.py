@@ -12,7 +12,7 @@ from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.settings import shown
 from experiments.config.config import RUNTIME_KEYS, Config, Leaf, flat, may_change
-from experiments.config.references import at_home, check_named_again, check_outside, check_secrets
+from experiments.config.references import at_home, check_named_again, check_outside, check_secrets, make_absolute
 from experiments.config.role_files import read_roles
 from experiments.config.saved import read
 from experiments.config.values import is_key, nested, paths, single, typed
@@ -87,6 +87,7 @@ def load_overrides(arguments: Sequence[str]) -> tuple[Config, Overrides | None]:
         keys = dict.fromkeys(key for layer in layers for key, _ in flat(layer))
         overrides = Overrides(tuple(keys), (preset, {"experiment": name}), ours)
     check_secrets(config)
+    make_absolute(config)
     return config, overrides
 
 

@@ -11,21 +11,72 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError, visible
-from actors.settings import shown
-from experiments.config.config import Config
+from actors.settings import NEEDS, OUTSIDE, OVER, shown
+from experiments.config.config import Config, Leaf
 from experiments.config.setting_groups import is_style_file
-from experiments.config.values import leaves
+from experiments.config.values import AXES, POINTS, check_key, declared
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
 from topologies.graph_file import absolute
 
 LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers"}  # by the project's extras
 _KEY_ENV = ".key_env"
+
+
+class NamedLeaf(NamedTuple):
+    """Value of a setting, perhaps one of a list, or of a key that a sweep varies.
+
+    key: of the setting. named_as: its key on the command line, whose value is `whole`. outside: it leads out of the
+    run folder. extra: the project's extra that it needs; empty for none.
+    """
+
+    named_as: str
+    key: str
+    value: Any
+    whole: Any
+    outside: bool
+    extra: str
+
+
+def leaves(config: Config) -> Iterator[NamedLeaf]:
+    """Yields every value of a configuration and of its sweep's trials."""
+    # The cache of a run that names none lies next to its folder.
+    own_cache = ("cache", str(Path(config.output) / "cache"))
+    for named_as, whole in config.by_key.items():
+        if named_as == POINTS:
+            parts = [part for point in whole for name, value in point.items() for part in _parts(name, value)]
+        elif named_as.startswith(f"{AXES}."):
+            parts = list(_parts(named_as.removeprefix(f"{AXES}."), whole))
+        else:
+            parts = [(named_as, part) for part in (whole if isinstance(whole, list) else [whole])]
+        for key, value in parts:
+            metadata = setting.metadata if (setting := declared(key)) else {}
+            outside = metadata[OUTSIDE](value) if OUTSIDE in metadata and (key, value) != own_cache else False
+            extra = metadata[NEEDS](value) if NEEDS in metadata else ""
+            yield NamedLeaf(named_as, key, value, whole, outside or key == "roles.file", extra)
+
+
+def _parts(key: str, value: Any) -> Iterator[Leaf]:
+    """Yields the settings of a trial's value, which may be a list, a group or a group's kind."""
+    check_key(key, "sweep")
+    if isinstance(value, list):
+        for part in value:
+            yield from _parts(key, part)
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _parts(f"{key}.{name}", part)
+    else:
+        setting = declared(key)
+        group = setting and (setting.metadata.get(OVER) or setting.kind)
+        # A group alone is short for its kind.
+        yield (f"{key}.kind" if is_dataclass(group) and hasattr(group, "kind") else key), value
 
 
 def resumption(config: Config, folder: Path) -> str:
@@ -117,7 +168,8 @@ def check_secrets(config: Config) -> None:
 
 
 def check_machine(config: Config) -> None:
-    """Raises UserError where this machine lacks a library or an environment variable that a setting names."""
+    """Raises UserError where this machine lacks a library, an environment variable or a key that a setting needs."""
+    config.wandb.check_key()
     for leaf in leaves(config):
         # The nodes of a cluster have their own vLLM.
         elsewhere = leaf.extra == "vllm" and config.ray.address is not None

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from actors.errors import UserError
 from actors.lookup import near_miss
-from actors.settings import NEEDS, OUTSIDE, OVER, check_bounds, shown
+from actors.settings import OVER, check_bounds, shown
 from experiments.config.config import Config, Leaf, flat, merged, of_any_role
 from experiments.config.study_settings import OF_JOBS
 from experiments.config.yaml_tree import Plain
@@ -28,7 +27,7 @@ _KEY = re.compile(r"[^\s.\[\]{}=\\]+(\.[^\s.\[\]{}=\\]+)*")
 _WHOLE = re.compile(r"[+-]?(0|[1-9][\d_]{0,40})")
 _LEADING_ZERO = re.compile(r"[+-]?0\d")  # 010 is 8 to some readers, and 10 to others
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_AXES, _POINTS = _SWEPT = ("sweep.axes", "sweep.points")  # values of other settings
+AXES, POINTS = SWEPT = ("sweep.axes", "sweep.points")  # values of other settings
 # Plain values of settings of any type: the numbers of JSON, which have no leading zeros.
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
@@ -76,55 +75,6 @@ def check_key(text: str, where: str) -> None:
         raise UserError(f"{where}: {shown(text)} is no key; write dotted keys, such as model.name")
 
 
-class NamedLeaf(NamedTuple):
-    """Value of a setting, perhaps one of a list, or of a key that a sweep varies.
-
-    key: of the setting. named_as: its key on the command line, whose value is `whole`. outside: it leads out of the
-    run folder. extra: the project's extra that it needs; empty for none.
-    """
-
-    named_as: str
-    key: str
-    value: Any
-    whole: Any
-    outside: bool
-    extra: str
-
-
-def leaves(config: Config) -> Iterator[NamedLeaf]:
-    """Yields every value of a configuration and of its sweep's trials."""
-    # The cache of a run that names none lies next to its folder.
-    own_cache = ("cache", str(Path(config.output) / "cache"))
-    for named_as, whole in config.by_key.items():
-        if named_as == _POINTS:
-            parts = [part for point in whole for name, value in point.items() for part in _parts(name, value)]
-        elif named_as.startswith(f"{_AXES}."):
-            parts = list(_parts(named_as.removeprefix(f"{_AXES}."), whole))
-        else:
-            parts = [(named_as, part) for part in (whole if isinstance(whole, list) else [whole])]
-        for key, value in parts:
-            metadata = setting.metadata if (setting := declared(key)) else {}
-            outside = metadata[OUTSIDE](value) if OUTSIDE in metadata and (key, value) != own_cache else False
-            extra = metadata[NEEDS](value) if NEEDS in metadata else ""
-            yield NamedLeaf(named_as, key, value, whole, outside or key == "roles.file", extra)
-
-
-def _parts(key: str, value: Any) -> Iterator[Leaf]:
-    """Yields the settings of a trial's value, which may be a list, a group or a group's kind."""
-    check_key(key, "sweep")
-    if isinstance(value, list):
-        for part in value:
-            yield from _parts(key, part)
-    elif isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from _parts(f"{key}.{name}", part)
-    else:
-        setting = declared(key)
-        group = setting and (setting.metadata.get(OVER) or setting.kind)
-        # A group alone is short for its kind.
-        yield (f"{key}.kind" if is_dataclass(group) and hasattr(group, "kind") else key), value
-
-
 def nested(parts: Iterable[Leaf], key: str = "") -> dict[str, Any]:
     """Nests values by dotted key, below the setting `key`. Raises UserError for a key that is there twice."""
     tree: dict[str, Any] = {}
@@ -150,7 +100,7 @@ def typed_value(value: Any, setting: Declared, key: str = "") -> Any:
     is_null = value is None or (isinstance(value, Plain) and value in NULL)
     if optional and is_null:
         return None
-    if key in _SWEPT:
+    if key in SWEPT:
         value = _swept(nested(flat(value), key) if isinstance(value, Mapping) else value)
     if is_dataclass(kind):
         settings = fields_of(cast(type, kind))

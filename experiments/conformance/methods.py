@@ -28,7 +28,8 @@ from experiments.conformance.scripted import (
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
-from experiments.planning import learners, topologies
+from experiments.planning import topologies
+from experiments.running.learned_graphs import learned_topologies
 from topologies.catalogue import find_methods
 from topologies.learning.learner import Learner
 from topologies.method import Method
@@ -78,7 +79,7 @@ class MethodInWorld:
     async def topology(self, library: Any) -> Any:
         """Makes the method's topology, with an untrained graph and a watched discussion if it needs them."""
         learner = Local(Learner([ROLES[agent].modality for agent in TEAM]))
-        learned = learners.learned_topologies(self.config.topology.inference, TEAM, {self.method.name: learner})
+        learned = learned_topologies(self.config.topology.inference, TEAM, {self.method.name: learner})
         await learned[self.method.name].freeze()
         watched: list[tuple[Question, Trace]] = []
         if self.method.needs_calibration:

@@ -19,11 +19,11 @@ from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, count
 from experiments.dry_run.simulated_team import REPLY, SimulatedCache, SimulatedTeam, judge_calls
 from experiments.dry_run.token_count import counter_of
 from experiments.evidence.library import LabelledLibrary, triples_given
-from experiments.planning.learners import learned_topologies, learner_makers
 from experiments.planning.plan import Evaluation, Plan
 from experiments.planning.topologies import further_topology, make_topology, spending
 from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, training_items, watched_items
+from experiments.running.learned_graphs import learned_topologies, learner_makers
 from experiments.running.model_extraction import left_to_extract
 
 QUESTIONS = 40  # sampled for each phase

@@ -15,11 +15,11 @@ from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.inspection.opened_run import OpenedRun
-from experiments.planning.learners import learned_topologies, learner_makers
 from experiments.planning.topologies import further_topology, known_of, make_topology, recorded_for
 from experiments.records.recorder import RunFolder
 from experiments.running.evaluation import CALIBRATION, at_question
 from experiments.running.inputs import training_items, watched_items
+from experiments.running.learned_graphs import learned_topologies, learner_makers
 from experiments.running.recorded_learner import score_step
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.topology import Team, Topology

@@ -1,20 +1,13 @@
 """Specifies the learners of a run, and checks them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
-
-import numpy as np
 
 from actors.errors import UserError
-from actors.messages import Kind, Role
+from actors.messages import Role
 from experiments.config.config import Config
-from retrieval.embed import Encoder
 from topologies import graphs
 from topologies.graphs import candidates_along
-from topologies.learning.learned_topology import Features, LearnedTopology, make_learner
-from topologies.learning.learner_settings import Inference
 from topologies.learning.spec import DENSE, LearnerSpec
 from topologies.learning.variants import VARIANTS, LearnedMethod, Variant
 from topologies.method import Method
@@ -61,31 +54,6 @@ def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) 
         except UserError as error:
             raise UserError(f"{method}: {error}") from error
     return specs
-
-
-def learner_makers(
-    specs: Mapping[str, LearnerSpec], team: Sequence[Role], encoder: Encoder | None
-) -> dict[str, Callable[[], Any]]:
-    """Makes each learner. Graphs by question get the number of features and the embeddings of roles."""
-    made: dict[str, Callable[[], Any]] = {}
-    for name, spec in specs.items():
-        if spec.variant.by_question and encoder:
-            roles = [encoder.encode_query(f"{role.name}: {role.instruction}") for role in team]
-            profiles = np.array([np.atleast_2d(vectors).mean(0) for vectors in roles], dtype=np.float64)
-            spec = replace(spec, features=encoder.dim + len(Kind), profiles=profiles)
-        made[name] = partial(make_learner, spec)
-    return made
-
-
-def learned_topologies(
-    inference: Inference, agents: Sequence[str], learners: Mapping[str, Any], features: Features | None = None
-) -> dict[str, LearnedTopology]:
-    """Makes the learned topology of each method, over its learner, whose methods are coroutines.
-
-    features: of questions, where its graph depends on them.
-    """
-    seen = {str(name): features for name, variant in VARIANTS.items() if variant.by_question}
-    return {name: LearnedTopology(name, agents, each, inference, seen.get(name)) for name, each in learners.items()}
 
 
 def check_samples(variant: Variant, samples: int) -> None:

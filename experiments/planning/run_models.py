@@ -29,6 +29,14 @@ class RunModels:
         return {backend.key: backend for backend in self.of_roles.values()}
 
     @property
+    def roles_by_key(self) -> dict[str, list[str]]:
+        """Roles that have another model than the run's own, by its key."""
+        roles: dict[str, list[str]] = {}
+        for role, backend in self.of_roles.items():
+            roles.setdefault(backend.key, []).append(role)
+        return roles
+
+    @property
     def of_agents(self) -> dict[str, Backend]:
         """Different models that agents ask, by key, the run's own first."""
         return {MAIN: self.main, **self.of_roles_by_key}
@@ -37,18 +45,14 @@ class RunModels:
     def phrases(self) -> dict[str, str]:
         """Phrase for each model that agents ask, by key, with the roles that have it."""
         phrases = {key: f"model {model_name(backend.settings)}" for key, backend in self.of_agents.items()}
-        for key, backend in self.of_roles_by_key.items():
-            phrases[key] += f" of {', '.join(self.roles_of(backend))}"
+        for key, roles in self.roles_by_key.items():
+            phrases[key] += f" of {', '.join(roles)}"
         return phrases
 
     @property
     def all(self) -> tuple[Backend, ...]:
         """Every model once, the agents' first."""
         return (*self.of_agents.values(), *((self.judge,) if self.judge else ()))
-
-    def roles_of(self, backend: Backend) -> tuple[str, ...]:
-        """Lists the roles that have this model instead of the run's own."""
-        return tuple(role for role, other in self.of_roles.items() if other is backend)
 
     def of_role(self, role: str) -> Backend:
         return self.of_roles.get(role, self.main)
@@ -62,13 +66,11 @@ def find_models(config: Config, roles: Iterable[str]) -> RunModels:
         return one.settings == other.settings and (one.settings.kind != "reader" or one.reader == other.reader)
 
     usual = Usual(config.agents.temperature, config.agents.max_tokens, config.retrieval.pictures)
+    own = {role: found for role in roles if (found := config.model_of_role(role))}
+    judge = config.judge_model
     main = replace(find_backend(MAIN, config.model, config.reader), usual=usual)
     backends, of_roles = [main], {}
-    for role in roles:
-        own = config.model_of_role(role)
-        if own is None:
-            continue
-        settings, reader = own
+    for role, (settings, reader) in own.items():
         backend = replace(find_backend(f"roles.{role}.model", settings, reader), usual=usual)
         if not alike(main, backend) and "replicas" not in config.roles[role].model:
             # As many as the run's own would be more than a machine has cores or GPUs for.
@@ -78,5 +80,4 @@ def find_models(config: Config, roles: Iterable[str]) -> RunModels:
             backends.append(backend)
         if same is not main:
             of_roles[role] = same or backend
-    judge = config.judge_model
     return RunModels(main, of_roles, find_backend(JUDGE, judge, config.reader) if judge else None)

@@ -228,6 +228,8 @@ class Recorder(_Writer):
 
     def _cut(self) -> None:
         """Notes the questions with a complete trace and score by method. Cuts off others and drops failed ones."""
+        for graph in self.run.all_learned():
+            graph.checkpoint()  # for its errors alone: a learner that goes on from it is launched much later
         done: dict[str, set[str]] = {}
         kept: dict[str, int] = {}
         traces: dict[str, Iterator[tuple[int, bytes]]] = {}

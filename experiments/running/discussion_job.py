@@ -4,11 +4,9 @@ import asyncio
 from dataclasses import asdict
 from pathlib import Path
 
-from actors.completions.completion_store import CompletionStore
 from experiments.config.references import resumption_line
 from experiments.config.saved import answered_by
 from experiments.datasets.item import Dataset
-from experiments.planning.learners import learner_makers
 from experiments.planning.plan import Job, Plan
 from experiments.planning.run_models import JUDGE
 from experiments.records.progress import Progress
@@ -16,6 +14,7 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import inputs, launching, replayed_run, runtime_start
 from experiments.running.discussions import Discussions
+from experiments.running.learned_graphs import learner_makers
 from experiments.running.model_record import check_models
 from experiments.running.run_context import RunContext
 
@@ -35,11 +34,7 @@ class DiscussionJob(Job):
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config, recorded, answering = plan.config, None, plan.config.models_named
-        config.wandb.check_key()
         cache = inputs.open_cache(config.cache_folder)
-        for method in plan.learners:
-            # For its errors alone: the learner that goes on from it is launched much later.
-            folder.learned(method).checkpoint()
         if config.model.kind == "replay":
             recorded, then = replayed_run.open_recorded(plan)
             # Before a recorder opens, which looks for a checkpoint and goes on from it.
@@ -48,10 +43,7 @@ class DiscussionJob(Job):
         else:
             dataset = inputs.open_dataset(plan, cache)
             inputs.check_questions(plan, dataset)
-            inputs.check_room([Path(config.output), cache], launching.processes(plan) + bool(plan.learners))
-            if config.completions.reuse:
-                # A folder that cannot be used is refused once, and not in the log of every process.
-                CompletionStore(str(cache / launching.COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
+            inputs.check_room([Path(config.output), cache], plan.processes + bool(plan.learners))
         with Tracker(folder.path, asdict(config), config.wandb) as tracker:
             # The recorder first: a folder that is in use is refused before any process is started.
             with (
@@ -67,23 +59,20 @@ class DiscussionJob(Job):
                 learners = runtime.launch("the topology actor", made) if made else {}
                 # A recorded team needs no model; the judge of a replay is a live one.
                 shared = launching.launch_shared(plan, runtime, cache, progress.print, agents=recorded is None)
-                judge = launching.judge_of(plan, runtime.model(shared.judge[1], JUDGE) if shared.judge else None)
+                judging = runtime.model(shared.judge[1], JUDGE) if shared.judge else None
                 team = recorded or shared.agents.team()
                 evidence = early or inputs.open_evidence(plan, dataset, cache)
-                context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team, judge)
+                context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team, judging)
                 discussions = Discussions(context, learners)
 
                 async def discuss() -> None:
-                    try:
-                        await runtime_start.wait(runtime, progress)
+                    async with runtime_start.ready(runtime, progress):
                         if not recorded:
                             await check_models(plan, runtime, [folder], progress)
                         progress.print(resumption_line(config, folder.path))
                         for note in inputs.notes_of(dataset):
                             progress.print(f"note: {note}")
                         await self.discuss(discussions)
-                    finally:
-                        await runtime.unload()
 
                 asyncio.run(discuss())
             return self.conclude(plan, folder, dataset, answering, tracker)

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Protocol
 
 from actors.backends.backend import Backend
-from actors.backends.model_settings import model_name
 from actors.completions.cache import Reuse
+from actors.completions.completion_store import CompletionStore
 from actors.errors import UserError
-from actors.models import Model
 from actors.runtime.runtime import Agents, ModelPool, Runtime
-from experiments.judging.judge import Judge
 from experiments.planning.plan import Plan
 from experiments.planning.run_models import JUDGE, MAIN
 from topologies.topology import Noted, Team
@@ -38,12 +36,6 @@ class Shared:
     judge: tuple[ModelPool, Reuse | None] | None
 
 
-def judge_of(plan: Plan, model: Model | None) -> Judge | None:
-    """Makes the judge of a plan's answers, if it has one. `model` answers it."""
-    judge = plan.models.judge
-    return Judge(model, model_name(judge.settings), plan.config.agents.replies) if judge and model else None
-
-
 def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> Shared:
     """Launches the judge's pool and (with `agents`) the agents, each model over a pool of replicas.
 
@@ -57,15 +49,10 @@ def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: b
     return Shared(runtime.launch_agents(launched, plan.config.agents, reuse.get(MAIN), others=others), judge)
 
 
-def processes(plan: Plan) -> int:
-    """Counts a run's actors: one for each role, however many agents have it, and each replica."""
-    return len(plan.roles.played) + sum(backend.replicas for backend in plan.models.all)
-
-
 def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> dict[str, Reuse | None]:
     """Launches the pools of the judge and (with `agents`) of models that roles ask. Returns their caches, by key.
 
-    Raises UserError where the pools do not fit together, before any model is loaded.
+    Raises UserError where the pools do not fit together or completions cannot be kept, before any model is loaded.
     """
     models, config = plan.models, plan.config
     backends = [models.judge] if models.judge else []
@@ -76,16 +63,17 @@ def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bo
     # Other nodes may have more than this one, and a cluster may grow.
     if config.ray.address is None and runtime.gpus:
         check_gpus(pools, int(runtime.gpus))
-    kept: dict[str, Reuse | None] = {}
+    own, folder, kept = config.completions, str(cache / COMPLETIONS), dict[str, Reuse | None]()
+    if own.reuse and pools:
+        # A folder that cannot be used is refused once, and not in the log of every process.
+        CompletionStore(folder, int(own.disk_gb * 1e9)).close()
     for pool in pools:
         backend, timeout_s = pool.backend, pool.backend.start_timeout_s
         if pool.taken:
             say(pool.taken + ("" if config.ray.start_timeout_s else f" ray.start_timeout_s={timeout_s:g}"))
         placed = {"cpus": REPLICA_CPUS, "gpus": pool.gpus, "start_timeout_s": timeout_s}
         runtime.launch_replicas(backend.maker(), pool.replicas, backend.settings.capacity, backend.key, **placed)
-        own = config.completions
-        reuse = Reuse(str(cache / COMPLETIONS), backend.identity(), own.disk_gb, own.memory_mb) if own.reuse else None
-        kept[backend.key] = reuse
+        kept[backend.key] = Reuse(folder, backend.identity(), own.disk_gb, own.memory_mb) if own.reuse else None
     return kept
 
 

@@ -1,27 +1,59 @@
-"""Learns the graphs of a run side by side, and records the edges left of each."""
+"""Makes the learners of a run, learns its graphs side by side, and records the edges left of each."""
 
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numpy as np
 
+from actors.messages import Kind, Role
 from experiments.attacks.attack_metrics import surrogate_text, write_edge_scores
-from experiments.planning.learners import learned_topologies
 from experiments.records.recorder import LearningRecorder
 from experiments.running.inputs import training_items
 from experiments.running.recorded_learner import RecordedLearner
 from experiments.running.run_context import RunContext
 from experiments.running.training import Training
+from retrieval.embed import Encoder
 from topologies.graphs import to_networkx
+from topologies.learning.learned_topology import Features, LearnedTopology, make_learner
+from topologies.learning.learner_settings import Inference
+from topologies.learning.spec import LearnerSpec
+from topologies.learning.variants import VARIANTS
 from topologies.wiring import Edges, Wiring
 
 log = logging.getLogger(__name__)
+
+
+def learner_makers(
+    specs: Mapping[str, LearnerSpec], team: Sequence[Role], encoder: Encoder | None
+) -> dict[str, Callable[[], Any]]:
+    """Makes each learner. Graphs by question get the number of features and the embeddings of roles."""
+    made: dict[str, Callable[[], Any]] = {}
+    for name, spec in specs.items():
+        if spec.variant.by_question and encoder:
+            roles = [encoder.encode_query(f"{role.name}: {role.instruction}") for role in team]
+            profiles = np.array([np.atleast_2d(vectors).mean(0) for vectors in roles], dtype=np.float64)
+            spec = replace(spec, features=encoder.dim + len(Kind), profiles=profiles)
+        made[name] = partial(make_learner, spec)
+    return made
+
+
+def learned_topologies(
+    inference: Inference, agents: Sequence[str], learners: Mapping[str, Any], features: Features | None = None
+) -> dict[str, LearnedTopology]:
+    """Makes the learned topology of each method, over its learner, whose methods are coroutines.
+
+    features: of questions, where its graph depends on them.
+    """
+    seen = {str(name): features for name, variant in VARIANTS.items() if variant.by_question}
+    return {name: LearnedTopology(name, agents, each, inference, seen.get(name)) for name, each in learners.items()}
 
 
 class GraphLearning:

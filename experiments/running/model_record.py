@@ -55,8 +55,8 @@ def check_abilities(agents: AgentSettings, models: RunModels, able: Able, folder
             )
         records[key] = {"kind": backend.settings.kind, "name": name, "abilities": asdict(able[key])}
     record = records[MAIN]
-    if others := models.of_roles_by_key.items():
-        record["roles"] = {role: records[key] for key, backend in others for role in models.roles_of(backend)}
+    if models.of_roles:
+        record["roles"] = {role: records[key] for key, roles in models.roles_by_key.items() for role in roles}
     record = json.loads(json.dumps(record))  # with lists in place of tuples, as a record is read
     if folder.model.exists():
         began = _recorded(folder, _comparable)

@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Self
 
+from actors.backends.model_settings import model_name
 from actors.messages import Message, Turn
+from actors.models import Model
 from experiments.attacks.attack import Attack
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
@@ -123,10 +125,15 @@ class RunContext:
         tracker: Tracker,
         progress: Progress,
         team: MeteredTeam,
-        judge: Judge | None = None,
+        judging: Model | None = None,
     ) -> Self:
-        """Makes the attack, the limits and the logs of a run whose agents are launched."""
-        config = plan.config
+        """Makes the attack, the judge, the limits and the logs of a run whose agents are launched.
+
+        judging: the judge's model, where the plan has a judge.
+        """
+        config, judge = plan.config, None
+        if judging and plan.models.judge:
+            judge = Judge(judging, model_name(plan.models.judge.settings), config.agents.replies)
         attack = Attack(config.attack, plan.roles.attackable, dataset, config.seed)
         usage = UsageLog(recorder.run, lambda: {**team.usage, **({"judge": judge.usage} if judge else {})})
         limits = Slots(config.concurrency), Breaker(config.failures)

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 from actors.runtime.cluster import Cluster
 from actors.runtime.head import JOIN_S
@@ -28,6 +28,16 @@ def runtime_started(config: Config, progress: Progress, trials: bool = False) ->
         if config.runtime != "ray":
             runtime = started.enter_context(Inline())
         yield runtime
+
+
+@asynccontextmanager
+async def ready(runtime: Runtime, progress: Progress) -> AsyncIterator[None]:
+    """Waits as `wait` does. After the block, closes the models that this process has loaded."""
+    try:
+        await wait(runtime, progress)
+        yield
+    finally:
+        await runtime.unload()
 
 
 async def wait(runtime: Runtime, progress: Progress) -> None:

@@ -35,7 +35,6 @@ def run_sweep(sweep: Sweep, folder: RunFolder) -> bool:
 
     Raises UserError for anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
-    sweep.config.wandb.check_key()
     planted = explore_planted(sweep.planted, folder.path) if sweep.planted else []
     with results_written(folder.path) as add:
         write_trials(sweep, folder.path)
@@ -110,7 +109,7 @@ def run_left(
     """Runs the trials that are left, by name, group by group; a group shares its agents. Ends all that it launched,
     even on errors. Returns the reasons of the trials that failed, by name."""
     config, total = sweep.config, len(sweep.trials)
-    most = max(launching.processes(trial.plan) for trial in left.values()) + PROCESSES * config.sweep.parallel
+    most = max(trial.plan.processes for trial in left.values()) + PROCESSES * config.sweep.parallel
     cache = inputs.open_cache(config.cache_folder)
     inputs.check_room([Path(config.output), cache], actors=most)
     from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
@@ -134,12 +133,9 @@ def run_left(
 
     async def up(group: Sequence[Trial], runtime: Runtime, progress: Progress) -> None:
         """Waits for a group's agents. Checks what their models, which are the same, can do."""
-        try:
-            await runtime_start.wait(runtime, progress)
+        async with runtime_start.ready(runtime, progress):  # trials load their own models
             folders = [RunFolder(folder / TRIALS / trial.name) for trial in group]
             await model_record.check_models(group[0].plan, runtime, folders, progress)
-        finally:
-            await runtime.unload()  # trials load their own
 
     with Progress() as progress:
         progress.print(references.resumption_line(config, folder))

@@ -22,14 +22,15 @@ from actors.runtime.inline import Local
 from actors.runtime.remote import reason
 from experiments.config.saved import read
 from experiments.jobs import plan_of
-from experiments.planning.learners import learner_makers
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
-from experiments.running import inputs, run_context
+from experiments.running import inputs
 from experiments.running.conclude import conclude
 from experiments.running.discussions import Discussions
-from experiments.running.launching import Shared, judge_of
+from experiments.running.launching import Shared
+from experiments.running.learned_graphs import learner_makers
+from experiments.running.run_context import RunContext
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,6 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
     dataset, evidence = opened.data.of(plan)
     # A new id for every attempt: agents may still hold half a discussion of an earlier one.
     team = opened.shared.agents.team(uuid.uuid4().hex)
-    judge = judge_of(plan, opened.judge)
     with Recorder(run) as recorder:
         # A resumed trial reports the mean over all its steps, those before the interruption too. Step 0 has no terms.
         recorded = [
@@ -132,7 +132,7 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
         try:
             # Silent: the sweep's driver shows the progress of all trials.
             progress = Progress(Console(file=io.StringIO(), quiet=True))
-            context = run_context.RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team, judge)
+            context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team, opened.judge)
             made = learner_makers(plan.learners, plan.roles.team, evidence.store.encoder)
             learners = {method: Stepwise(make(), go) for method, make in made.items()}
             # One after another where a trial may be ended after any step, or what it evaluates would be in vain.

@@ -28,7 +28,6 @@ class PlantedJob(Job):
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
         assert isinstance(config, PlantedConfig)
-        config.wandb.check_key()
         from experiments.studies.planted import testbed  # imports PyTorch and matplotlib
 
         with Tracker(folder.path, asdict(config), config.wandb) as tracker:

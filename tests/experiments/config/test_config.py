@@ -23,8 +23,13 @@ def test_the_command_line_wins_over_the_experiment_and_that_over_the_defaults() 
 
 
 def test_a_group_alone_names_its_kind() -> None:
-    config = load(["experiment=mmqa_prune", "data=scienceqa", "data.root=x", "model=vllm", "model.name=m"])
-    assert (config.data.kind, config.data.root, config.model.kind, config.model.name) == ("scienceqa", "x", "vllm", "m")
+    config = load(["experiment=mmqa_prune", "data=scienceqa", "data.root=/x", "model=vllm", "model.name=m"])
+    assert (config.data.kind, config.data.root, config.model.kind, config.model.name) == (
+        "scienceqa",
+        "/x",
+        "vllm",
+        "m",
+    )
 
 
 def test_values_are_typed() -> None:
@@ -116,7 +121,7 @@ def test_a_saved_configuration_reads_back_equal(tmp_path: Path) -> None:
     save(config, tmp_path / "config.yaml")
     resumed = load([f"resume={tmp_path}", "model.engine.a=1"])
     assert resumed.resume == str(tmp_path)
-    resumed.resume, resumed.output, resumed.cache = None, config.output, None
+    resumed.resume, resumed.output, resumed.cache = None, config.output, config.cache
     assert resumed == config
 
 

@@ -32,18 +32,19 @@ def value_of(word: str) -> Any:
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        ("output=2024_10_01", "2024_10_01"),
-        ("output=no", "no"),
+        ("output=2024_10_01", str(Path("2024_10_01").absolute())),
+        ("wandb.project=no", "no"),
         ("output=/tmp/a #b", "/tmp/a #b"),
         ("model.name=1.10", "1.10"),
         ('model.name="x"', "x"),
         ("roles.text_critic.model.name=1.10", "1.10"),
         ("roles.text_critic.instruction=Count points #1 to #3, then say.", "Count points #1 to #3, then say."),
         ("roles.text_critic.instruction=!!binary aGk=", "!!binary aGk="),
-        ("cache=null", None),
+        ("wandb.group=null", None),
+        ("cache=null", str(Path("runs/cache").absolute())),
         ("output=~/runs", str(Path.home() / "runs")),
         ("data.root=~/x", str(Path.home() / "x")),
-        ('output="~/runs"', "~/runs"),
+        ('output="~/runs"', str(Path("~/runs").absolute())),
         ("wandb.project=\U0001f600 no", "\U0001f600 no"),
         ("roles.text_critic.instruction=\U00020000", "\U00020000"),
         ("methods=[single, no]", ["single", "no"]),
@@ -101,7 +102,8 @@ def test_text_of_a_preset_keeps_its_characters(inside: str, tmp_path: Path) -> N
     preset = tmp_path / "mine.yaml"
     preset.write_text("\n".join(texts if inside == "group" else dotted))
     config = load([f"experiment={preset}"])
-    assert (config.output, config.cache, config.methods) == ("2024_10_01", "12:30", ["single", "no"])
+    places = [str(Path(name).absolute()) for name in ("2024_10_01", "12:30")]
+    assert (config.output, config.cache, config.methods) == (*places, ["single", "no"])
     assert (config.wandb.project, config.model.name) == ("no", "1.10")
     save(config, tmp_path / "config.yaml")
     assert read(tmp_path / "config.yaml") == config
@@ -146,7 +148,8 @@ def test_a_preset_met_outside_is_text_or_refused(tmp_path: Path) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text(OUTSIDE.read_text().replace("seed: 010", ""))
     config = load([f"experiment={preset}"])
-    assert (config.output, config.model.name, config.wandb.project) == ("2024_10_01", "1.10", "no")
+    output = str(Path("2024_10_01").absolute())
+    assert (config.output, config.model.name, config.wandb.project) == (output, "1.10", "no")
     with pytest.raises(UserError, match=r"\bseed=010: "):
         load([f"experiment={OUTSIDE}"])
 

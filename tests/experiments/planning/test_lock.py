@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from experiments.config.loading import load
-from experiments.config.references import make_absolute
 from run import main
 
 WORDS = ("runtime=inline", "figures=false", "wandb.mode=disabled", "data.limit=6")
@@ -39,7 +38,7 @@ def test_a_plan_names_files_as_its_run_does(tmp_path: Path, monkeypatch: pytest.
     assert main(["lock=nowhere/plan.lock", *words]) == 2
     settings = json.loads(Path("plan.lock").read_text())["settings"]
     assert settings["retrieval.web_file"] == str(tmp_path / "web.jsonl")
-    make_absolute(config := load([*words, "compare.plan=plan.lock", "explain.calibration=runs/first"]))
+    config = load([*words, "compare.plan=plan.lock", "explain.calibration=runs/first"])
     # Both are read at the end of a run, which may have been resumed from another working directory.
     assert config.compare.plan == str(tmp_path / "plan.lock")
     assert config.explain.calibration == str(tmp_path / "runs" / "first")

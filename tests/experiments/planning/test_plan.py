@@ -12,7 +12,6 @@ from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.jobs import plan_of
 from experiments.planning.run_models import find_models
-from experiments.running.launching import processes
 from tests.support.topologies import topology as topology_of
 from topologies.baselines import random_like
 from topologies.catalogue import METHODS, find_methods
@@ -62,7 +61,7 @@ def test_a_role_has_as_many_agents_as_it_or_the_team_says_each_with_its_settings
 def test_agents_of_one_role_are_one_process() -> None:
     def started(*words: str) -> int:
         config = load(["experiment=mmqa_prune", *words])
-        return processes(plan_of(config))
+        return plan_of(config).processes
 
     # Nine roles, the decision agent, the one that answers alone, and two replicas.
     assert started() == started("topology.instances=30") == 13

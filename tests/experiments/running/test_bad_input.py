@@ -109,7 +109,7 @@ def test_a_wrong_word_is_told_what_would_be_right(
         (["experiment=mmqa_prune", "model=replay", f"replay.run={LONG}"], SHOWN),
         (
             ["experiment=omnisearch", "retrieval.web=recorded", f"retrieval.web_file={LONG}"],
-            f"; {SHOWN}",
+            f"/{SHOWN}",
         ),
     ],
 )
@@ -197,7 +197,7 @@ def test_a_corrupted_checkpoint_is_named_and_nothing_is_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from experiments.config.loading import load
-    from experiments.runner import RunFolder
+    from experiments.records.recorder import RunFolder
 
     run = RunFolder.create(tmp_path, "mmqa_prune")
     save(load(["experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled"]), run.config)

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from actors.errors import AgentLost, AgoraError, ClusterError, ModelGone, UserError
-from experiments import runner
 from experiments.config.loading import load
-from experiments.jobs import plan_of
+from experiments.jobs import plan_of, run
 from experiments.records.recorder import RunFolder
 from experiments.running.prune import Prune
 
@@ -41,5 +40,5 @@ def check(raised: Exception, said: str, folder: Path, monkeypatch: pytest.Monkey
     (folder / "scores.jsonl").write_text("a record\n")  # without any there is nothing to go on from
     config = load(["experiment=mmqa_prune", f"output={folder}", f"cache={folder / 'cache'}", *words])
     with pytest.raises(UserError) as error:
-        runner.run(plan_of(config), RunFolder(folder))
+        run(plan_of(config), RunFolder(folder))
     assert str(error.value).startswith(said)
