@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         if config.uses_ray:
             # It starts, or the cluster is tried, while everything below is imported and checked.
             head.begin(config.ray.address)
-        from experiments.jobs import prepare
+        from experiments.runner import prepare
 
         work = prepare(config, overrides)
         return 0 if work is None else _in_folder(config, work, arguments)
@@ -70,8 +70,8 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     """Runs an experiment or a sweep in its folder. What ends it early is printed in one line, with how to resume."""
     from actors.runtime.remote import reason
     from experiments.config.references import resumption
-    from experiments.jobs import open_folder
     from experiments.records.run_files import discard, disk_failure
+    from experiments.runner import open_folder
 
     # They go with the run where it is refused.
     roots = config.cache_folder, Path(config.output)

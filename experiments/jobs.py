@@ -1,21 +1,10 @@
-"""Kinds of run that `job=` can name, and how one is planned, prepared and run.
+"""Kinds of run that `job=` can name. A new one is a file with its class, and an entry here."""
 
-A new kind is a file with its class, and an entry of `JOBS`.
-"""
-
-from collections.abc import Callable, Sequence
-from pathlib import Path
-
-from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, TooManyFailures, UserError, first_of
 from experiments.config.config import Config
 from experiments.config.loading import Overrides
-from experiments.config.references import resumption
-from experiments.config.saved import save
-from experiments.planning.plan import Plan, check_plan, make_plan
+from experiments.planning.checks import check_plan
+from experiments.planning.plan import Plan, make_plan
 from experiments.planning.unused import check_used
-from experiments.records.recorder import RunFolder
-from experiments.records.run_files import discard, is_recorded
-from experiments.records.start import write_start
 from experiments.running.prune import Prune
 from experiments.studies.behaviour.behaviour_job import BehaviourJob
 from experiments.studies.game.game_job import GameJob
@@ -24,9 +13,6 @@ from experiments.studies.recall import RecallJob
 from experiments.studies.redundancy.redundancy_job import RedundancyJob
 
 JOBS = {job.name: job for job in (Prune(), RecallJob(), PlantedJob(), RedundancyJob(), BehaviourJob(), GameJob())}
-
-# They end a run, which can be resumed.
-LOST = (ModelGone, ClusterError, StoreError, AgentLost, TooManyFailures)
 
 
 def plan_of(config: Config, overrides: Overrides | None = None) -> Plan:
@@ -40,68 +26,3 @@ def plan_of(config: Config, overrides: Overrides | None = None) -> Plan:
     if overrides is not None:
         check_used(overrides, plan)
     return plan
-
-
-def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder], bool] | None:
-    """Checks a run or a sweep before its folder is made. A dry run is counted and printed.
-
-    Returns the work in the folder, which returns False where trials of a sweep or too many turns failed; None for a dry
-    run. Raises UserError for anything that would end the run at its start or later.
-    """
-    if config.explain.answers and (config.is_sweep or config.model.kind == "replay"):
-        raise UserError("explain.answers: a sweep or a replay explains nothing; leave it out, and explain=<run> later")
-    # Imported where they are needed, so that a run does not wait for the sweep's imports.
-    if config.is_sweep:
-        from experiments.sweeps.expansion import plan_sweep
-
-        if not config.dry_run:
-            from experiments.sweeps.sweep import run_sweep
-
-            return lambda folder: run_sweep(plan_sweep(config, overrides), folder)
-        from experiments.dry_run.dry_sweep import dry_run_sweep
-
-        dry_run_sweep(plan_sweep(config, overrides))
-        return None
-    plan = plan_of(config, overrides)
-    if not config.dry_run:
-        return lambda folder: run(plan, folder)
-    from experiments.dry_run.dry_run import dry_run
-
-    dry_run(plan)
-    return None
-
-
-def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
-    """Opens the run folder to resume, or makes a new one that holds the configuration. Records the command line."""
-    if config.resume:
-        folder = RunFolder.open(Path(config.resume))
-    else:
-        folder = RunFolder.create(Path(config.output), config.experiment)
-    # Before anything runs: a run that dies at once can be resumed all the same.
-    try:
-        write_start(folder.path, arguments)
-        if not config.resume:
-            save(config, folder.config)
-    except OSError:
-        if not config.resume:
-            discard(folder.path, [])
-        raise
-    return folder
-
-
-def run(plan: Plan, folder: RunFolder) -> bool:
-    """Does the job of a plan in its folder. Returns False where too much failed for a conclusion.
-
-    Raises UserError for everything that the user can put right; records stay, and the run can be resumed.
-    """
-    try:
-        return plan.job.run(plan, folder)
-    # Task groups wrap what a task raised; the user's own mistake in it is all that has to be reported.
-    except (*LOST, BaseExceptionGroup) as error:
-        group = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
-        if user_error := first_of(UserError, group):
-            raise user_error from user_error.__cause__
-        for gone in filter(None, (first_of(lost, group) for lost in LOST)):
-            kept = f"; records stay: go on with: {resumption(plan.config, folder.path)}"
-            raise UserError(f"{gone}{kept if is_recorded(folder.path) else ''}") from error
-        raise

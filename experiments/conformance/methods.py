@@ -29,9 +29,8 @@ from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.planning import topologies
-from experiments.running.learned_graphs import learned_topologies
 from topologies.catalogue import find_methods
-from topologies.learning.learner import Learner
+from topologies.learning import learned_topology, learner
 from topologies.method import Method
 
 TEAM = ("text_critic", "visual_scientist", "text_logic_expert")
@@ -78,16 +77,17 @@ class MethodInWorld:
 
     async def topology(self, library: Any) -> Any:
         """Makes the method's topology, with an untrained graph and a watched discussion if it needs them."""
-        learner = Local(Learner([ROLES[agent].modality for agent in TEAM]))
-        learned = learned_topologies(self.config.topology.inference, TEAM, {self.method.name: learner})
-        await learned[self.method.name].freeze()
+        untrained = Local(learner.Learner([ROLES[agent].modality for agent in TEAM]))
+        inference = self.config.topology.inference
+        learned = learned_topology.LearnedTopology(self.method.name, TEAM, untrained, inference)
+        await learned.freeze()
         watched: list[tuple[Question, Trace]] = []
         if self.method.needs_calibration:
             full = topologies.make_topology(find_methods(["full"])[0], self.config, TEAM, {}, library)
             agents = ScriptedTeam([*(ROLES[name] for name in TEAM), DECISION], improvised(20))
             first = await Evidence(self.world.store, self.config.retrieval).question(self.world.items[0])
             watched.append((first, await full.answer(first, agents.ask, 7)))
-        return topologies.make_topology(self.method, self.config, TEAM, learned, library, watched)
+        return topologies.make_topology(self.method, self.config, TEAM, {self.method.name: learned}, library, watched)
 
 
 def check_method(name: str) -> None:

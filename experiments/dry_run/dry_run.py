@@ -54,7 +54,7 @@ def count_run(plan: Plan) -> RunCounts:
 class _DryRun:
     def __init__(self, plan: Plan) -> None:
         self._plan, self._config = plan, plan.config
-        config, models, agents = plan.config, plan.models, plan.roles.agents
+        config, models = plan.config, plan.models
         cache = open_cache(config.cache_folder)
         self._dataset = open_dataset(plan, cache)
         self._evidence = open_evidence(plan, self._dataset, cache)
@@ -73,10 +73,10 @@ class _DryRun:
         self._library = LabelledLibrary(self._evidence, searched, triples=triples_given(self._dataset))
         self._calibration_traces: list[tuple[Question, Trace]] = []
         self._traces: dict[str, list[Trace]] = {}  # of each evaluation
-        made = learner_makers(plan.learners, plan.roles.team, self._evidence.store.encoder)
+        made = learner_makers(plan, self._evidence.store.encoder)
         self._learners = {method: make() for method, make in made.items()}
         local = {method: Local(learner) for method, learner in self._learners.items()}
-        self._learned = learned_topologies(config.topology.inference, agents, local, self._evidence.features)
+        self._learned = learned_topologies(plan, local, self._evidence.features)
 
     async def count(self) -> RunCounts:
         """Counts the phases in the run's order: extraction, calibration, training, each method, judging."""
@@ -170,7 +170,7 @@ class _DryRun:
 
     async def _evaluation(self, evaluation: Evaluation, questions: Sequence[Question], total: int) -> PhaseCounts:
         plan, config, method = self._plan, self._config, evaluation.method
-        team = plan.spent_by(method) if method.spends else None
+        team = plan.spent.get(method.name)
         known = spending(self._traces[team.name], (), ended=False) if team else None
         topology = make_topology(
             method, config, plan.roles.agents, self._learned, self._library, self._calibration_traces, known

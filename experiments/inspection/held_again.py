@@ -162,9 +162,8 @@ class HeldDiscussions:
 
     def _learner(self, name: str) -> tuple[LearnedTopology, Any]:
         plan, evidence = self._plan, self._opened.evidence
-        learner = learner_makers(plan.learners, plan.roles.team, evidence.store.encoder)[name]()
-        inference, here = plan.config.topology.inference, {name: Local(learner)}
-        return learned_topologies(inference, plan.roles.agents, here, evidence.features)[name], learner
+        learner = learner_makers(plan, evidence.store.encoder)[name]()
+        return learned_topologies(plan, {name: Local(learner)}, evidence.features)[name], learner
 
 
 def differing(what: str, again: Any, recorded: Any) -> str:

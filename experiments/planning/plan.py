@@ -11,26 +11,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from actors.errors import UserError
-from experiments.attacks.attack import choose_attackers
-from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import NONE
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.kind import DatasetKind
 from experiments.evidence.extraction import CAPTIONS, GRAPH, Step
-from experiments.evidence.library import check_web
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.judging.rubric import RUBRICS, Rubric
 from experiments.planning.learners import learned_methods, plan_learners
-from experiments.planning.lock import read_lock
 from experiments.planning.run_models import RunModels, find_models
 from experiments.planning.run_roles import RunRoles, find_roles
 from experiments.records.recorder import RunFolder
 from topologies.catalogue import METHODS, find_methods
 from topologies.learning.spec import LearnerSpec, shared_training
 from topologies.method import Method
-from topologies.systems.bdog_scene_graphs import read_blueprints
 
 
 class Job:
@@ -172,10 +166,16 @@ class Plan:
         several = [method.name for method in self.methods if self.config.compare.twins and not method.alone]
         return {name: {"twin": f"{name}-twin", "placebo": f"{name}-placebo"} for name in several}
 
-    def spent_by(self, method: Method) -> Method | None:
-        """Finds the last team or system before a method, whose tokens that method may spend."""
-        earlier = self.methods[: self.methods.index(method)]
-        return next((one for one in reversed(earlier) if not one.alone), None)
+    @property
+    def spent(self) -> dict[str, Method]:
+        """By name of a method that spends the tokens of a team or system, the last of these before it."""
+        spent: dict[str, Method] = {}
+        last = None
+        for method in self.methods:
+            if method.spends and last:
+                spent[method.name] = last
+            last = last if method.alone else method
+        return spent
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
@@ -223,58 +223,3 @@ def make_plan(config: Config, job: Job) -> Plan:
         retrieval=replace(retrieval, scope=dataset.scope) if retrieval.scope == "auto" else retrieval,
         extraction=extraction,
     )
-
-
-def check_plan(plan: Plan) -> None:
-    """Raises UserError for settings, models, files or an attack that would end a run at its start or later."""
-    config, team = plan.config, plan.roles.team
-    if config.runtime == "inline" and config.ray.address is not None:
-        raise UserError(f"runtime=inline uses no Ray, and ray.address={config.ray.address} names one: drop either")
-    if config.replay.run is not None and config.model.kind != "replay":
-        raise UserError(f"replay.run={config.replay.run} is read with model=replay alone: name that too, or drop it")
-    if plan.watched_questions and (dropped := config.defence.dropped or 0) >= len(team):
-        raise UserError(f"defence.dropped={dropped}: expected fewer than the {len(team)} agents of the team")
-    if config.ablation in ("no_inter", "no_alignment") and plan.job.learns and not plan.learners:
-        raise UserError(
-            f"ablation={config.ablation} leaves out a part of a learner, and none of the methods learns a graph"
-        )
-    for method in plan.methods:
-        method.check(plan.roles.agents, config.topology.rounds)
-        if method.spends and plan.spent_by(method) is None:
-            raise UserError(f"methods: {method.name} spends the tokens of a team; name one before it, such as full")
-    models = plan.models
-    for backend in filter(None, (models.judge,)) if config.model.kind == "replay" else models.all:
-        # `maker` checks the settings; nothing is started before it is called in a replica's process.
-        backend.maker()
-    check_web(config.retrieval, replayed=config.model.kind == "replay")
-    # Read for its errors; the method reads it again when it is made.
-    read_blueprints(config.systems.blueprints)
-    if config.figures.style:
-        from experiments.analysis.figures.style import own_style  # imports matplotlib
-
-        own_style(config.figures.style)
-    if len(set(plan.evaluated)) < len(plan.evaluated):
-        raise UserError(
-            f"attack.clean, compare.twins: two evaluations share a name of {', '.join(plan.evaluated)}; rename yours"
-        )
-    if config.compare.plan:
-        read_lock(Path(config.compare.plan))
-    pair, names = config.compare.stop, [method.name for method in plan.methods]
-    if pair and (len(pair) != 2 or len(set(pair)) != 2 or not set(pair) <= set(names)):
-        raise UserError(f"compare.stop=[{', '.join(pair)}]: expected two of the methods, {', '.join(names)}")
-    # An attack that cannot be, or one that would never begin.
-    settings = config.attack
-    choose_attackers(settings, plan.roles.attackable, config.seed)
-    # Questions of each phase before the evaluation.
-    training = [plan.training_questions] if plan.learners else []
-    training += [plan.watched_questions] if plan.watched_questions else []
-    if settings.kind != NONE and settings.when == "train" and not training:
-        raise UserError(
-            "attack.when=train: none of the methods learns a graph or watches agents, so no agent is attacked"
-        )
-    evaluated = [config.data.limit] if settings.when != "train" else []
-    phases = [*evaluated, *(training if settings.when != "evaluate" else ())]
-    # Systems decide their rounds; the data set decides how many questions are evaluated where no limit is given.
-    rounds = config.topology.rounds if plan.roles.team_is_asked else None
-    questions = None if None in phases else max(filter(None, phases), default=None)
-    attack_kind(settings.kind)(settings).check_phases(rounds, questions)

@@ -54,6 +54,11 @@ class RunModels:
         """Every model once, the agents' first."""
         return (*self.of_agents.values(), *((self.judge,) if self.judge else ()))
 
+    @property
+    def judge_name(self) -> str:
+        """Name of the judge's model. Empty without a judge."""
+        return model_name(self.judge.settings) if self.judge else ""
+
     def of_role(self, role: str) -> Backend:
         return self.of_roles.get(role, self.main)
 

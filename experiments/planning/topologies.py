@@ -106,7 +106,7 @@ def known_of(
 
     Raises UserError where no agent has a graded answer.
     """
-    if method.spends and (team := plan.spent_by(method)):
+    if team := plan.spent.get(method.name):
         names = [plan.clean[one.name] if clean else one.name for one in (team, method)]
         return spending(*recorded_for(Evaluation(names[1], replace(team, name=names[0])), plan, run), ended=ended)
     if not method.graded:

@@ -3,7 +3,6 @@
 from itertools import islice
 from pathlib import Path
 
-from actors.backends.model_settings import model_name
 from actors.messages import Usage
 from experiments.analysis import agents, defended, gains, judged, looks, monitored, summary
 from experiments.analysis.reports import write_run_report
@@ -44,7 +43,7 @@ def conclude(
     compared: methods, and pairs of them to test, where these are not the plan's.
     trial: it is a trial of a sweep, which draws figures with `figures=true` only. further: parts of metrics.json.
     """
-    config, judge, margin = plan.config, plan.models.judge, plan.config.compare.margin
+    config, margin = plan.config, plan.config.compare.margin
     methods, pairs = compared or (plan.evaluated, compared_pairs(plan.methods, plan.clean))
     about = summary.RunFacts(
         experiment=config.experiment,
@@ -60,8 +59,8 @@ def conclude(
         margin=margin,
     )
     metrics = summary.summarise(folder, about) | (further or {})
-    if judge:
-        metrics["judged"] = judged.summarise(folder, about, model_name(judge.settings), plan.rubric)
+    if plan.models.judge:
+        metrics["judged"] = judged.summarise(folder, about, plan.models.judge_name, plan.rubric)
     learners = {name: spec for name, spec in plan.learners.items() if name in methods}
     trained = islice(dataset.train(), plan.training_questions)
     found = monitored.summarise(folder, learners, plan.shared_from, trained, dataset)

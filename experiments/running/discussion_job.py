@@ -55,7 +55,7 @@ class DiscussionJob(Job):
                 # all learners in one actor, most of which is PyTorch.
                 sees = any(spec.variant.by_question for spec in plan.learners.values())
                 early = inputs.open_evidence(plan, dataset, cache) if sees else None
-                made = learner_makers(plan.learners, plan.roles.team, early.store.encoder if early else None)
+                made = learner_makers(plan, early.store.encoder if early else None)
                 learners = runtime.launch("the topology actor", made) if made else {}
                 # A recorded team needs no model; the judge of a replay is a live one.
                 shared = launching.launch_shared(plan, runtime, cache, progress.print, agents=recorded is None)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from actors.backends.backend import Backend
 from actors.completions.cache import Reuse
@@ -12,20 +11,12 @@ from actors.errors import UserError
 from actors.runtime.runtime import Agents, ModelPool, Runtime
 from experiments.planning.plan import Plan
 from experiments.planning.run_models import JUDGE, MAIN
-from topologies.topology import Noted, Team
 
 COMPLETIONS = "completions"  # the folder, among other caches
 REPLICA_CPUS = 0.5  # cores that Ray reserves for each replica
 # Floats of shares such as three thirds add up to a little more or less than one.
 ROUNDING = 1e-6
 Say = Callable[[str], None]
-
-
-class MeteredTeam(Team, Protocol):
-    """Team that counts the usage of phases which go on side by side."""
-
-    def metered(self, noted: Noted | None = None) -> Team:
-        """Returns the same agents. Its own `usage` counts the calls through it alone, and `noted` gets its turns."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,8 @@ def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bo
     # Other nodes may have more than this one, and a cluster may grow.
     if config.ray.address is None and runtime.gpus:
         check_gpus(pools, int(runtime.gpus))
-    own, folder, kept = config.completions, str(cache / COMPLETIONS), dict[str, Reuse | None]()
+    own, folder = config.completions, str(cache / COMPLETIONS)
+    kept: dict[str, Reuse | None] = {}
     if own.reuse and pools:
         # A folder that cannot be used is refused once, and not in the log of every process.
         CompletionStore(folder, int(own.disk_gb * 1e9)).close()

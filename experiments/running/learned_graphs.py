@@ -13,8 +13,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from actors.messages import Kind, Role
+from actors.messages import Kind
 from experiments.attacks.attack_metrics import surrogate_text, write_edge_scores
+from experiments.planning.plan import Plan
 from experiments.records.recorder import LearningRecorder
 from experiments.running.inputs import training_items
 from experiments.running.recorded_learner import RecordedLearner
@@ -23,36 +24,30 @@ from experiments.running.training import Training
 from retrieval.embed import Encoder
 from topologies.graphs import to_networkx
 from topologies.learning.learned_topology import Features, LearnedTopology, make_learner
-from topologies.learning.learner_settings import Inference
-from topologies.learning.spec import LearnerSpec
-from topologies.learning.variants import VARIANTS
 from topologies.wiring import Edges, Wiring
 
 log = logging.getLogger(__name__)
 
 
-def learner_makers(
-    specs: Mapping[str, LearnerSpec], team: Sequence[Role], encoder: Encoder | None
-) -> dict[str, Callable[[], Any]]:
-    """Makes each learner. Graphs by question get the number of features and the embeddings of roles."""
+def learner_makers(plan: Plan, encoder: Encoder | None) -> dict[str, Callable[[], Any]]:
+    """Makes each learner of a plan. Graphs by question get the number of features and the embeddings of roles."""
     made: dict[str, Callable[[], Any]] = {}
-    for name, spec in specs.items():
+    for name, spec in plan.learners.items():
         if spec.variant.by_question and encoder:
-            roles = [encoder.encode_query(f"{role.name}: {role.instruction}") for role in team]
+            roles = [encoder.encode_query(f"{role.name}: {role.instruction}") for role in plan.roles.team]
             profiles = np.array([np.atleast_2d(vectors).mean(0) for vectors in roles], dtype=np.float64)
             spec = replace(spec, features=encoder.dim + len(Kind), profiles=profiles)
         made[name] = partial(make_learner, spec)
     return made
 
 
-def learned_topologies(
-    inference: Inference, agents: Sequence[str], learners: Mapping[str, Any], features: Features | None = None
-) -> dict[str, LearnedTopology]:
+def learned_topologies(plan: Plan, learners: Mapping[str, Any], features: Features) -> dict[str, LearnedTopology]:
     """Makes the learned topology of each method, over its learner, whose methods are coroutines.
 
-    features: of questions, where its graph depends on them.
+    features: of questions, for graphs that depend on them.
     """
-    seen = {str(name): features for name, variant in VARIANTS.items() if variant.by_question}
+    inference, agents = plan.config.topology.inference, plan.roles.agents
+    seen = {name: features for name, spec in plan.learners.items() if spec.variant.by_question}
     return {name: LearnedTopology(name, agents, each, inference, seen.get(name)) for name, each in learners.items()}
 
 
@@ -61,9 +56,7 @@ class GraphLearning:
 
     def __init__(self, context: RunContext, learners: Mapping[str, Any]) -> None:
         self.context, self.learners = context, learners
-        self.graphs = learned_topologies(
-            context.config.topology.inference, context.agents, learners, context.evidence.features
-        )
+        self.graphs = learned_topologies(context.plan, learners, context.evidence.features)
 
     async def begin(self, group: asyncio.TaskGroup, side_by_side: bool = True) -> dict[str, asyncio.Task[None]]:
         """Starts a task for each method, or for several with the same discussions. Awaits it unless `side_by_side`."""

@@ -5,9 +5,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
-from actors.backends.model_settings import model_name
 from actors.messages import Message, Turn
 from actors.models import Model
 from experiments.attacks.attack import Attack
@@ -21,8 +20,14 @@ from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import Recorder
 from experiments.records.tracking import Tracker
 from experiments.records.usage import UsageLog
-from experiments.running.launching import MeteredTeam
-from topologies.topology import Team
+from topologies.topology import Noted, Team
+
+
+class MeteredTeam(Team, Protocol):
+    """Team that counts the usage of phases which go on side by side."""
+
+    def metered(self, noted: Noted | None = None) -> Team:
+        """Returns the same agents. Its own `usage` counts the calls through it alone, and `noted` gets its turns."""
 
 
 class Slots:
@@ -131,9 +136,8 @@ class RunContext:
 
         judging: the judge's model, where the plan has a judge.
         """
-        config, judge = plan.config, None
-        if judging and plan.models.judge:
-            judge = Judge(judging, model_name(plan.models.judge.settings), config.agents.replies)
+        config = plan.config
+        judge = Judge(judging, plan.models.judge_name, config.agents.replies) if judging else None
         attack = Attack(config.attack, plan.roles.attackable, dataset, config.seed)
         usage = UsageLog(recorder.run, lambda: {**team.usage, **({"judge": judge.usage} if judge else {})})
         limits = Slots(config.concurrency), Breaker(config.failures)

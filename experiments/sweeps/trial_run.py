@@ -133,7 +133,7 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
             # Silent: the sweep's driver shows the progress of all trials.
             progress = Progress(Console(file=io.StringIO(), quiet=True))
             context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team, opened.judge)
-            made = learner_makers(plan.learners, plan.roles.team, evidence.store.encoder)
+            made = learner_makers(plan, evidence.store.encoder)
             learners = {method: Stepwise(make(), go) for method, make in made.items()}
             # One after another where a trial may be ended after any step, or what it evaluates would be in vain.
             discussions = Discussions(context, learners, side_by_side=not each_step)

@@ -16,7 +16,8 @@ from experiments.config.loading import load
 from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.kind import DataRequest, DataSettings, check_questions
 from experiments.datasets.scienceqa import ScienceQa
-from experiments.jobs import open_folder, plan_of, run
+from experiments.jobs import plan_of
+from experiments.runner import open_folder, run
 from experiments.running.inputs import open_dataset, open_evidence
 
 

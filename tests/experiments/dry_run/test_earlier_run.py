@@ -10,9 +10,10 @@ from experiments.config.references import overrides_again
 from experiments.dry_run.counts import EarlierRun, counts_table
 from experiments.dry_run.dry_run import count_run
 from experiments.dry_run.simulated_team import simulated_reply
-from experiments.jobs import open_folder, plan_of, run
+from experiments.jobs import plan_of
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
+from experiments.runner import open_folder, run
 
 WORDS = ["experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "topology.text=[critic,scientist]"]
 WORDS += ["figures=false", "topology.visual=[scientist]", "training.samples=4", "methods=[single,full,m3prune]"]

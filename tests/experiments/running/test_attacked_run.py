@@ -28,9 +28,8 @@ from experiments.records.records import Scored
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
-from experiments.running.launching import MeteredTeam
 from experiments.running.recorded_team import RecordedTeam
-from experiments.running.run_context import RunContext
+from experiments.running.run_context import MeteredTeam, RunContext
 from tests.support.fake_run import item, trace
 from topologies.learning.learned_topology import make_learner
 from topologies.wiring import Edges

@@ -6,8 +6,9 @@ import pytest
 
 from actors.errors import AgentLost, AgoraError, ClusterError, ModelGone, UserError
 from experiments.config.loading import load
-from experiments.jobs import plan_of, run
+from experiments.jobs import plan_of
 from experiments.records.recorder import RunFolder
+from experiments.runner import run
 from experiments.running.prune import Prune
 
 

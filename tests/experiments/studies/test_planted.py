@@ -16,7 +16,8 @@ from experiments.attacks.attack_metrics import auc
 from experiments.config.loading import load
 from experiments.config.setting_groups import TrainingSettings
 from experiments.config.study_settings import Influence, PlantedConfig, PlantedSettings
-from experiments.jobs import open_folder, plan_of, run
+from experiments.jobs import plan_of
+from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
 from experiments.studies.planted.measures import different_turns, price, stopped
 from experiments.studies.planted.opinion_model import OpinionModel

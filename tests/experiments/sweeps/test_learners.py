@@ -8,8 +8,8 @@ import pytest
 from actors.errors import UserError
 from experiments.config.loading import load
 from experiments.config.study_settings import Influence
-from experiments.jobs import open_folder, prepare
 from experiments.records.trials import TrialResult, results_written
+from experiments.runner import open_folder, prepare
 from experiments.studies.planted.worlds import Outcome, PlantedWorld
 from experiments.sweeps.expansion import planted_of
 from experiments.sweeps.planted_learners import conclude_learners, learners_table

@@ -14,8 +14,8 @@ import pytest
 from actors.errors import ClusterError, UserError
 from experiments.config.loading import load
 from experiments.config.setting_groups import SweepSettings
-from experiments.jobs import open_folder
 from experiments.records.trials import RESULTS, read_results
+from experiments.runner import open_folder
 from run import main
 from tests.support.sessions import assert_same_records, begin, finish, folder_of, interrupt, wait_for
 

@@ -36,9 +36,10 @@ from actors.messages import Abilities, Completion, Request
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
 from experiments.dry_run.token_count import CHAT_TOKENS, counter_of
-from experiments.jobs import open_folder, plan_of, run
+from experiments.jobs import plan_of
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
+from experiments.runner import open_folder, run
 from topologies.learning.learned_topology import TRAINING
 
 QUICK = ("data.limit=8", "pruning.steps=4", "training.share=false", "wandb.mode=disabled")
