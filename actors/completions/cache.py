@@ -50,7 +50,8 @@ class CachedModel:
         self._model = model
         self._identity = reuse.model
         self._abilities: Abilities | None = None
-        self._memory = _Memory(int(reuse.memory_mb * 1e6))
+        self._memory: OrderedDict[bytes, Completion] = OrderedDict()  # the least recently used first
+        self._free_bytes = int(reuse.memory_mb * 1e6)
         self._disk = CompletionStore(reuse.folder, int(reuse.disk_gb * 1e9))
         self._computing: dict[bytes, asyncio.Future[Completion | None]] = {}
 
@@ -69,9 +70,8 @@ class CachedModel:
             await asyncio.wait([computing])  # awaiting the future itself, a cancelled waiter would cancel it for all
             if (shared := computing.result()) is not None:
                 return _reused(shared, request.id)
-        if (cached := self._memory.get(key)) is None and (cached := self._disk.get(key)) is not None:
-            self._memory.put(key, cached)
-        if cached is not None:
+        if cached := self._memory.get(key) or self._disk.get(key):
+            self._hold(key, cached)
             return _reused(cached, request.id)
         self._computing[key] = future = asyncio.get_running_loop().create_future()
         completion = None
@@ -79,12 +79,21 @@ class CachedModel:
             completion = await self._model.complete(request)
             whole = completion.stop in CACHED_STOPS and completion.text.strip()
             if whole and completion.served == able.served:
-                self._memory.put(key, completion)
+                self._hold(key, completion)
                 self._disk.put(key, completion)
             return completion
         finally:
             del self._computing[key]
             future.set_result(completion)  # None where the model raised
+
+    def _hold(self, key: bytes, completion: Completion) -> None:
+        """Holds a completion in memory, as the most recently used one."""
+        if (known := self._memory.pop(key, None)) is not None:
+            self._free_bytes += _size(known)
+        self._memory[key] = completion
+        self._free_bytes -= _size(completion)
+        while self._free_bytes < 0:
+            self._free_bytes += _size(self._memory.popitem(last=False)[1])
 
     async def kept(self, request: Request) -> Completion | None:
         """Returns the completion on disk, without asking the model. Raises OSError where a picture cannot be read."""
@@ -148,27 +157,6 @@ def _reused(completion: Completion, request_id: str) -> Completion:
 @lru_cache(maxsize=MAX_FILES)
 def _file_digest(path: str, size_bytes: int, changed_ns: int) -> bytes:
     return hashlib.blake2b(identity(path)).digest()[:DIGEST_BYTES]
-
-
-class _Memory:
-    """Holds completions by key, up to a number of bytes. The least recently used go first."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
-        self._entries: OrderedDict[bytes, Completion] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, key: bytes) -> Completion | None:
-        if (completion := self._entries.get(key)) is not None:
-            self._entries.move_to_end(key)
-        return completion
-
-    def put(self, key: bytes, completion: Completion) -> None:
-        """Adds one under a new key."""
-        self._entries[key] = completion
-        self._bytes += _size(completion)
-        while self._bytes > self._limit:
-            self._bytes -= _size(self._entries.popitem(last=False)[1])
 
 
 def _size(completion: Completion) -> int:

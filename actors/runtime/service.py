@@ -84,8 +84,10 @@ class Service(Generic[T, R]):
         self._callers.pop(caller, None)
         caller.drop(list(caller.tasks))
 
-    def accept(self, caller: "_Caller[T, R]", ids: list[int], items: list[tuple[int, T]]) -> None:
-        """Queues a caller's items, and drops those of its earlier ones that have these `ids`."""
+    def accept(self, caller: "_Caller[T, R]", notes: list[Any], ids: list[int], items: list[tuple[int, T]]) -> None:
+        """Takes a caller's notes, queues its items, and drops those of its earlier ones that have these `ids`."""
+        if notes:
+            self.note(notes)
         caller.drop(ids)
 
         async def answered(id: int, item: T) -> None:
@@ -109,7 +111,9 @@ class _Caller(Generic[T, R]):
 
     def __init__(self, service: Service[T, R], key: bytes) -> None:
         self._service = service
-        self.connection = Connection(self._receive, lambda _: service.leave(self), expected=key)
+        self.connection = Connection(
+            lambda sent: service.accept(self, *sent), lambda _: service.leave(self), expected=key
+        )
         self.tasks: dict[int, asyncio.Task[None]] = {}
         self.results: list[tuple[int, R | Exception]] = []
         self._cancelled: set[asyncio.Task[None]] = set()  # until they end, as the event loop alone keeps no task
@@ -138,9 +142,3 @@ class _Caller(Generic[T, R]):
             self.connection.send((others, results))
         except Exception:  # one of them cannot be pickled, and the others can
             self.connection.send((others, [(id, sendable(result)) for id, result in results]))
-
-    def _receive(self, value: tuple[list[Any], list[int], list[tuple[int, T]]]) -> None:
-        notes, dropped, items = value
-        if notes:
-            self._service.note(notes)
-        self._service.accept(self, dropped, items)

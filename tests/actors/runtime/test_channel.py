@@ -43,9 +43,9 @@ class Far:
         self.service: Service[Any, Any] = Service(self.work, self._capacity, self.notes.append)
         accept = self.service.accept
 
-        def noting(caller: Any, ids: list[int], items: list[tuple[int, Any]]) -> None:
+        def noting(caller: Any, notes: list[Any], ids: list[int], items: list[tuple[int, Any]]) -> None:
             self.batches.append([item for _, item in items])
-            accept(caller, ids, items)
+            accept(caller, notes, ids, items)
 
         self.service.accept = noting  # type: ignore[method-assign]
 
