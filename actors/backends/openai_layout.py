@@ -58,10 +58,6 @@ class Layout:
         """Returns the layout with one more change."""
         return replace(self, changes=self.changes | {name})
 
-    def without(self, name: str) -> "Layout":
-        """Returns the layout with one change taken back."""
-        return replace(self, changes=self.changes - {name})
-
     def body(self, request: Request, settings: ModelSettings) -> dict[str, Any]:
         """Returns a request's body. Raises OSError, which names the picture, where one cannot be read."""
         request = pictures_in_words(request, self.most_pictures)
@@ -168,8 +164,9 @@ async def adapt(
             return None
     # A step may have changed nothing but the words of the fault.
     for change in list(cured) if len(cured) > 1 else ():
-        if isinstance(again := await ask(request, now.without(change)), Completion):
-            reply, now = again, now.without(change)
+        fewer = replace(now, changes=now.changes - {change})
+        if isinstance(again := await ask(request, fewer), Completion):
+            reply, now = again, fewer
             del cured[change]
     return reply, cured
 

@@ -281,8 +281,11 @@ def weigh_question(form: QuestionForm, statements: Sequence[Statement]) -> Weigh
     return WeightedQuestion(form, {part: weight / total for part, weight in raw.items()}, kinds_of(list(statements)))
 
 
-def chains(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[tuple[float, tuple[int, ...]]]:
-    """Returns the best chain that starts in each entry, and its strength.
+Chain = tuple[float, tuple[int, ...]]  # its strength, and the numbers of its entries
+
+
+def chains(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[Chain]:
+    """Returns the best chain that starts in each entry.
 
     A hop follows a name that two statements share and the question does not mention (the bridge). The strength is
 
@@ -323,13 +326,13 @@ def chains(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[tuple[floa
     return [(strength, chain) for strength, _, _, chain in best_of]
 
 
-def best_chain(reached: Sequence[tuple[float, tuple[int, ...]]]) -> tuple[float, tuple[int, ...]]:
-    """Returns the strongest chain and its strength. No statement where nothing is covered."""
+def best_chain(reached: Sequence[Chain]) -> Chain:
+    """Returns the strongest chain. It has no statement where nothing is covered."""
     strength, chain = max(reached, key=lambda reach: reach[0], default=(0.0, ()))
     return strength, chain if strength > 0 else ()
 
 
-def candidates(entries: Sequence[Entry], reached: Sequence[tuple[float, tuple[int, ...]]]) -> list[Candidate]:
+def candidates(entries: Sequence[Entry], reached: Sequence[Chain]) -> list[Candidate]:
     """Returns the candidates of all entries, each answer once with its best value, best first."""
     best: dict[str, Candidate] = {}
     for entry, (strength, chain) in zip(entries, reached, strict=True):
@@ -419,14 +422,11 @@ def _number_of(
     return best
 
 
-def decide_yes_or_no(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[Candidate]:
+def decide_yes_or_no(asked: WeightedQuestion, entries: Sequence[Entry], reached: Sequence[Chain]) -> list[Candidate]:
     """Answers yes if a chain covers (nearly) the whole question. No if it is about the subject and differs."""
-    reached = chains(asked, entries)
-    if not reached:
+    strength, chain = best_chain(reached)
+    if strength < 0.3:
         return []
-    # Of equals the first.
-    best = max(range(len(entries)), key=lambda i: (reached[i][0], -i))
-    strength, chain = reached[best]
     stated = {part for i in chain for part in entries[i].statement.stems}
     missing = [s for s in asked.form.stems if s not in stated and asked.weights[s] > 0]
     lacking = sum(asked.weights[s] for s in missing)
@@ -435,8 +435,6 @@ def decide_yes_or_no(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[
     contradicted = any(s in _COLOUR_STEMS or s in NUMBERS or s in named or s.isdigit() for s in missing)
     told = {word for i in chain for word in words(entries[i].statement.text)}
     negated = bool(_NEGATION & told - set(words(asked.form.text)))
-    if strength < 0.3:
-        return []
     yes = 1 - lacking if not contradicted else 0.4 * (1 - lacking)
     no = lacking * 1.6 + 0.35 * contradicted + 0.3 * negated
     total = yes + no or 1.0
@@ -444,12 +442,13 @@ def decide_yes_or_no(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[
     return ranked(Candidate(word, word, value, chain) for word, value in shares.items())
 
 
-def choose(asked: WeightedQuestion, entries: Sequence[Entry], choices: Sequence[str]) -> list[Candidate]:
+def choose(
+    asked: WeightedQuestion, entries: Sequence[Entry], reached: Sequence[Chain], choices: Sequence[str]
+) -> list[Candidate]:
     """Ranks choices by their overlap with relevant statements; words that fewer choices have count more.
 
     A choice may have faint support by its spelling alone (`magnetic` and `magnets`). Others are left out.
     """
-    reached = chains(asked, entries)
     own = [set(content_stems(choice)) for choice in choices]
     shares = Counter(stem for stems in own for stem in stems)
     question_stems = set(asked.form.stems)
@@ -482,15 +481,17 @@ def _runs(text: str) -> set[str]:
     return {stem[i : i + 4] for stem in set(content_stems(text)) for i in range(len(stem) - 3)}
 
 
-def answers(asked: WeightedQuestion, choices: tuple[str, ...], entries: Sequence[Entry]) -> Sequence[Candidate]:
+def answers(
+    asked: WeightedQuestion, choices: Sequence[str], entries: Sequence[Entry], reached: Sequence[Chain]
+) -> Sequence[Candidate]:
     """Finds answers of the kind asked for. A list joins all that are nearly as good as the best."""
     if choices:
-        return choose(asked, entries, choices)
+        return choose(asked, entries, reached, choices)
     if asked.form.answer_type is AnswerType.YES_NO:
-        return decide_yes_or_no(asked, entries)
+        return decide_yes_or_no(asked, entries, reached)
     if asked.form.answer_type is AnswerType.OPTION:
         return compare_options(asked, entries)
-    ranking = candidates(entries, chains(asked, entries))
+    ranking = candidates(entries, reached)
     listing = asked.form.several and asked.form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE)
     together = [f for f in ranking if listing and f.value >= NEARLY * ranking[0].value]
     if len(together) < 2:

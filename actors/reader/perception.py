@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 from statistics import NormalDist
 
 from actors.messages import Remark, Source, derive_seed
@@ -16,6 +18,7 @@ _WORD = re.compile(r"[^\W_]+")
 _NORMAL = NormalDist()
 _SEEDS = 2.0**63  # one more than the largest derived seed
 PICTURE_TOKENS = 256  # prompt tokens of a picture
+CACHED_REMARKS = 1024  # of a question; there are as many as samples
 
 
 def uniform(seed: int, *parts: str | int) -> float:
@@ -82,7 +85,9 @@ class Page:
         self._texts = [self.asked.entry(statement) for statement in texts]
         # Made once: most agents see most pictures correctly.
         self._seen = {statement: self.asked.entry(statement) for picture in self._pictures for statement in picture}
-        self._statements: dict[tuple[str, tuple[tuple[str, str], ...], float], tuple[Entry, ...]] = {}
+        self._told = lru_cache(maxsize=CACHED_REMARKS)(
+            lambda remark, trust: [self.asked.entry(statement) for statement in second_hand(remark, trust)]
+        )
         self.tokens = count_tokens(shared) + PICTURE_TOKENS * len(images)
 
     def perceived(self, oversight: float, blindness: float, seed: int) -> list[Entry]:
@@ -95,16 +100,17 @@ class Page:
         return entries
 
     def heard(self, remarks: Sequence[Remark], known: set[str], trust: float) -> list[Entry]:
-        """Returns second-hand entries, except statements that the agent has read itself."""
-        entries: dict[str, Entry] = {}
+        """Returns second-hand entries, except statements that the agent has read itself.
+
+        What several messages say in the same words is the first one's.
+        """
+        first: dict[object, Remark] = {}
         for remark in remarks:
-            key = remark.content, remark.fields, trust
-            if key not in self._statements:
-                # There are as many messages as samples: cheaper to clear than to track the last use.
-                if len(self._statements) > 1024:
-                    self._statements.clear()
-                self._statements[key] = tuple(map(self.asked.entry, second_hand(remark, trust)))
-            for entry in self._statements[key]:
+            first.setdefault((remark.content, remark.fields), remark)
+        entries: dict[str, Entry] = {}
+        for remark in first.values():
+            # Its weight for one agent does not change what it states.
+            for entry in self._told(replace(remark, weight=None, own=False), trust):
                 if entry.statement.quote not in known:
                     entries.setdefault(entry.statement.quote, entry)
         return list(entries.values())

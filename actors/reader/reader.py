@@ -77,20 +77,20 @@ class Reader:
 
     def read(self, request: Request) -> Completion:
         """Answers in three lines, does a task in the lines of its form, or grades."""
-        text, shared_tokens = self._reply(request)
+        # A conversation from elsewhere has no parts: no role, no discussion, no task.
+        parts = request.parts or Prompted("")
+        if isinstance(parts, Grading):
+            text, shared_tokens = verdict(parts), count_tokens(request.shared)
+        else:
+            page = self._page(request.shared, request.images)
+            text, shared_tokens = self._reply(request, parts, page), page.tokens
         tokens, limit = count_tokens(text), max(0, request.max_tokens)
         prompt_tokens = shared_tokens + count_tokens(request.system) + count_tokens(request.own) + CHAT_OVERHEAD_TOKENS
         if tokens <= limit:
             return Completion(request.id, text, prompt_tokens, tokens)
         return Completion(request.id, cut_to_tokens(text, limit), prompt_tokens, limit, stop="length")
 
-    def _reply(self, request: Request) -> tuple[str, int]:
-        """Returns the reply, and the tokens of the prompt's shared part."""
-        # A conversation from elsewhere has no parts: no role, no discussion, no task.
-        parts = request.parts or Prompted("")
-        if isinstance(parts, Grading):
-            return verdict(parts), count_tokens(request.shared)
-        page = self._page(request.shared, request.images)
+    def _reply(self, request: Request, parts: Prompted, page: Page) -> str:
         settings = self.settings
         text_skill = _skill(parts.role, TEXT_SKILL) if settings.skill is None else settings.skill
         visual_skill = _skill(parts.role, VISUAL_SKILL) if settings.skill is None else settings.skill
@@ -104,24 +104,27 @@ class Reader:
         if given:
             asked = weigh_question(asked.form, [*page.statements, *given])
             entries = [asked.entry(statement) for statement in (*(entry.statement for entry in entries), *given)]
-        supported = answers(asked, page.choices, entries)
+        reached = chains(asked, entries)
+        supported = answers(asked, page.choices, entries, reached)
         options = weigh(supported, parts.discussion, settings.conformity * openness, settings.persistence, page.choices)
-        ranking = self._perturbed(options, entries, request)
+        # An empty option where there are fewer than two.
+        best, second = (*self._perturbed(options, entries, request), Option(""), Option(""))[:2]
         directive = parts.directive if parts.directive.argue_for else None
         obeyed = directive or given_in_to(parts.discussion, settings.obedience, request.seed)
         if obeyed and not parts.task:
-            best = ranking[0] if ranking else Option("")
             quoted = _quoted(best.chain, entries)
             reasons = forged(obeyed.argue_for, best.text, quoted) if directive else "A colleague settled it."
-            reply = _lines(f"{reasons} {obeyed.end_with}".strip(), obeyed.argue_for, obeyed.confidence)
-            return reply, page.tokens
+            return _lines(f"{reasons} {obeyed.end_with}".strip(), obeyed.argue_for, obeyed.confidence)
         # A slip depends on the sense that the best answer rests on.
-        is_visual = bool(ranking and ranking[0].chain) and any(entries[i].statement.seen for i in ranking[0].chain)
-        skill = visual_skill if is_visual else text_skill
+        skill = visual_skill if any(entries[i].statement.seen for i in best.chain) else text_skill
         # After the obedient reply: directives are obeyed without slips.
-        if len(ranking) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
-            ranking[:2] = ranking[1::-1]
-        best, confidence = self._concluded(ranking, bool(page.choices))
+        if len(options) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
+            best, second = second, best
+        if best.value == 0 or best.value < (MENTIONED if page.choices else settings.threshold):
+            best, confidence = Option("", chain=best.chain), 0.05  # the support is too low
+        else:
+            margin = max(0.0, (best.value - second.value) / best.value)
+            confidence = min(0.98, max(0.05, best.value * (0.55 + 0.45 * margin)))
         if parts.task:
             searched = [value for remark in parts.discussion for name, value in remark.fields if name in SEARCHING]
             state = TaskState(
@@ -130,7 +133,7 @@ class Reader:
                 question=page.question,
                 asked=asked,
                 entries=entries,
-                chains=chains(asked, entries),
+                chains=reached,
                 answer=obeyed.argue_for if obeyed else best.text,
                 value=1.0 if obeyed else best.value,
                 confidence=obeyed.confidence if obeyed else confidence,
@@ -141,13 +144,12 @@ class Reader:
                 done=(*searched, *looked_up(lines)),
                 heard=tuple((r.speaker.partition(",")[0], stance(r)[0]) for r in parts.discussion if not r.own),
             )
-            return fill(state), page.tokens
+            return fill(state)
         chain = best.chain if best.text else best.chain or best_chain(chains(page.asked, entries))[1]
         reasons = _quoted(chain, entries)
         if best.text and best.speakers:
             reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()
-        reply = _lines(reasons if best.text else reasons or NOTHING, best.text or "unknown", confidence)
-        return reply, page.tokens
+        return _lines(reasons if best.text else reasons or NOTHING, best.text or "unknown", confidence)
 
     def _perturbed(self, options: Mapping[str, Option], entries: Sequence[Entry], request: Request) -> list[Option]:
         """Ranks options by their value under noise that grows with the number of irrelevant statements."""
@@ -159,15 +161,6 @@ class Reader:
         # Each draw is named by its option: a further option changes no other draw.
         noisy = {key: option.value + scale * gaussian(request.seed, "noise", key) for key, option in options.items()}
         return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
-
-    def _concluded(self, ranking: Sequence[Option], choosing: bool) -> tuple[Option, float]:
-        """Returns the answer and its confidence. An option without text where the support is too low."""
-        best = ranking[0] if ranking else Option("")
-        runner_up = ranking[1].value if len(ranking) > 1 else 0.0
-        if best.value < (MENTIONED if choosing else self.settings.threshold):
-            return Option("", chain=best.chain), 0.05
-        margin = (best.value - runner_up) / best.value
-        return best, min(0.98, max(0.05, best.value * (0.55 + 0.45 * max(0.0, margin))))
 
 
 def _lines(reasoning: str, answer: str, confidence: float) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from actors.messages import Field, FieldKind, InputLine, Task
 from actors.reader.candidates import (
     Candidate,
+    Chain,
     Entry,
     WeightedQuestion,
     best_chain,
@@ -40,7 +41,7 @@ class TaskState:
     question: str
     asked: WeightedQuestion
     entries: Sequence[Entry]
-    chains: Sequence[tuple[float, tuple[int, ...]]]
+    chains: Sequence[Chain]
     answer: str
     value: float
     confidence: float
@@ -212,7 +213,7 @@ def supported(state: TaskState, line: Field) -> list[str]:
 def support(state: TaskState, answer: str) -> float:
     """Returns an answer's support: as the reader's best answer, or by a chain that names it."""
     own = state.value if state.answer and compare([state.answer], answer)[0] >= 4 else 0.0
-    ranking = choose(state.asked, state.entries, [answer])
+    ranking = choose(state.asked, state.entries, state.chains, [answer])
     stated_at = [f.value for f in ranking if f.chain]
     # Evidence that names an answer counts less than evidence that leads to it.
     return max(own, 0.8 * stated_at[0] if stated_at else 0.0)

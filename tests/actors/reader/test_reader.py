@@ -247,6 +247,17 @@ def test_the_same_request_gets_the_same_completion_from_any_reader() -> None:
     assert one.read(asked) == other.read(asked) == asyncio.run(one.complete(asked))
 
 
+def test_a_quotation_names_its_speaker_whoever_said_the_same_before() -> None:
+    reader = Reader(EXACT)
+    for agent in ("ann", "bob"):
+        told = says(None, "Night Harbour: It was directed by Ada Lind.", agent=agent)
+        assert f"[{agent}, round 1]" in reader.read(request("Who directed Night Harbour?", (), heard=(told,))).text
+
+
+def test_without_a_threshold_nothing_found_is_still_unknown() -> None:
+    assert reply(request("Who directed Night Harbour?", ()), replace(EXACT, threshold=0.0)).answer is None
+
+
 def answers_by_seed(
     using: ReaderSettings, question: str, evidence: tuple[Source, ...] = EVERYTHING
 ) -> list[str | None]:
