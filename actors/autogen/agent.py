@@ -159,19 +159,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
             memory.forget([turn.discussion])
         state.own.append(answer)
         state.round += 1
-        return Response(chat_message=self._text_message(answer))
-
-    def _text_message(self, answer: Message) -> TextMessage:
-        metadata = {MESSAGE: _MESSAGES.dump_json(answer).decode(), "status": answer.status.value}
-        if answer.answer is not None:
-            metadata["answer"] = answer.answer
-        text = message_text(answer, safe_line(answer.content))
-        return TextMessage(
-            content=f"(failed: {answer.error})" if answer.status is Status.FAILED else text,
-            source=self.name,
-            metadata=metadata,
-            models_usage=RequestUsage(answer.prompt_tokens, answer.completion_tokens),
-        )
+        return Response(chat_message=text_message(answer, self.name))
 
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         self._state = RoleChatAgentState(round=self._first)
@@ -198,6 +186,20 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
     def _from_config(cls, config: RoleChatAgentConfig) -> "RoleChatAgent":
         # `dict` and not `model_dump`: role and settings have to stay objects.
         return cls(**{**dict(config), "model_client": ModelClient.load_component(config.model_client)})
+
+
+def text_message(answer: Message, source: str) -> TextMessage:
+    """Returns a message as others read it, with the whole as metadata."""
+    metadata = {MESSAGE: _MESSAGES.dump_json(answer).decode(), "status": answer.status.value}
+    if answer.answer is not None:
+        metadata["answer"] = answer.answer
+    text = message_text(answer, safe_line(answer.content))
+    return TextMessage(
+        content=f"(failed: {answer.error})" if answer.status is Status.FAILED else text,
+        source=source,
+        metadata=metadata,
+        models_usage=RequestUsage(answer.prompt_tokens, answer.completion_tokens),
+    )
 
 
 def message_of(message: BaseChatMessage) -> Message | None:

@@ -268,27 +268,21 @@ def is_enforced(replies: Replies, abilities: Abilities) -> bool:
     return replies != "text" and abilities.schema
 
 
-def correction(form: Form, faults: Sequence[FieldFault], enforced: bool = False) -> str:
-    """Writes what could not be read of a reply, and asks for that alone."""
-    asked = still_asked(form, faults)
-    # In a sentence: small models copy a line such as `Answer: it is missing` as their answer.
-    wrong = "; ".join(f"the {fault.field.name} ({fault.reason})" for fault in faults)
-    return f"Part of your reply could not be read: {wrong}.\n{as_json(asked) if enforced else in_lines(asked)}"
-
-
 def repair_request(request: Request, reply: str, form: Form, faults: Sequence[FieldFault]) -> Request:
     """Builds a request for the fields that could not be read: the first one, its reply and a correction.
 
     The prompt before the correction is the same, so that the prefix cache serves it; the seed is another one.
     """
-    rejected = harmless(clean(reply)).strip()
-    asked = still_asked(form, faults)
+    rejected, asked = harmless(clean(reply)).strip(), still_asked(form, faults)
+    # In a sentence: small models copy a line such as `Answer: it is missing` as their answer.
+    wrong = "; ".join(f"the {fault.field.name} ({fault.reason})" for fault in faults)
+    form_asked = as_json(asked) if request.schema else in_lines(asked)
     return replace(
         request,
         id=f"{request.id}/repair",
         # The dots show the model that this is not the whole reply.
         rejected=rejected if len(rejected) <= REPAIRED_CHARACTERS else f"... {rejected[-REPAIRED_CHARACTERS:]}",
-        correction=correction(form, faults, bool(request.schema)),
+        correction=f"Part of your reply could not be read: {wrong}.\n{form_asked}",
         schema=schema(asked, request.max_tokens) if request.schema else "",
         seed=derive_seed(request.seed, "repair"),
     )

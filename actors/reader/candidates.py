@@ -253,10 +253,8 @@ class WeightedQuestion:
     def entry(self, statement: Statement) -> Entry:
         """Relates a statement to the question."""
         # Bits are in the order of the weights, as `covered` expects.
-        mask, stems = 0, set(statement.stems)
-        for bit, part in enumerate(self.weights):
-            if part in stems:
-                mask |= 1 << bit
+        stems = set(statement.stems)
+        mask = sum(1 << bit for bit, part in enumerate(self.weights) if part in stems)
         focused = [(part, weight) for part, weight in self.weights.items() if part in self.form.focus]
         focus = sum(weight for part, weight in focused if part in stems)
         whole = sum(weight for _, weight in focused) or 1.0

@@ -12,7 +12,7 @@ from PIL import Image as Pillow
 
 from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import TEXTUAL, VISUAL
-from actors.autogen.agent import QuestionMessage, RoleChatAgent, message_of
+from actors.autogen.agent import QuestionMessage, RoleChatAgent, message_of, text_message
 from actors.autogen.client import ModelClient
 from actors.backends.model_choice import ModelChoice
 from actors.errors import MemoryLost
@@ -37,12 +37,7 @@ class Scripted:
 
 
 def from_colleague(name: str, answer: str, round: int = 1, status: Status = Status.OK) -> TextMessage:
-    return in_full(name, Message(f"{round}/{name}", name, round, f"I think {answer}.", answer, 0.5, status))
-
-
-def in_full(source: str, message: Message) -> TextMessage:
-    [text] = [RoleChatAgent(ROLE, ModelClient(Scripted()))._text_message(message)]
-    return text.model_copy(update={"source": source})
+    return text_message(Message(f"{round}/{name}", name, round, f"I think {answer}.", answer, 0.5, status), name)
 
 
 async def test_it_says_what_the_simulator_s_agent_says_to_the_same_turn() -> None:
@@ -103,7 +98,7 @@ async def test_it_remembers_what_the_role_said_under_its_earlier_names() -> None
     with pytest.raises(MemoryLost):
         await agent.on_messages([ASKED], CancellationToken())
     before = Message("1/text_critic", "text_critic", 1, "I looked.", "Salt Quay")
-    await agent.on_messages([ASKED, in_full("critic_1", before)], CancellationToken())
+    await agent.on_messages([ASKED, text_message(before, "critic_1")], CancellationToken())
     assert "[text_critic, round 1] I looked. Answer: Salt Quay" in model.requests[0].own
 
 

@@ -22,7 +22,7 @@ from actors.messages import (
     derive_seed,
 )
 from actors.prompting.form import Form, as_json, form_of, in_lines, schema
-from actors.prompting.prompt import REPAIRED_CHARACTERS, build_request, correction, repair_request
+from actors.prompting.prompt import REPAIRED_CHARACTERS, build_request, repair_request
 from actors.prompting.reply import read
 from actors.settings import AgentSettings
 
@@ -81,11 +81,10 @@ def test_a_correction_names_what_could_not_be_read_with_the_reason_and_asks_for_
 
 
 def test_of_several_faults_each_is_named_and_has_its_field() -> None:
-    form = form_of(TURN)
-    faults = read(form, "Hm.").faults
-    said, *_ = correction(form, faults).split("\n")
+    _, repair = repaired(TURN, "Hm.")
+    said, asked = repair.correction.split("\n", 1)
     assert said == "Part of your reply could not be read: the Enough (it is missing); the Sub-question (it is missing)."
-    assert correction(form, faults).endswith(in_lines(form))
+    assert asked == in_lines(form_of(TURN))
 
 
 @pytest.mark.parametrize("value", [" ", ":", "..."])
