@@ -23,7 +23,7 @@ from topologies.topology import Team
 async def agents_of(opened: OpenedRun) -> AsyncIterator[dict[str, RoleAgent]]:
     """Launches the agents of a run in this process, for a block. They use its models and completion cache."""
     with Inline() as runtime:
-        plan, reuse = opened.plan, launch_pools(opened.plan, runtime, opened.cache, print)
+        plan, reuse = opened.plan, launch_pools(opened.plan, runtime, print)
         models = {key: runtime.model(reuse[key], key) for key in plan.models.of_agents}
         made = {
             name: make_agent(role, models[plan.models.of_role(name).key], plan.config.agents)

@@ -22,6 +22,9 @@ def learned_methods(methods: Sequence[Method]) -> tuple[str, ...]:
 def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) -> dict[str, LearnerSpec]:
     """Plans the learner of each method. Raises UserError for settings, samples or a team that it cannot have."""
     topology, specs, chosen = config.topology, {}, None
+    variants = {method: VARIANTS[LearnedMethod(method)] for method in methods}
+    for variant in variants.values():
+        check_samples(variant, config.training.samples)
     if methods and len(team) > DENSE:
         raise UserError(
             f"{methods[0]}: a run that learns records matrices of all pairs, and there are {len(team)} agents; ask for "
@@ -30,9 +33,7 @@ def plan_learners(config: Config, methods: Sequence[str], team: Sequence[Role]) 
     if methods and topology.candidates != "complete":
         drawn = {"seed": config.seed} if topology.candidates in ("regular", "small_world") else {}
         chosen = candidates_along(getattr(graphs, topology.candidates)(len(team), **drawn))
-    for method in methods:
-        variant = VARIANTS[LearnedMethod(method)]
-        check_samples(variant, config.training.samples)
+    for method, variant in variants.items():
         if config.ablation == "no_inter":
             variant = replace(variant, inter=False)
         if config.ablation == "no_alignment":

@@ -210,7 +210,8 @@ def make_plan(config: Config, job: Job) -> Plan:
     )
     extracting = [step.role for step in extraction]
     roles = find_roles(config, methods, asks_team, extracting)
-    learners = plan_learners(config, learned_methods(methods) if job.learns else (), roles.team)
+    learned = learned_methods(methods) if job.learns else ()
+    learners = plan_learners(config, learned, roles.team)
     return Plan(
         config=config,
         job=job,

@@ -8,6 +8,7 @@ from experiments.analysis import agents, defended, gains, judged, looks, monitor
 from experiments.analysis.reports import write_run_report
 from experiments.attacks.attack import choose_attackers
 from experiments.config.config import Config
+from experiments.config.saved import answered_by
 from experiments.datasets.item import Dataset
 from experiments.planning.lock import departures, plan_lock, read_lock
 from experiments.planning.plan import Plan
@@ -28,7 +29,6 @@ def conclude(
     plan: Plan,
     folder: RunFolder,
     dataset: Dataset,
-    answering: str,
     tracker: Tracker,
     compared: Compared | None = None,
     trial: bool = False,
@@ -39,7 +39,6 @@ def conclude(
     Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
 
     dataset: scores the answers of agents; the report has the titles of its sources.
-    answering: the name of the model that answered.
     compared: methods, and pairs of them to test, where these are not the plan's.
     trial: it is a trial of a sweep, which draws figures with `figures=true` only. further: parts of metrics.json.
     """
@@ -47,7 +46,7 @@ def conclude(
     methods, pairs = compared or (plan.evaluated, compared_pairs(plan.methods, plan.clean))
     about = summary.RunFacts(
         experiment=config.experiment,
-        model=answering,
+        model=answered_by(config).models_named,
         dataset=config.data.kind,
         metric=dataset.metric,
         methods=methods,

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from experiments.config.references import resumption_line
-from experiments.config.saved import answered_by
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Job, Plan
 from experiments.planning.run_models import JUDGE
@@ -22,24 +21,22 @@ from experiments.running.run_context import RunContext
 class DiscussionJob(Job):
     """A job whose agents discuss. A subclass has the subject and the conclusion."""
 
-    searches = False
-
     async def discuss(self, discussions: Discussions) -> None:
         """Learns and evaluates, once all are up. Another job may do else. Raises UserError as `Job.run`."""
         await discussions.run()
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
-        """Sums up the records; `answering` is the model's name. Returns False where too much has failed for that."""
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:
+        """Sums up the records. Returns False where too much has failed for that."""
         raise NotImplementedError
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
-        config, recorded, answering = plan.config, None, plan.config.models_named
+        config, recorded = plan.config, None
         cache = inputs.open_cache(config.cache_folder)
         if config.model.kind == "replay":
             recorded, then = replayed_run.open_recorded(plan)
             # Before a recorder opens, which looks for a checkpoint and goes on from it.
             replayed_run.copy_learning(recorded.folder, folder)
-            dataset, answering = replayed_run.replayed_dataset(plan, then, cache), answered_by(then).models_named
+            dataset = replayed_run.replayed_dataset(plan, then, cache)
         else:
             dataset = inputs.open_dataset(plan, cache)
             inputs.check_questions(plan, dataset)
@@ -57,8 +54,7 @@ class DiscussionJob(Job):
                 early = inputs.open_evidence(plan, dataset, cache) if sees else None
                 made = learner_makers(plan, early.store.encoder if early else None)
                 learners = runtime.launch("the topology actor", made) if made else {}
-                # A recorded team needs no model; the judge of a replay is a live one.
-                shared = launching.launch_shared(plan, runtime, cache, progress.print, agents=recorded is None)
+                shared = launching.launch_shared(plan, runtime, progress.print)
                 judging = runtime.model(shared.judge[1], JUDGE) if shared.judge else None
                 team = recorded or shared.agents.team()
                 evidence = early or inputs.open_evidence(plan, dataset, cache)
@@ -75,4 +71,4 @@ class DiscussionJob(Job):
                         await self.discuss(discussions)
 
                 asyncio.run(discuss())
-            return self.conclude(plan, folder, dataset, answering, tracker)
+            return self.conclude(plan, folder, dataset, tracker)

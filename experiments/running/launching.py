@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from actors.backends.backend import Backend
 from actors.completions.cache import Reuse
@@ -27,20 +26,21 @@ class Shared:
     judge: tuple[ModelPool, Reuse | None] | None
 
 
-def launch_shared(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> Shared:
-    """Launches the judge's pool and (with `agents`) the agents, each model over a pool of replicas.
+def launch_shared(plan: Plan, runtime: Runtime, say: Say) -> Shared:
+    """Launches the judge's pool and the agents, each model over a pool of replicas. A replay has no agents.
 
     Each process makes its own judge. `say` gets a line for each model whose settings depend on the machine. Raises
     UserError for too few GPUs.
     """
-    reuse = launch_pools(plan, runtime, cache, say, agents)
+    agents = plan.replayed is None
+    reuse = launch_pools(plan, runtime, say, agents)
     judge = (runtime.pool(JUDGE), reuse[JUDGE]) if JUDGE in reuse else None
     others = {role: (backend.key, reuse[backend.key]) for role, backend in plan.models.of_roles.items() if agents}
     launched = plan.roles.launched if agents else ()
     return Shared(runtime.launch_agents(launched, plan.config.agents, reuse.get(MAIN), others=others), judge)
 
 
-def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bool = True) -> dict[str, Reuse | None]:
+def launch_pools(plan: Plan, runtime: Runtime, say: Say, agents: bool = True) -> dict[str, Reuse | None]:
     """Launches the pools of the judge and (with `agents`) of models that roles ask. Returns their caches, by key.
 
     Raises UserError where the pools do not fit together or completions cannot be kept, before any model is loaded.
@@ -54,7 +54,7 @@ def launch_pools(plan: Plan, runtime: Runtime, cache: Path, say: Say, agents: bo
     # Other nodes may have more than this one, and a cluster may grow.
     if config.ray.address is None and runtime.gpus:
         check_gpus(pools, int(runtime.gpus))
-    own, folder = config.completions, str(cache / COMPLETIONS)
+    folder, own = str(config.cache_folder / COMPLETIONS), config.completions
     kept: dict[str, Reuse | None] = {}
     if own.reuse and pools:
         # A folder that cannot be used is refused once, and not in the log of every process.

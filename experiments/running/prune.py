@@ -20,9 +20,9 @@ class Prune(DiscussionJob):
     searches = True
     is_counted = True
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:
         config = plan.config
-        metrics, used, lacking = conclude(plan, folder, dataset, answering, tracker)
+        metrics, used, lacking = conclude(plan, folder, dataset, tracker)
         print()
         run_table(metrics).print(further=usage.notes(used))
         if "gains" in metrics:

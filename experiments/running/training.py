@@ -46,20 +46,8 @@ class Training:
         team = self.context.team.metered(timings.turn)  # its `usage` counts this training alone
         for learner in self._all:
             await learner.resume()
-        stage, step = self.own.reached
-        # Others may lack steps that will not be discussed again, or have learned from separate discussions.
         for other in self.others:
-            *_, finished, _ = await other.position()
-            # Of a stage that ends with the confirmation of its graph, it has no more steps from others' discussions.
-            needed = stage, min(step, self.context.plan.learners[other.method].exploring(stage).steps)
-            first = next(iter(other.recorder.run.learning()), None)
-            by_itself = first is not None and first.source != other.source
-            if other.reached < needed or (by_itself and not finished):
-                mine, theirs = (learner.recorder.run.topology for learner in (other, self.own))
-                raise UserError(
-                    f"{other.method} cannot go on learning from the discussions of {other.source}: its records are not "
-                    f"of the same steps; delete {mine} and {theirs} and resume, to learn both from the start"
-                )
+            await self._check_other(other)
         self._check_failures()
         stage, step, finished, _ = await self.own.position()
         while not finished:
@@ -79,6 +67,21 @@ class Training:
         # `own` comes last: it goes on where its record ends, so the others, which skip recorded steps, must never be
         # behind it.
         return (*self.others, self.own)
+
+    async def _check_other(self, other: RecordedLearner) -> None:
+        """Raises UserError where another learner lacks recorded steps, or has learned from its own discussions."""
+        stage, step = self.own.reached
+        *_, finished, _ = await other.position()
+        # Of a stage that ends with the confirmation of its graph, it has no more steps from others' discussions.
+        needed = stage, min(step, self.context.plan.learners[other.method].exploring(stage).steps)
+        first = next(iter(other.recorder.run.learning()), None)
+        by_itself = first is not None and first.source != other.source
+        if other.reached < needed or (by_itself and not finished):
+            mine, theirs = (learner.recorder.run.topology for learner in (other, self.own))
+            raise UserError(
+                f"{other.method} cannot go on learning from the discussions of {other.source}: its records are not "
+                f"of the same steps; delete {mine} and {theirs} and resume, to learn both from the start"
+            )
 
     def _check_failures(self) -> None:
         """Raises TooManyFailures where too many turns of a recorded stage failed, for whatever reason."""

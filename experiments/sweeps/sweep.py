@@ -151,7 +151,7 @@ def run_left(
         # An event loop in another thread watches replicas while Tune blocks this one.
         with start_blocking_portal() as portal, runtime_start.runtime_started(config, progress, trials=True) as runtime:
             for group in groups(list(left.values())):
-                shared = launching.launch_shared(group[0].plan, runtime, cache, progress.print)
+                shared = launching.launch_shared(group[0].plan, runtime, progress.print)
                 portal.call(up, group, runtime, progress)
                 # One bar for all groups, and only now: while replicas start, another one is shown.
                 bar = bar or progress.phase("trials", total=total, done=total - len(left))

@@ -37,12 +37,12 @@ class BehaviourJob(DiscussionJob):
         await discussions.prepare()
         await ask_every_question(discussions, config.behaviour)
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:
         config = plan.config
         assert isinstance(config, BehaviourConfig)
         named = tuple(condition.name for condition in conditions(config.behaviour))
         pairs = tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT))
-        metrics, spent, lacking = conclude(plan, folder, dataset, answering, tracker, (named, pairs))
+        metrics, spent, lacking = conclude(plan, folder, dataset, tracker, (named, pairs))
         found = behaviour(folder, metrics, config.seed)
         write_atomically(folder.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
         print()

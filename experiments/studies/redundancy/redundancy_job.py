@@ -30,7 +30,7 @@ class RedundancyJob(DiscussionJob):
         assert isinstance(config, RedundancyConfig)
         write(discussions.context, await Redundancy(discussions, config.redundancy.questions).run())
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, answering: str, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:
         """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
         from experiments.studies.redundancy.redundancy_figure import draw  # imports matplotlib
 
