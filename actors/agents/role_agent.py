@@ -26,10 +26,10 @@ from actors.messages import (
     Usage,
 )
 from actors.models import Model, abilities_of
-from actors.prompting.form import Form, form_of, still_asked
+from actors.prompting.form import form_of, still_asked
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, evidence_for, in_own_form, repair_request
-from actors.prompting.reply import Reading, read, reply_of, unread
+from actors.prompting.reply import read_completion, reply_of, unread
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings
 
@@ -122,19 +122,15 @@ class RoleAgent:
         def first(cut: Sequence[str]) -> Request:
             return build_request(turn, self.role, recalled, self._settings, cut, abilities)
 
-        def reading_of(form: Form, completion: Completion, among: Form | None = None) -> Reading | None:
-            no_reply = completion.stop == "error"
-            return None if no_reply else read(form, completion.text, completion.stop == "length", among)
-
         asked, cut = await self._ask(turn, complete, first, cut)
         responses, text = [asked], asked.completion.text
-        reading = reading_of(form, asked.completion)
+        reading = read_completion(form, asked.completion)
         # Only for the form: a call that failed has had its retries.
         if reading is not None and (faults := reading.faults):
             # The repair is longer than the first request, so the same evidence would not fit.
             asked, cut = await self._ask(turn, complete, lambda c: repair_request(first(c), text, form, faults), cut)
             responses.append(asked)
-            again = reading_of(still_asked(form, faults), asked.completion, form)
+            again = read_completion(still_asked(form, faults), asked.completion, form)
             reading = None if again is None else reading.repaired_by(again)
         reply = None if reading is None else reply_of(turn, reading)
         last = asked.completion

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 
-from actors.messages import Field, FieldKind, Message, Question, Turn, Value
+from actors.messages import Completion, Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.answer_value import answer_text, stated_answer
 from actors.prompting.field_values import lines_behind, paired, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of
@@ -143,6 +143,13 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
         if field.name in known or (field.name not in reading.stated and field.name in required)
     ]
     return replace(reading, faults=tuple(faults), before=before)
+
+
+def read_completion(form: Form, completion: Completion, among: Form | None = None) -> Reading | None:
+    """Reads a completion as `read` reads its text. None where the model gave no reply."""
+    if completion.stop not in ("stop", "length"):
+        return None
+    return read(form, completion.text, completion.stop == "length", among)
 
 
 def read_raws(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> Reading:

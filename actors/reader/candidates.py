@@ -6,11 +6,11 @@ Candidates are phrases of statements that together cover a question, compared al
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from actors.reader.english import COLOURS, NUMBERS, YEAR, content_stems, name_spans, normal_name, stem, words
-from actors.reader.phrases import Phrase, kinds_of, phrases
+from actors.reader.phrases import Kinds, Phrase, kinds_of, phrases
 from actors.reader.question import AnswerType, QuestionForm, question_form
 from actors.reader.statements import Statement
 
@@ -55,7 +55,7 @@ class WeightedQuestion:
 
     form: QuestionForm
     weights: dict[str, float]
-    kinds: Mapping[str, frozenset[str]]
+    kinds: Kinds
     _covered: dict[int, float] = field(default_factory=dict)
 
     def entry(self, statement: Statement) -> Entry:

@@ -39,6 +39,8 @@ _PLACE_CUES = frozenset(("in", "at", "from", "near", "to", "on"))
 _PEOPLE_STEMS = frozenset(map(stem, PEOPLE))
 _PLACE_STEMS = frozenset(map(stem, PLACES))
 
+Kinds = Mapping[str, frozenset[str]]  # stems of the kinds of each normal name
+
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
@@ -49,12 +51,10 @@ class Phrase:
     fit: float
 
 
-def phrases(
-    statement: Statement, form: QuestionForm, kinds: Mapping[str, frozenset[str]], weights: Mapping[str, float]
-) -> list[Phrase]:
+def phrases(statement: Statement, form: QuestionForm, kinds: Kinds, weights: Mapping[str, float]) -> list[Phrase]:
     """Returns every phrase of the statement that could answer the question, once, with its best fit.
 
-    kinds: stems of the kinds of each normal name; weights: of the question's stems.
+    weights: of the question's stems.
     """
     fitting = [] if statement.cells else _from_text(statement, form, kinds, weights)
     for header, value in statement.cells:
@@ -89,7 +89,7 @@ def phrases(
     return list(best.values())
 
 
-def kinds_of(statements: Sequence[Statement]) -> dict[str, frozenset[str]]:
+def kinds_of(statements: Sequence[Statement]) -> Kinds:
     """Finds the kinds of each name. They are a column's header, the nouns after `is a`, the noun before it."""
     kinds: dict[str, set[str]] = {}
     for statement in statements:
@@ -117,7 +117,7 @@ def kinds_of(statements: Sequence[Statement]) -> dict[str, frozenset[str]]:
 
 
 def _from_text(
-    statement: Statement, form: QuestionForm, kinds: Mapping[str, frozenset[str]], weights: Mapping[str, float]
+    statement: Statement, form: QuestionForm, kinds: Kinds, weights: Mapping[str, float]
 ) -> list[tuple[str, float]]:
     text = statement.text
     spans: list[tuple[str, int, int, float]] = []
@@ -168,7 +168,7 @@ def _from_text(
     return [(name, fit * (0.6 + 0.4 * n / top)) for (name, _, _, fit), n in zip(spans, near, strict=True)]
 
 
-def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]) -> float:
+def _name_fit(name: str, form: QuestionForm, kinds: Kinds) -> float:
     """Fits a name by its kind. 1 where the evidence states the kind asked for, less where it is unknown."""
     key = normal_name(name)
     known = kinds.get(key, frozenset())

@@ -12,9 +12,9 @@ from pydantic import Field
 from actors.errors import ModelError
 from actors.messages import Abilities, Completion, FieldKind, Grading, Request, Status, Usage, derive_seed
 from actors.models import Model, abilities_of
-from actors.prompting.form import Form, as_json, in_lines, schema, still_asked
+from actors.prompting.form import as_json, in_lines, schema, still_asked
 from actors.prompting.prompt import CHOICES, QUESTION, REPLY_FORM, is_enforced, repair_request
-from actors.prompting.reply import Reading, read
+from actors.prompting.reply import read_completion
 from actors.prompting.safe_text import line_of_its_own, one_line, safe_line
 from actors.settings import Replies
 from experiments.datasets.item import Item
@@ -83,13 +83,12 @@ class Judge:
             self._abilities = await abilities_of(self._model)
         request, form = grading_request(item, answer, is_enforced(self._replies, self._abilities), rubric), rubric.form
         completions = [await self._complete(request)]
-        reading = _reading(completions[0], form, form)
+        reading = read_completion(form, completions[0])
         # Not after an error, which has had its retries already.
         if reading is not None and reading.faults:
             repair = repair_request(request, completions[0].text, form, reading.faults)
             completions.append(await self._complete(repair))
-            asked = still_asked(form, reading.faults)
-            again = _reading(completions[1], asked, form)
+            again = read_completion(still_asked(form, reading.faults), completions[1], form)
             reading = None if again is None else reading.repaired_by(again)
         last = completions[-1]
         verdict = reading.value(rubric.verdict) if reading else None
@@ -152,10 +151,3 @@ def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rub
         parts=Grading(reference, given, choices, rubric.verdict),
         schema=schema(rubric.form, MAX_TOKENS) if enforced else "",
     )
-
-
-def _reading(completion: Completion, asked: Form, form: Form) -> Reading | None:
-    """Reads the fields `asked` of a form from a reply. None where there is no reply."""
-    if completion.stop not in ("stop", "length"):
-        return None
-    return read(asked, completion.text, completion.stop == "length", among=form)
