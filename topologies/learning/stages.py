@@ -108,17 +108,6 @@ def stages_of(spec: LearnerSpec, ties: Ties) -> dict[int, Stage]:
     of_agents = torch.tensor([str(modality) == "visual" for modality in spec.modalities])
     visual = ties.gathered("decision", of_agents[:, None].long())[:, 0] > 0
     same = visual[:, None] == visual
-    starts = {
-        number: {
-            "spatial": exists["spatial"] & (same == (number == 1)),
-            "temporal": exists["temporal"] & (same == (number == 1)),
-            "decision": exists["decision"] & (number == spec.stages),
-        }
-        for number in range(1, spec.stages + 1)
-    }
-    if not spec.variant.staged:
-        together = {kind: torch.stack([start[kind] for start in starts.values()]).any(0) for kind in KINDS}
-        starts = dict.fromkeys(starts, together)
     units = torch.arange(len(visual))
     groups = {"agents": units} if spec.whole else {"text": units[~visual], "visual": units[visual]}
     blocks = [
@@ -128,12 +117,12 @@ def stages_of(spec: LearnerSpec, ties: Ties) -> dict[int, Stage]:
         for receiver in groups
     ]
     blocks.append(Block("agents>decision", "decision", (units[:, None], units[:1])))
-    return {
-        number: Stage(
-            number,
-            start,
-            [block for block in blocks if bool(block.of(start[block.kind]).any())],
-            spec.variant.staged or number == spec.stages,
-        )
-        for number, start in starts.items()
-    }
+    stages, staged = {}, spec.variant.staged
+    for number in range(1, spec.stages + 1):
+        last = number == spec.stages
+        between = same == (number == 1) if staged else same | spec.variant.inter
+        start = {kind: exists[kind] & between for kind in KINDS[:2]}
+        start["decision"] = exists["decision"] & (last or not staged)
+        present = [block for block in blocks if bool(block.of(start[block.kind]).any())]
+        stages[number] = Stage(number, start, present, final=staged or last)
+    return stages

@@ -386,6 +386,14 @@ def test_without_an_inter_graph_there_is_one_stage_and_no_edge_across() -> None:
     assert not learner.inference().spatial[:3, 3:].any()
 
 
+def test_agentdropout_without_an_inter_graph_has_no_edge_across_in_either_stage() -> None:
+    learner = Learner(TEAM, variant=replace(AGENTDROPOUT, inter=False))
+    for _ in range(learner.stages):
+        assert not learner.sample(8).allowed.spatial[..., :3, 3:].any()
+        learner.next_stage()
+    assert not learner.inference().spatial[..., :3, 3:].any()
+
+
 def test_a_term_without_weight_is_still_reported() -> None:
     learner = Learner(TEAM, variant=replace(RLOO, terms=frozenset()))
     learner.next_stage()
