@@ -56,18 +56,6 @@ class Wirings:
     features: Floats | None = None
 
 
-def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:
-    """Returns edges that could be drawn and drawn ones, by kind: [k, rounds, sender, receiver]."""
-    # The decision agent is one receiver of all, in its only round.
-    column = np.s_[:, None, :, None]
-    return {
-        "spatial": (wirings.allowed.spatial, wirings.spatial),
-        # Nothing leads into the first round, so there was nothing to draw.
-        "temporal": (wirings.allowed.temporal[:, 1:], wirings.temporal[:, 1:]),
-        "decision": (wirings.decision_allowed[column], wirings.decision[column]),
-    }
-
-
 def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
     """Raises ValueError unless these are wirings of so many agents over so many rounds."""
     k = len(wirings.spatial)
@@ -135,20 +123,14 @@ class Wiring:
         allowed: Edges[Bools] | None = None,
         speaks: Bools | None = None,
     ) -> "Wiring":
-        """Returns the wiring of bool matrices [T, sender, receiver]; probabilities: as for `of_edges`."""
-        taken = [np.argwhere(edges) for edges in (spatial, temporal)]
-        p = [
-            None if of is None else of_edges(of, at)
-            for of, at in zip(probabilities or (None, None), taken, strict=True)
-        ]
+        """Returns the wiring of bool matrices [T, sender, receiver]; probabilities: of those, or [sender, receiver]."""
+        matrices = (spatial, temporal)
+        taken = [np.argwhere(edges) for edges in matrices]
+        # A mask picks values in the order of `argwhere`.
+        chances = zip(matrices, probabilities or (None, None), strict=True)
+        p = [None if of is None else np.broadcast_to(of, edges.shape)[edges] for edges, of in chances]
         could = [None if of is None else np.argwhere(of) for of in allowed or (None, None)]
         return cls(len(spatial), taken[0], taken[1], decision, p[0], p[1], could[0], could[1], speaks)
-
-
-def of_edges(matrix: Floats, edges: Ints) -> Floats:
-    """Looks up values of listed edges in a matrix [sender, receiver], or one [T, sender, receiver]."""
-    values: Floats = matrix[edges[:, 1], edges[:, 2]] if matrix.ndim == 2 else matrix[tuple(edges.T)]
-    return values
 
 
 def in_rounds(pairs: Ints, rounds: Iterable[int]) -> Ints:

@@ -13,7 +13,7 @@ from actors.messages import Message, Question, Turn
 from topologies import graphs
 from topologies.baselines import constant_wiring
 from topologies.topology import Wired
-from topologies.wiring import Bools, Wiring, needed_turns, of_edges, reading_weights
+from topologies.wiring import Bools, Wiring, needed_turns, reading_weights
 
 
 @settings(max_examples=60)
@@ -26,7 +26,7 @@ def test_reading_weights_are_a_softmax_over_the_senders_of_each_turn(
     edges = np.argwhere(present)
     powers = np.where(present, np.exp(p), 0.0)
     expected = powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-9)
-    assert np.array_equal(reading_weights(edges, of_edges(p, edges), agents), expected[present])
+    assert np.array_equal(reading_weights(edges, p[edges[:, 1], edges[:, 2]], agents), expected[present])
     assert np.allclose(
         reading_weights(edges, None, agents), (present / np.maximum(present.sum(1)[:, None], 1))[present]
     )
@@ -81,9 +81,11 @@ def test_an_edge_reads_by_the_probability_of_its_round_where_rounds_have_their_o
     present = np.zeros((2, 3, 3), dtype=bool)
     present[:, 0, 2] = present[1, 1, 2] = True
     p = np.arange(18).reshape(2, 3, 3) / 18
-    edges = np.argwhere(present)
-    assert of_edges(p, edges).tolist() == p[present].tolist()
-    assert of_edges(p[0], edges).tolist() == [p[0, 0, 2], p[0, 0, 2], p[0, 1, 2]]
+    wiring = Wiring.of_matrices(present, present, np.ones(3, dtype=bool), graphs.Edges(p, p[0]))
+    assert wiring.spatial_p is not None
+    assert wiring.spatial_p.tolist() == [p[0, 0, 2], p[1, 0, 2], p[1, 1, 2]]
+    assert wiring.temporal_p is not None
+    assert wiring.temporal_p.tolist() == [p[0, 0, 2], p[0, 0, 2], p[0, 1, 2]]
 
 
 def test_a_cycle_within_a_round_is_refused() -> None:

@@ -58,7 +58,10 @@ class AgpLearner(NetworkLearner):
         weights = drawn.spatial.mean(1) * p
         score = weights.sum(1) + weights.sum(2)
         takes = (score >= FEW * self.agents) | (score >= score.max(1, keepdims=True))
-        return self._among(drawn, takes)
+        # Edges of the other agents count as not drawn.
+        edges = drawn.spatial & (takes[:, :, None] & takes[:, None])[:, None]
+        speaks = np.repeat(takes[:, None], self.rounds, 1)
+        return replace(drawn, spatial=edges, decision=takes, decision_allowed=takes.copy(), speaks=speaks)
 
     def speaking(self, features: Tensor) -> Bools:
         """Agents with a probability above KEPT, or else the likeliest, bool [q, agents]."""
@@ -88,13 +91,6 @@ class AgpLearner(NetworkLearner):
             assert isinstance(self.net, Agp)
             p = self.net(of).sigmoid() * self._mask
             self.descend(label_loss(p, self.net.takes_part(of), edges, takes))
-
-    def _among(self, wirings: Wirings, takes: Bools) -> Wirings:
-        """Wirings among some agents, bool [k, agents]; edges of the others count as not drawn."""
-        both = (takes[:, :, None] & takes[:, None])[:, None]
-        speaks = np.repeat(takes[:, None], self.rounds, 1)
-        edges = wirings.spatial & both
-        return replace(wirings, spatial=edges, decision=takes.copy(), decision_allowed=takes.copy(), speaks=speaks)
 
 
 def label_loss(p: Tensor, takes_part: Tensor, edges: Tensor, takes: Tensor) -> Tensor:

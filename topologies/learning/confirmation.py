@@ -176,10 +176,7 @@ def decided(scores: Floats, error_rate: float) -> bool:
     """Tests whether a graph is better than the first, or the first better than all others. The tests hold at any number
     of looks, and any of them errs in `error_rate` of all runs at most. scores: from 0 to 1."""
     apart = [(other - scores[:, 0]).clip(-1, 1) for other in scores.T[1:]]
-    above, below = zip(*(capitals(values[~np.isnan(values)], np.zeros(1)) for values in apart), strict=True)
+    bets = [capitals(values[~np.isnan(values)], np.zeros(1)) for values in apart]
+    above, below = ([float(capital.max(initial=1.0)) for capital in side] for side in zip(*bets, strict=True))
     bound = 2 * len(apart) / error_rate
-    return max(map(_most, above)) >= bound or min(map(_most, below)) >= bound
-
-
-def _most(capital: Floats) -> float:
-    return float(capital.max(initial=1.0))
+    return max(above) >= bound or min(below) >= bound

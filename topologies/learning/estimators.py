@@ -13,7 +13,8 @@ from topologies.learning.effects import Estimate, among_peers
 from topologies.learning.grades import grades, heard
 from topologies.learning.objective import Terms, credited_slope, leave_one_out, terms_of
 from topologies.learning.question_model import EffectsByQuestion
-from topologies.learning.randomised import Effects, drawn_tensors
+from topologies.learning.randomised import Effects
+from topologies.learning.sampling import drawn
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
 from topologies.learning.variants import Estimator
@@ -52,7 +53,7 @@ class Reinforce:
         # The gradient of expected utility (Eq. 8), over all edges, frozen ones included.
         credit, expected, ties = self.credit(utility, group), {}, self.edges.ties
         own = self.credit(turn_scores, group) if self.settings.reward == "own" else credit
-        for kind, (allowed, taken) in drawn_tensors(wirings).items():
+        for kind, (allowed, taken) in drawn(wirings).items():
             theta, earned = ties.spread(kind, self.edges.logits[kind]), credit if kind == "decision" else own
             expected[kind] = ties.gathered(kind, credited_slope(theta, allowed, taken, earned))
         trained = {kind: stage.start[kind] & self.edges.mask[kind] for kind in KINDS}

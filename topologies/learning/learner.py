@@ -144,14 +144,16 @@ class Learner:
         given = checked_scores(turn_scores, utilities, groups, (k, self.rounds, self.agents))
         scores, utility = torch.from_numpy(given.turns), torch.from_numpy(given.utilities).float()
         group, interim = torch.from_numpy(given.groups), self._schedule.steps_to_interim(self.step) == 1
+        measured = {"objective": utility.mean().item()}
         if compared := self.confirming:
-            change, weighted, terms = {"none": torch.zeros(1)}, 0.0, dict.fromkeys(("rank", "noise", "alignment"), 0.0)
             self._confirmation.learn(self.step, int(group.max()) + 1, given.utilities, given.failed)
         else:
-            change, found = self._estimator.learn(self._stage, wirings, scores, utility, group)
-            terms = {name: term.item() for name, term in found._asdict().items()}
-            weighted = found.weighted(self.spec.settings, self.spec.variant, self.stage).item()
+            change, terms = self._estimator.learn(self._stage, wirings, scores, utility, group)
+            measured |= {name: term.item() for name, term in terms._asdict().items()}
+            measured["objective"] += terms.weighted(self.spec.settings, self.spec.variant, self.stage).item()
+            measured["gradient_norm"] = float(torch.stack([g.norm() for g in change.values()]).norm())
             self._rule.after_step(self._stage, self.step)
+            measured["pruning_rate"] = self._rule.rate
             if interim:
                 for kind, harmful in self._estimator.harmful(self._stage).items():
                     self._edges.keep(kind, ~harmful, tick=1)
@@ -165,10 +167,7 @@ class Learner:
             stage=self.stage,
             step=self.step,
             utility=float(utility.mean()),
-            **terms,
-            objective=utility.mean().item() + weighted,
-            gradient_norm=float(torch.stack([g.norm() for g in change.values()]).norm()),
-            pruning_rate=0.0 if compared else self._rule.rate,
+            **measured,
             edges=self.edges_left(),
             confirmed=confirmed,
             # Any of these steps may be the last one; tests of all edges in every step would take half of its time.

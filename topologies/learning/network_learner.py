@@ -20,6 +20,7 @@ from topologies.learning.checked import checked_clock, checked_scores
 from topologies.learning.convolution import chain_of
 from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport
+from topologies.learning.stages import Ties
 from topologies.wiring import Bools, Edges, Floats, Wirings, check_shapes
 
 SEEN = 16
@@ -44,13 +45,8 @@ class NetworkLearner:
         self.rounds, self.seed, self.agents, self.stages = spec.rounds, spec.seed, len(spec.modalities), spec.stages
         self.pruning = spec.pruning
         self.stage, self.step, self._over = 1, 0, False
-        self._mask = ~torch.eye(self.agents, dtype=torch.bool)
-        anchor = chain_of(self.agents)
-        if spec.candidates is not None:
-            listed = torch.zeros_like(self._mask)
-            listed[tuple(torch.from_numpy(spec.candidates.spatial).T)] = True
-            self._mask &= listed
-            anchor = self._mask.float()
+        self._mask = Ties.of(spec).edges["spatial"]
+        anchor = chain_of(self.agents) if spec.candidates is None else self._mask.float()
         profiles = np.eye(self.agents) if spec.profiles is None else spec.profiles
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(self.seed, "network", spec.variant.name) % 2**63)
@@ -119,12 +115,8 @@ class NetworkLearner:
             stage=self.stage,
             step=self.step,
             utility=float(utility.mean()),
-            rank=0.0,
-            noise=0.0,
-            alignment=0.0,
             objective=float(utility.mean()),
             gradient_norm=norm,
-            pruning_rate=0.0,
             edges=self.edges_left(),
         )
 
@@ -168,12 +160,6 @@ class NetworkLearner:
     def decision_probabilities(self) -> Floats:
         """Ones, float [agents]: the decision agent reads every agent that takes part."""
         return np.ones(self.agents)
-
-    def evidence(self) -> None:
-        """None: the chance of scores like these without any effect is unknown."""
-
-    def without_evidence(self) -> None:
-        """None, as `evidence`."""
 
     def surrogate(self) -> None:
         """None: no answers stand for others."""

@@ -154,8 +154,10 @@ class BySign(Progressive):
         return super().left(stage, final)
 
     def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool) -> Tensor:
-        p = p.where(~block.of(self._spared[block.kind]), p.clamp(min=0.5))
-        return worth_keeping(p, present, room if final else p.numel(), at_least_one=block.kind == "decision")
+        """Keeps edges without a negative effect (p >= 1/2), at the end the `room` best; one reader at least."""
+        p = p.where(~block.of(self._spared[block.kind]), p.clamp(min=0.5)) * present
+        least = p.flatten().topk(room if final else p.numel()).values[-1].clamp(min=0.5)
+        return present & (p >= (least.clamp(max=p.max()) if block.kind == "decision" else least))
 
 
 class Once(PruningRule):
@@ -286,16 +288,6 @@ def worst_half(
     both = worst(*(torch.cat([each[kind] for kind in kinds]) for each in (harmful, theta, mask)))
     alone = worst(*(each["decision"] for each in (harmful, theta, mask)))
     return dict(zip((*kinds, "decision"), (*both.chunk(2), alone), strict=True))
-
-
-def worth_keeping(p: Tensor, present: Tensor, room: int, at_least_one: bool) -> Tensor:
-    """Keeps present edges of one matrix without a negative effect (p >= 1/2). At most the `room` best.
-
-    p: float, present and result: bool, of one shape.
-    """
-    p = p * present
-    least = p.flatten().topk(room).values[-1].clamp(min=0.5)
-    return present & (p >= (least.clamp(max=p.max()) if at_least_one else least))
 
 
 def weakest_agents(logits: Tensor, present: Tensor, rate: float) -> Tensor:

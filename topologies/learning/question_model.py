@@ -84,7 +84,7 @@ class EffectsByQuestion(Effects):
         return unforeseen
 
     def _deviations(self) -> Deviations:
-        credit = CREDITS.index(self.credit())
+        credit = CREDITS.index(self.surrogate().credit)
         squares, products, noise = (self.state[f"question.{name}"] for name in ("squares", "products", "noise"))
         number = squares[:, :1, 0].clamp(min=1e-12)
         mean = squares[:, 0, 1:] / number

@@ -23,10 +23,11 @@ from topologies.learning.effects import (
 from topologies.learning.interactions import MOST_AGENTS, Pairs, pair_sums, without_spoilers
 from topologies.learning.objective import Terms, credited
 from topologies.learning.pruning_rules import worst_half
+from topologies.learning.sampling import drawn
 from topologies.learning.spec import LearnerSpec, Surrogate
 from topologies.learning.stages import Stage
 from topologies.learning.surrogate import compare, moments
-from topologies.wiring import KINDS, Wirings, drawn
+from topologies.wiring import KINDS, Wirings
 
 MOST = 8.0  # logits stay within this: p is .9997 there
 OWN, FINAL = "own", "final"
@@ -99,7 +100,7 @@ class Effects:
         own, final = credited(values, group, before, count).tensor_split([-1], 2)
         # Temporal edges have no first round, and edges to the decision agent have one alone.
         credits = {"spatial": own, "temporal": own[:, 1:], "decision": final[:, :1]}
-        edges = drawn_tensors(wirings)
+        edges = drawn(wirings)
         # Surprises of each sender's edges to agents, with each credit [k, senders]; and of all kinds of edges together.
         of_own, of_final = torch.zeros(2, len(utility), len(self.visual), dtype=torch.float64)
         together, heard = torch.zeros(0), torch.zeros(0)
@@ -169,7 +170,7 @@ class Effects:
 
     def _changed(self) -> bool:
         """True if the edges left between agents have another mean effect than before receivers lost others."""
-        if not self._renewed():
+        if not bool(self.state["heard"][1].any()):
             return False
         sums = torch.zeros(2, 2, dtype=torch.float64)
         for kind in KINDS[:2]:
@@ -182,13 +183,10 @@ class Effects:
         apart = of_new / new - of_old / old
         return bool(apart**2 > CHANGED**2 * (1 / new + 1 / old) * squared / count)
 
-    def _renewed(self) -> bool:
-        return bool(self.state["heard"][1].any())
-
     def _sums(self) -> dict[str, Tensor]:
         """Sums over all samples that count, [5, rounds or 1, sender, receiver] by kind."""
         now = {kind: self.state[f"sums.{kind}"] for kind in KINDS}
-        if not self._renewed():
+        if not bool(self.state["heard"][1].any()):
             return now
         return {kind: total + self.state[f"old.{kind}"] * (1 - self.state["changed"]) for kind, total in now.items()}
 
@@ -274,9 +272,6 @@ class Effects:
             self.edges.rank_anew(kind, harm[kind])
         return change
 
-    def credit(self) -> str:
-        return self.surrogate().credit
-
     def posterior(self) -> dict[str, Estimate]:
         """Effects by the sums so far, [rounds or 1, sender, receiver] by kind."""
         checked = self.surrogate()
@@ -327,8 +322,3 @@ def _senders(tests: Mapping[str, Sums]) -> Sums:
     """All edges of a sender together [credits, senders]."""
     each = [kind.over(1, 3) for kind in tests.values()]
     return Sums(*(torch.stack(parts).sum(0) for parts in zip(*each, strict=True)))
-
-
-def drawn_tensors(wirings: Wirings) -> dict[str, tuple[Tensor, Tensor]]:
-    """`drawn` as tensors, copied: arrays that crossed a process are read-only."""
-    return {kind: (torch.tensor(allowed), torch.tensor(taken)) for kind, (allowed, taken) in drawn(wirings).items()}

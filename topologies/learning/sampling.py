@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -51,6 +52,20 @@ def sample_wirings(
         chances={kind: p.double().numpy() for kind, p in chances.items()},
         speaks=None if speaks is None else speaks.expand(k, rounds, agents).numpy().copy(),
     )
+
+
+def drawn(wirings: Wirings) -> dict[str, tuple[Tensor, Tensor]]:
+    """Edges that could be drawn and drawn ones, by kind: [k, rounds, sender, receiver]."""
+    # The decision agent is one receiver of all, in its only round.
+    column = np.s_[:, None, :, None]
+    edges = {
+        "spatial": (wirings.allowed.spatial, wirings.spatial),
+        # Nothing leads into the first round, so there was nothing to draw.
+        "temporal": (wirings.allowed.temporal[:, 1:], wirings.temporal[:, 1:]),
+        "decision": (wirings.decision_allowed[column], wirings.decision[column]),
+    }
+    # Copies: arrays that crossed a process are read-only.
+    return {kind: (torch.tensor(allowed), torch.tensor(taken)) for kind, (allowed, taken) in edges.items()}
 
 
 def sample_permutations(k: int, rounds: int, agents: int, generator: Generator) -> Tensor:

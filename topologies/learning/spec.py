@@ -100,7 +100,7 @@ class LearnerSpec:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StepReport:
     """Report of one training step, with the objective's terms before the step, without their weights.
 
@@ -108,7 +108,7 @@ class StepReport:
     rank: nuclear norms, summed over matrices.
     noise: the excess of the root mean square of mask0 - p * mask over epsilon.
     alignment: mean cosines, summed over kinds.
-    gradient_norm: over all logits that this stage trains; with `effects` the norm of their change.
+    gradient_norm: over all logits that this stage trains; with `effects` the norm of their change. 0 in a confirmation.
     pruning_rate: the p_t last used.
     edges: left after the step, by "sender>receiver kind".
     confirmed: what a confirmation that ended with this step chose, in words; empty for none.
@@ -118,12 +118,12 @@ class StepReport:
     stage: int
     step: int
     utility: float
-    rank: float
-    noise: float
-    alignment: float
+    rank: float = 0.0
+    noise: float = 0.0
+    alignment: float = 0.0
     objective: float
-    gradient_norm: float
-    pruning_rate: float
+    gradient_norm: float = 0.0
+    pruning_rate: float = 0.0
     edges: dict[str, int]
     confirmed: str = ""
     doubts: tuple[str, ...] = ()

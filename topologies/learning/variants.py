@@ -166,7 +166,6 @@ EIB_LEARNER = _network(
     LearnedMethod.EIB_LEARNER, "the graph that EIB-Learner's two views of the team give for each question"
 )
 
-NETWORKS = (G_DESIGNER, AGP, EIB_LEARNER)
 # Labelled baselines that learn no edge: whole agents are graded, and the significantly worse ones are cut (grades.py).
 _graded = partial(Variant, rule="likely", decision="learned", terms=frozenset())
 WORSE = "baseline: agents whose own answers are significantly worse than their modality's are not heard"
@@ -176,10 +175,9 @@ LEAVE_ONE_OUT = _graded(LearnedMethod.LEAVE_ONE_OUT, WITHOUT_AGENT, "removal", u
 # Chen et al. 2026: from the restored history of a turn, alternatives to its message; here the alternative is silence.
 WITHOUT_TURN = "the credit of C3: answers with a turn's message and without it, all turns before it being equal"
 C3 = _graded(LearnedMethod.C3, WITHOUT_TURN, "removal", unheard="turn")
-GRADED = (COMPETENCE, LEAVE_ONE_OUT, C3)
-EDGES = (M3PRUNE, RLOO, EFFECTS, BY_QUESTION, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)
 
-VARIANTS = {one.name: one for one in (*EDGES, *NETWORKS, *GRADED)}
+_EDGES = (M3PRUNE, RLOO, EFFECTS, BY_QUESTION, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)
+VARIANTS = {one.name: one for one in (*_EDGES, G_DESIGNER, AGP, EIB_LEARNER, COMPETENCE, LEAVE_ONE_OUT, C3)}
 METHODS = tuple(
     Method(str(name), one.description, _learned_graph, needs_graph=True, learner=str(name))
     for name, one in VARIANTS.items()
