@@ -25,6 +25,7 @@ from experiments.running.evaluation import watched_topology
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, training_items, watched_items
 from experiments.running.learned_graphs import learned_topologies, learner_makers
 from experiments.running.model_extraction import left_to_extract
+from topologies.catalogue import METHODS
 
 QUESTIONS = 40  # sampled for each phase
 DISCUSSIONS = 400  # held to count training
@@ -178,7 +179,7 @@ class _DryRun:
         # The turns that an answer depends on are known in advance only where the decision agent reads everyone. The
         # next turn of a system depends on earlier replies, and perhaps that of a method from another package.
         every_turn = not method.needs_graph or plan.learners[method.learner or next(iter(plan.learners))].reads_everyone
-        exact = every_turn and plan.is_ours(method) and not method.needs_library
+        exact = every_turn and method in METHODS and not method.needs_library
         # Unknown requests are not taken to be answered by another method's.
         cache = self._cache if exact else SimulatedCache()
         if evaluation.kind != "method":

@@ -115,11 +115,7 @@ class Plan:
     @property
     def all_ours(self) -> bool:
         """True if every method is one of the project's. Which settings another one reads is unknown."""
-        return all(map(self.is_ours, self.methods))
-
-    @staticmethod
-    def is_ours(method: Method) -> bool:
-        return method in METHODS
+        return all(method in METHODS for method in self.methods)
 
     @property
     def has_library(self) -> bool:

@@ -44,10 +44,8 @@ class RunModels:
     @property
     def phrases(self) -> dict[str, str]:
         """Phrase for each model that agents ask, by key, with the roles that have it."""
-        phrases = {key: f"model {model_name(backend.settings)}" for key, backend in self.of_agents.items()}
-        for key, roles in self.roles_by_key.items():
-            phrases[key] += f" of {', '.join(roles)}"
-        return phrases
+        roles = {key: f" of {', '.join(names)}" for key, names in self.roles_by_key.items()}
+        return {key: f"model {model_name(of.settings)}{roles.get(key, '')}" for key, of in self.of_agents.items()}
 
     @property
     def all(self) -> tuple[Backend, ...]:

@@ -15,6 +15,8 @@ from experiments.running.learned_graphs import GraphLearning
 from experiments.running.model_extraction import extract_graph, write_captions
 from experiments.running.run_context import RunContext
 from retrieval.graph_tables import BY_RULES
+from topologies.method import Method
+from topologies.topology import Topology
 
 
 class Discussions:
@@ -61,10 +63,15 @@ class Discussions:
         if further_looks:
             context = replace(context, dataset=further_looks.pop(0))
         items = list(context.dataset.evaluate())
-        topologies, graphs, ended = {}, self.learning.graphs, context.plan.replayed is not None
-        records = context.plan, context.dataset, context.recorder.run, ended
-        attack = context.attack
+        topologies, dataset, ended = {}, context.dataset, context.plan.replayed is not None
+        attack, run = context.attack, context.recorder.run
         attacked = library.over(attack.evidence) if attack.evidence else library
+
+        def made(method: Method, library: LabelledLibrary, clean: bool = False) -> Topology:
+            known = known_of(method, context.plan, dataset, run, ended, clean)
+            graphs = self.learning.graphs
+            return make_topology(method, context.config, context.agents, graphs, library, watched, known)
+
         async with asyncio.TaskGroup() as group:
             learning = await self.learning.begin(group, self._side_by_side)
             # In their order, for their scores are in one file: a graph that is still being learned holds up the rest.
@@ -72,28 +79,23 @@ class Discussions:
                 if method.needs_graph or method.name in learning:
                     # A method that needs a graph and learns none has that of the first learner.
                     await (learning.get(method.name) or learning[next(iter(self.learning.learners))])
-                known = known_of(method, *records)
-                topology = make_topology(method, context.config, context.agents, graphs, attacked, watched, known)
-                topologies[method.name] = topology
-                await evaluate(topology, context, items)
+                topologies[method.name] = made(method, attacked)
+                await evaluate(topologies[method.name], context, items)
             for look in further_looks:
-                if reached(context.recorder.run, compare.stop, context.dataset, compare.margin):
+                if reached(run, compare.stop, context.dataset, compare.margin):
                     break
                 # Asks what the records of the looks before lack, as a resumed run does.
                 context, items = replace(context, dataset=look), list(look.items)
                 for method in methods:
-                    topology = topologies[method.name]
-                    if method.spends:  # the tokens of the further questions are known only now
-                        known = known_of(method, *records)
-                        topology = make_topology(method, context.config, context.agents, {}, attacked, (), known)
+                    # The tokens of the further questions are known only now.
+                    topology = made(method, attacked) if method.spends else topologies[method.name]
                     await evaluate(topology, context, items)
             for further in context.plan.evaluations[len(methods) :]:
-                traces = recorded_for(further, context.plan, context.recorder.run)
+                traces = recorded_for(further, context.plan, run)
                 topology, own = topologies[further.method.name], context
                 if further.kind == "clean":
                     # Made anew: it searches a corpus in which nothing is planted.
-                    known, team = known_of(further.method, *records, clean=True), context.agents
-                    topology = make_topology(further.method, context.config, team, graphs, library, watched, known)
+                    topology = made(further.method, library, clean=True)
                     own = replace(context, attack=attack.absent())
                 store, seed = context.evidence.store, context.config.seed
                 await evaluate(further_topology(further, topology, *traces, store, seed, ended), own, items)
