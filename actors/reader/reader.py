@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from actors.messages import Completion, FieldKind, Grading, Prompted, Request
-from actors.reader.candidates import Entry, answers, best_chain, chains, weigh_question
+from actors.reader.candidates import answers
 from actors.reader.colleagues import CHALLENGED, Option, forged, given_in_to, stance, weigh
 from actors.reader.english import count_tokens, cut_to_tokens
+from actors.reader.evidence import Entry, Evidence, weigh_question
 from actors.reader.grading import verdict
 from actors.reader.perception import Page, gaussian, uniform
 from actors.reader.statements import NOTHING, looked_up, numbered, statements_of
@@ -100,12 +101,12 @@ class Reader:
         entries += page.heard(parts.discussion, known, settings.trust * openness)
         # Weights are of words that distinguish statements, so the given lines have to be among them.
         lines = numbered((*parts.inputs, *(parts.task.inputs if parts.task else ())))
-        asked, given = page.asked, statements_of(lines)
-        if given:
-            asked = weigh_question(asked.form, [*page.statements, *given])
-            entries = [asked.entry(statement) for statement in (*(entry.statement for entry in entries), *given)]
-        reached = chains(asked, entries)
-        supported = answers(asked, page.choices, entries, reached)
+        evidence = Evidence(page.asked, entries)
+        if given := statements_of(lines):
+            asked = weigh_question(page.asked.form, [*page.statements, *given])
+            entries = [asked.entry(statement) for statement in (*evidence.statements, *given)]
+            evidence = Evidence(asked, entries)
+        supported = answers(evidence, page.choices)
         options = weigh(supported, parts.discussion, settings.conformity * openness, settings.persistence, page.choices)
         # An empty option where there are fewer than two.
         best, second = (*self._perturbed(options, entries, request), Option(""), Option(""))[:2]
@@ -131,9 +132,7 @@ class Reader:
                 task=parts.task,
                 lines=lines,
                 question=page.question,
-                asked=asked,
-                entries=entries,
-                chains=reached,
+                evidence=evidence,
                 answer=obeyed.argue_for if obeyed else best.text,
                 value=1.0 if obeyed else best.value,
                 confidence=obeyed.confidence if obeyed else confidence,
@@ -145,7 +144,7 @@ class Reader:
                 heard=tuple((r.speaker.partition(",")[0], stance(r)[0]) for r in parts.discussion if not r.own),
             )
             return fill(state)
-        chain = best.chain if best.text else best.chain or best_chain(chains(page.asked, entries))[1]
+        chain = best.chain if best.text else best.chain or Evidence(page.asked, entries).best_chain[1]
         reasons = _quoted(chain, entries)
         if best.text and best.speakers:
             reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()

@@ -46,7 +46,7 @@ def next_question(state: TaskState) -> str:
 
 def wanted_questions(state: TaskState) -> list[str]:
     """Returns the question's parts, with the names of described things that are known."""
-    if not state.entries:
+    if not state.evidence.entries:
         return list(parts(state.question))
     question = state.question
     open_parts = []

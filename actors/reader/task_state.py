@@ -5,18 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.messages import Field, FieldKind, InputLine, Task
-from actors.reader.candidates import (
-    Candidate,
-    Chain,
-    Entry,
-    WeightedQuestion,
-    best_chain,
-    candidates,
-    chains,
-    choose,
-    weigh_question,
-)
+from actors.reader.candidates import candidates, choose
 from actors.reader.english import COLOURS, NUMBERS, PICTURE_WORDS, STOP_WORDS, name_spans, normal_name, stem, words
+from actors.reader.evidence import Evidence
 from actors.reader.grading import compare
 from actors.reader.perception import gaussian
 from actors.reader.question import question_form
@@ -31,7 +22,7 @@ class TaskState:
     """Task with the agent's knowledge.
 
     lines: the lines that the turn is given, numbered.
-    entries: first-hand, heard and given statements; `chains` has the best chain from each.
+    evidence: first-hand, heard and given statements.
     answer: the agent's answer ("" for unknown), with its `value` in [0, 1] and `confidence`.
     noise: scale of the error of judgements; done: earlier searches; heard: the others' (agent, answer).
     """
@@ -39,9 +30,7 @@ class TaskState:
     task: Task
     lines: Sequence[InputLine]
     question: str
-    asked: WeightedQuestion
-    entries: Sequence[Entry]
-    chains: Sequence[Chain]
+    evidence: Evidence
     answer: str
     value: float
     confidence: float
@@ -64,18 +53,13 @@ class TaskState:
         """Returns a value as this agent perceives it, with an error that decreases with its skill."""
         return value + self.noise * UNSURE * (1 - self.skill) * gaussian(self.seed, "judge", what)
 
-    def bearing(self, entry: Entry) -> float:
-        """Returns the share of the question that a statement covers alone."""
-        return self.asked.covered(entry.mask) * entry.statement.trust
-
     def most_bearing(self, most: int, *, seen: bool | None = None) -> list[Statement]:
         """Returns relevant statements, those of the best chain first, then by coverage. `seen`: only about pictures."""
-        linked = best_chain(self.chains)[1]
-        rest = sorted(range(len(self.entries)), key=lambda i: (-self.bearing(self.entries[i]), i))
-        top = max(map(self.bearing, self.entries), default=0.0)
+        statements, bearing = self.evidence.statements, list(map(self.evidence.bearing, self.evidence.entries))
         # The small number excludes statements that cover nothing.
-        order = [*linked, *(i for i in rest if self.bearing(self.entries[i]) >= max(0.5 * top, 1e-9))]
-        kept = dict.fromkeys(self.entries[i].statement for i in order)
+        least = max(0.5 * max(bearing, default=0.0), 1e-9)
+        rest = sorted((i for i, share in enumerate(bearing) if share >= least), key=lambda i: -bearing[i])
+        kept = dict.fromkeys(statements[i] for i in (*self.evidence.best_chain[1], *rest))
         return [statement for statement in kept if seen is None or statement.seen == seen][:most]
 
     def found_out(self, question: str) -> str:
@@ -83,44 +67,34 @@ class TaskState:
 
         The statements that lead to it then contain all names, numbers and colours of the question.
         """
-        statements = [entry.statement for entry in self.entries]
-        if not statements:
-            return ""
-        asked = weigh_question(question_form(question), statements)
-        entries = [asked.entry(statement) for statement in statements]
-        ranking: list[Candidate] = candidates(entries, chains(asked, entries))
+        statements = self.evidence.statements
+        ranking = candidates(Evidence.of(question_form(question), statements))
         titles = {normal_name(name) for s in statements for name in (s.title, *(value for _, value in s.cells))}
         if not ranking or ranking[0].value < CLEAR or ranking[0].key not in titles:
             return ""
         # At the start of the question a capital need not begin a name.
         names = {stem(word) for name, start, _ in name_spans(question) if start for word in words(name)}
         marks = {stem(word) for word in words(question) if word in COLOURS or word in NUMBERS or word.isdigit()}
-        there = {s for i in ranking[0].chain for s in entries[i].statement.stems}
+        there = {s for i in ranking[0].chain for s in statements[i].stems}
         return ranking[0].text if {word for word in names | marks if word not in STOP_WORDS} <= there else ""
 
     def candidate_values(self) -> dict[int, float]:
         """Maps candidates to the share of the question that they, or the sources they name, cover."""
+        evidence, sources = self.evidence, [statement.source for statement in self.evidence.statements]
+        numbers: list[int | None] = [int(source) if source.isdigit() else None for source in sources]
         given = [(n, line) for line in self.lines_of(FieldKind.CANDIDATE) if (n := line.number) is not None]
         if given:
             numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
             # Candidates are linked with the evidence, which cannot be selected.
-            everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in self.entries)]
-            asked = weigh_question(self.asked.form, everything)
-            entries: list[Entry] = [asked.entry(s) for s in everything]
-            reached = chains(asked, entries)
+            evidence = Evidence.of(evidence.asked.form, [*(s for _, s in numbered), *evidence.statements])
             holding = {source: n for n, line in given for source in _SHOWN.findall(line.text)}
-            sources = (entry.statement.source for entry in self.entries)
-            numbers: list[int | None] = [*(n for n, _ in numbered), *map(holding.get, sources)]
-            covered = asked.covered
-        else:
-            entries, reached, covered = list(self.entries), list(self.chains), self.asked.covered
-            numbers = [int(e.statement.source) if e.statement.source.isdigit() else None for e in entries]
+            numbers = [*(n for n, _ in numbered), *map(holding.get, sources)]
         values: dict[int, float] = {}
-        strength, linked = best_chain(reached)
-        for i, (entry, number) in enumerate(zip(entries, numbers, strict=True)):
+        strength, linked = evidence.best_chain
+        for i, (entry, number) in enumerate(zip(evidence.entries, numbers, strict=True)):
             if number is None:
                 continue
-            value = strength if i in linked else covered(entry.mask) * entry.statement.trust
+            value = strength if i in linked else evidence.bearing(entry)
             values[number] = max(values.get(number, 0.0), value * self.judged(f"candidate {number}", 1.0))
         question = f" {' '.join(words(self.question))} "
         for n, line in given:  # a candidate that the question names is its subject
@@ -130,7 +104,7 @@ class TaskState:
 
     def strongest(self) -> float:
         """Measures the share of the question that the best chain or the best candidate covers."""
-        return max([*(strength for strength, _ in self.chains), *self.candidate_values().values()], default=0.0)
+        return max([self.evidence.best_chain[0], *self.candidate_values().values()])
 
 
 def one_of(field: Field, word: str) -> list[str]:
@@ -175,8 +149,8 @@ def suffices(state: TaskState) -> bool:
 
 def visual(state: TaskState, line: Field) -> list[str]:
     """Judges whether the wording asks for something visible, or the best chain has a picture."""
-    strength, chain = best_chain(state.chains)
-    shown = strength >= BEARS and any(state.entries[i].statement.seen for i in chain)
+    strength, chain = state.evidence.best_chain
+    shown = strength >= BEARS and any(state.evidence.entries[i].statement.seen for i in chain)
     return yes_or_no(line, asks_for_sight(state.question) or (state.pictures > 0 and shown))
 
 
@@ -213,7 +187,7 @@ def supported(state: TaskState, line: Field) -> list[str]:
 def support(state: TaskState, answer: str) -> float:
     """Returns an answer's support: as the reader's best answer, or by a chain that names it."""
     own = state.value if state.answer and compare([state.answer], answer)[0] >= 4 else 0.0
-    ranking = choose(state.asked, state.entries, state.chains, [answer])
+    ranking = choose(state.evidence, [answer])
     stated_at = [f.value for f in ranking if f.chain]
     # Evidence that names an answer counts less than evidence that leads to it.
     return max(own, 0.8 * stated_at[0] if stated_at else 0.0)

@@ -68,7 +68,7 @@ def description(state: TaskState, line: Field) -> list[str]:
         return []
     bearing = state.most_bearing(SENTENCES, seen=True)
     if state.pictures == 1:
-        seen = (entry.statement for entry in state.entries if entry.statement.seen)
+        seen = (statement for statement in state.evidence.statements if statement.seen)
         bearing = list(dict.fromkeys([*bearing, *seen]))[: 2 * SENTENCES]
     return [_in_sentences(bearing)] if bearing else [] if line.optional else [NOTHING_SEEN]
 
@@ -101,11 +101,11 @@ def triple(state: TaskState, line: Field) -> list[str]:
     All triples, where the form sets no number or nothing is asked.
     """
     found = {given.text for given in state.lines_of(FieldKind.FOUND)}
-    everything = line.most is None or not state.asked.weights
+    everything = line.most is None or not state.evidence.asked.weights
     values: dict[Edge, float] = {}
-    for entry, (strength, chain) in zip(state.entries, state.chains, strict=True):
+    for entry, (strength, chain) in zip(state.evidence.entries, state.evidence.chains, strict=True):
         # A link of a good chain counts a little less than direct coverage.
-        value = max(state.bearing(entry), 0.9 * strength * (len(chain) > 1))
+        value = max(state.evidence.bearing(entry), 0.9 * strength * (len(chain) > 1))
         for edge in triples_of(entry.statement):
             values[edge] = max(values.get(edge, 0.0), value)
     ranked = sorted(values, key=lambda edge: -values[edge])
@@ -142,9 +142,10 @@ def keyword(state: TaskState, line: Field) -> list[str]:
 
 def theme(state: TaskState, line: Field) -> list[str]:
     """Relations in the question: its noun groups without names, the one asked for first."""
+    form = state.evidence.asked.form
     groups = [phrase for phrase in noun_groups(state.question) if phrase[:1].islower()]
-    head = [phrase for phrase in groups if stem(words(phrase)[-1]) in state.asked.form.head]
-    return _distinct([*head, *groups] or [str(state.asked.form.answer_type)])[: line.most or 4]
+    head = [phrase for phrase in groups if stem(words(phrase)[-1]) in form.head]
+    return _distinct([*head, *groups] or [str(form.answer_type)])[: line.most or 4]
 
 
 def names_in(text: str) -> list[str]:
