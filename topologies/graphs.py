@@ -147,12 +147,11 @@ def as_wirings(
 def joined(wirings: Sequence[Wirings]) -> Wirings:
     """Puts batches of wirings, drawn with the same chances, one after another."""
     names = ("spatial", "temporal", "order", "decision", "decision_allowed")
-    arrays = [np.concatenate([getattr(each, name) for each in wirings]) for name in names]
-    spatial, temporal, order, read, readable = arrays
+    arrays = {name: np.concatenate([getattr(each, name) for each in wirings]) for name in names}
     allowed = Edges(*(np.concatenate(kind) for kind in zip(*(each.allowed for each in wirings), strict=True)))
     present = [each.speaks for each in wirings if each.speaks is not None]
     speaks = np.concatenate(present) if present else None
-    return Wirings(spatial, temporal, allowed, order, read, readable, wirings[0].chances, speaks)
+    return Wirings(**arrays, allowed=allowed, chances=wirings[0].chances, speaks=speaks)
 
 
 def to_networkx(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from actors.messages import Heard, Message, Question, Status, Trace, Turn, derive_seed
+from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
 from topologies.topology import Ask, Topology
 
 NEAREST = 5  # discussions on either side, in the order of their lengths, that messages may come from
@@ -31,15 +31,14 @@ class Placebo:
             # An id that no message of this discussion has: none of these was heard.
             foreign |= {message.id: replace(message, id=f"{donor.question}/{message.id}") for message in heard}
 
-        def instead(turn: Turn, heard: Heard) -> Heard | None:
-            if heard.message.agent == turn.agent:
-                return heard
-            message = foreign.get(heard.message.id)
-            return None if message is None else replace(heard, message=message)
-
         async def misheard(turn: Turn) -> Message:
-            heard = (instead(turn, each) for each in turn.heard)
-            return await ask(replace(turn, heard=tuple(filter(None, heard))))
+            heard = []
+            for each in turn.heard:
+                if each.message.agent == turn.agent:
+                    heard.append(each)
+                elif message := foreign.get(each.message.id):
+                    heard.append(replace(each, message=message))
+            return await ask(replace(turn, heard=tuple(heard)))
 
         return await self._topology.answer(question, misheard, seed, sample)
 

@@ -88,10 +88,8 @@ class Learner:
         same wirings, also after `load`. `ahead` asks for wirings of a later step, so many steps after the next one.
         Raises ValueError when k is below 1, questions have different numbers, or `ahead` is above `lookahead()`.
         """
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
-        if k % questions:
-            raise ValueError(f"{k} wirings cannot be drawn for {questions} questions alike")
+        if k < 1 or k % questions:
+            raise ValueError(f"{k} wirings cannot be drawn for {questions} questions: expected one or more for each")
         if self.step >= self.pruning.steps and self.stage < self.stages:
             self.next_stage()
         if not 0 <= ahead <= self.lookahead():

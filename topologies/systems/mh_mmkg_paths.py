@@ -35,6 +35,7 @@ def same(name: str, other: str) -> bool:
     return wording(name) == wording(other)
 
 
+@dataclass
 class PathSearch:
     """Grows paths from a topic entity.
 
@@ -47,29 +48,29 @@ class PathSearch:
     entities, and no more than `most` are met, without the topic.
     """
 
-    def __init__(
-        self, topic: str, order: Order = "breadth", *, paths: int = 5, longest: int = 5, most: int = 35
-    ) -> None:
-        self._order = order
-        self._paths = paths
-        self._longest = longest
-        self._most = most
-        self._met = {wording(topic)}
+    topic: str
+    order: Order = "breadth"
+    paths: int = 5
+    longest: int = 5
+    most: int = 35
+
+    def __post_init__(self) -> None:
+        self._met = {wording(self.topic)}
         self._open: list[GraphPath] = []
         self.closed: list[GraphPath] = []
 
     def batch(self) -> tuple[GraphPath, ...]:
         """Takes the paths to extend off the open ones; none when the search is over."""
-        if len(self.closed) >= self._paths:
+        if len(self.closed) >= self.paths:
             return ()
         # Depth first, `_open` is a stack, and the path opened last is on top.
-        taken = self._open if self._order == "breadth" else self._open[-1:]
+        taken = self._open if self.order == "breadth" else self._open[-1:]
         self._open = self._open[: len(self._open) - len(taken)]
         return tuple(taken)
 
     def ahead(self, path: GraphPath, edges: Iterable[Triple], directed: bool = True) -> tuple[Triple, ...]:
         """Returns an edge to each entity not met yet. `directed` edges lead from head to tail only."""
-        if len(path.entities) >= self._longest:
+        if len(path.entities) >= self.longest:
             return ()
         leading: dict[str, Triple] = {}
         for edge in edges:
@@ -86,7 +87,7 @@ class PathSearch:
         for edge in useful:
             longer = path.along(edge)
             # `<=`, because `_met` holds the topic too, which the limit does not count.
-            if wording(longer.end) not in self._met and len(self._met) <= self._most:
+            if wording(longer.end) not in self._met and len(self._met) <= self.most:
                 self._met.add(wording(longer.end))
                 grown.append(longer)
         return tuple(grown)
@@ -96,8 +97,8 @@ class PathSearch:
         self.closed += [path for path, enough in verdicts if enough]
         going_on = [path for path, enough in verdicts if not enough]
         # Reversed for the stack, so that the first is taken first in either order.
-        self._open += going_on if self._order == "breadth" else reversed(going_on)
+        self._open += going_on if self.order == "breadth" else reversed(going_on)
 
     def result(self) -> tuple[GraphPath, ...]:
         """Returns the first `paths` closed paths, in the order in which they were closed."""
-        return tuple(self.closed[: self._paths])
+        return tuple(self.closed[: self.paths])

@@ -39,7 +39,7 @@ from itertools import zip_longest
 
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Question, Role, Source, Status, Task, Value
 from topologies.answers import wording
-from topologies.method import PICTURES, MethodContext, system
+from topologies.method import PICTURES, system
 from topologies.systems.helpers import fused, pictures_among
 from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed
 from topologies.systems.session import Session, System, about, input_lines, sources
@@ -130,14 +130,10 @@ UNREAD = 2  # planning steps in a row that cannot be read, each asked for twice,
 
 
 class Mmapg(System):
-    """Planner's graph; with `examine=False` on the nearest sources, however far they are.
+    """Planner's graph, on sources that were examined.
 
     Every search returns at most `top_k.texts` or `top_k.pictures` candidates within the radius, if there is one.
     """
-
-    def __init__(self, context: MethodContext, examine: bool = True) -> None:
-        super().__init__(context)
-        self._examine = examine
 
     async def discuss(self, session: Session) -> Message:
         session.question = question = about(session.question, await session.own())
@@ -200,14 +196,6 @@ class Mmapg(System):
         planned: the turn with the instruction.
         """
         texts, pictures, radius = self.top_k.texts, self.top_k.pictures, self.top_k.radius
-        if not self._examine:
-            near = partial(session.search, instruction, mode="vector", of=planned)
-            hits = await asyncio.gather(near(texts), near(pictures, kinds=PICTURES))
-            if not any(hits):
-                return []
-            nearest = about(session.question, sources((*hits[0], *hits[1])), instruction)
-            task = Task(CONDENSE, (SUMMARY,), tuple(lines))
-            return [await session.ask(REASONER.name, question=nearest, task=task, heard=heard)]
         request = about(session.question, (), instruction)
         task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY, ASK), tuple(lines))
         decomposed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=heard)
@@ -296,6 +284,26 @@ class WithoutPlanning(Mmapg):
         return await session.ask(REASONER.name, heard=path)
 
 
+class WithoutRetrieval(Mmapg):
+    """Planner's graph, on the sources nearest to an instruction, however far they are."""
+
+    async def retrieve(
+        self,
+        session: Session,
+        instruction: str,
+        lines: Sequence[InputLine] = (),
+        heard: Sequence[Message] = (),
+        planned: Message | None = None,
+    ) -> list[Message]:
+        near = partial(session.search, instruction, mode="vector", of=planned)
+        texts, pictures = await asyncio.gather(near(self.top_k.texts), near(self.top_k.pictures, kinds=PICTURES))
+        if not texts and not pictures:
+            return []
+        nearest = about(session.question, sources((*texts, *pictures)), instruction)
+        task = Task(CONDENSE, (SUMMARY,), tuple(lines))
+        return [await session.ask(REASONER.name, question=nearest, task=task, heard=heard)]
+
+
 def loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
     """Returns the findings of outcomes that no node's content holds: those before the message with the content."""
     return [message for outcome in outcomes for message in outcome[:-1]]
@@ -303,6 +311,6 @@ def loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
 
 METHODS = (
     system("mmapg_no_planning", "retrieval and reasoning alternate, examined", WithoutPlanning, ROLES),
-    system("mmapg_no_retrieval", "adaptive planning, nearest sources unexamined", partial(Mmapg, examine=False), ROLES),
+    system("mmapg_no_retrieval", "adaptive planning, nearest sources unexamined", WithoutRetrieval, ROLES),
     system("mmapg", "adaptive planning graph over texts and pictures, examined", Mmapg, ROLES),
 )

@@ -7,8 +7,6 @@ Pictures that are found go to the planner itself. After five searches, or where 
 for one. A plan that cannot be read ends the search, and so does one without words to search for.
 """
 
-from dataclasses import replace
-
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Task, Value
 from topologies.method import system
 from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
@@ -30,13 +28,13 @@ PLAN = (
     "were found so far in it; give the words to search for; and choose where to look: {places}. Where nothing is "
     'missing, choose "finish" and give the answer to the question as a whole.'
 )
-TEXTS = '"texts" for facts in passages and tables'
-PICTURES = '"pictures" for what something looks like'
-ALIKE = (
-    f'"{SIMILAR}" for pictures that look like the question\'s own, whose titles may tell what it shows (it needs no '
-    "words)"
-)
-WEB = '"web" for what none of these may hold'
+PLACES = {
+    "texts": '"texts" for facts in passages and tables',
+    "pictures": '"pictures" for what something looks like',
+    SIMILAR: f'"{SIMILAR}" for pictures that look like the question\'s own, whose titles may tell what it shows (it '
+    "needs no words)",
+    "web": '"web" for what none of these may hold',
+}
 THOUGHT = Field(FieldKind.THOUGHT, "one sentence on what is known and what is missing")
 # Not "answer", which is the name of a field: in a table it would be taken for a heading.
 FINISH = "finish"
@@ -51,10 +49,6 @@ STEP = (
         value=Value.ANSWER,
     ),
 )
-FIELDS = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", "web", FINISH)), *STEP)
-FIELDS_SEEING = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", SIMILAR, "web", FINISH)), *STEP)
-BLIND = Task(PLAN.format(places=f"{TEXTS}, {PICTURES}, {WEB}"), FIELDS)
-SEEING = Task(PLAN.format(places=f"{TEXTS}, {PICTURES}, {ALIKE}, {WEB}"), FIELDS_SEEING)
 SOLVE = "Answer from what this search found. Say unknown where it does not tell."
 UNFOUND = "The search for this found nothing. Say unknown where what is shown does not tell."
 
@@ -65,12 +59,14 @@ class OmniSearch(System):
     async def discuss(self, session: Session) -> Message:
         # The planner reads the solver's references by number, so each source keeps its number from turn to turn.
         order = read = own = await session.own()
-        plan_task = SEEING if pictures_among(own) else BLIND
+        # Without a picture of its own, no picture is similar.
+        places = [place for place in PLACES if place != SIMILAR or pictures_among(own)]
+        asked = PLAN.format(places=", ".join(PLACES[place] for place in places))
+        fields = (THOUGHT, Field(FieldKind.ACTION, NEXT, (*places, FINISH)), *STEP)
         solved: list[Message] = []
         given: list[InputLine] = []
         for _ in range(MOST_SEARCHES):
-            task = replace(plan_task, inputs=tuple(given))
-            shown = in_order(session.question, order)
+            task, shown = Task(asked, fields, tuple(given)), in_order(session.question, order)
             plan = await session.ask(PLANNER.name, question=shown, evidence=read, task=task, remembers=True)
             if plan.values(FieldKind.ACTION) == (FINISH,) and plan.values(FieldKind.ANSWER):
                 return plan
