@@ -69,8 +69,7 @@ class Discussions:
 
         def made(method: Method, library: LabelledLibrary, clean: bool = False) -> Topology:
             known = known_of(method, context.plan, dataset, run, ended, clean)
-            graphs = self.learning.graphs
-            return make_topology(method, context.config, context.agents, graphs, library, watched, known)
+            return make_topology(method, context.config, context.agents, self.learning.graphs, library, watched, known)
 
         async with asyncio.TaskGroup() as group:
             learning = await self.learning.begin(group, self._side_by_side)

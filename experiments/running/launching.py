@@ -27,7 +27,7 @@ class Shared:
 
 
 def launch_shared(plan: Plan, runtime: Runtime, say: Say) -> Shared:
-    """Launches the judge's pool and the agents, each model over a pool of replicas. A replay has no agents.
+    """Launches the judge's pool and the agents, each model over a pool of replicas. A replay has a judge alone.
 
     Each process makes its own judge. `say` gets a line for each model whose settings depend on the machine. Raises
     UserError for too few GPUs.
@@ -43,7 +43,7 @@ def launch_shared(plan: Plan, runtime: Runtime, say: Say) -> Shared:
 def launch_pools(plan: Plan, runtime: Runtime, say: Say, agents: bool = True) -> dict[str, Reuse | None]:
     """Launches the pools of the judge and (with `agents`) of models that roles ask. Returns their caches, by key.
 
-    Raises UserError where the pools do not fit together or completions cannot be kept, before any model is loaded.
+    Raises UserError where the pools do not fit together, before any model is loaded.
     """
     models, config = plan.models, plan.config
     backends = [models.judge] if models.judge else []
@@ -57,7 +57,7 @@ def launch_pools(plan: Plan, runtime: Runtime, say: Say, agents: bool = True) ->
     folder, own = str(config.cache_folder / COMPLETIONS), config.completions
     kept: dict[str, Reuse | None] = {}
     if own.reuse and pools:
-        # A folder that cannot be used is refused once, and not in the log of every process.
+        # The log of the run says why a folder cannot be used; those of other processes are not kept.
         CompletionStore(folder, int(own.disk_gb * 1e9)).close()
     for pool in pools:
         backend, timeout_s = pool.backend, pool.backend.start_timeout_s

@@ -128,6 +128,8 @@ def test_a_saved_configuration_reads_back_equal(tmp_path: Path) -> None:
 def test_a_resumed_run_may_change_how_it_runs_but_not_what(tmp_path: Path) -> None:
     save(load(["experiment=mmqa_prune"]), tmp_path / "config.yaml")
     assert load([f"resume={tmp_path}", "concurrency=3", "ray.address=auto"]).concurrency == 3
+    # From wherever the run is resumed again, its command names the same cache.
+    assert load([f"resume={tmp_path}", "cache=other"]).cache == str(Path("other").absolute())
     with pytest.raises(UserError, match=r"^seed "):
         load([f"resume={tmp_path}", "seed=3"])
 

@@ -1,12 +1,17 @@
 """The models of a run together: how many replicas each gets, and what is refused before any is loaded."""
 
+from pathlib import Path
+
 import pytest
 
 from actors.backends.backends import find_backend
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.reader.reader import ReaderSettings
-from experiments.running.launching import Pool, check_gpus, plan_pools
+from actors.runtime.inline import Inline
+from experiments.config.loading import load
+from experiments.jobs import plan_of
+from experiments.running.launching import COMPLETIONS, Pool, check_gpus, launch_pools, plan_pools
 
 GIB = 2**30
 
@@ -49,3 +54,14 @@ def test_engines_that_share_a_gpu_may_not_set_aside_more_than_its_memory() -> No
     assert "set aside 180%" in said
     assert "engine.gpu_memory_utilization of roles.decision.model and model to 0.45 " in said
     check_gpus(halves(gpu_memory_utilization=0.45), 1)
+
+
+def test_why_completions_cannot_be_kept_is_logged_where_pools_are_launched(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / COMPLETIONS).write_text("no folder")
+    plan = plan_of(load(["experiment=mmqa_prune", f"cache={tmp_path}"]))
+    with Inline() as runtime:
+        launch_pools(plan, runtime, print)
+    [warned] = caplog.messages
+    assert str(tmp_path / COMPLETIONS) in warned
