@@ -1,7 +1,7 @@
 """Encodes sources and queries as unit vectors.
 
-Encoders hash words, without a download, or run a sentence-transformers model, with one vector for each source or, for
-late interaction, several.
+An encoder hashes words, without a download, or runs a sentence-transformers model. With late interaction a source has
+several vectors.
 """
 
 import hashlib
@@ -102,8 +102,7 @@ class Encoders:
 def max_sim(query: Vectors, source: Vectors) -> float:
     """Averages the best cosine of each query vector (m, dim) with the source's vectors (m_i, dim).
 
-    A single vector has shape (dim,). The mean ranks sources like the sum, but lets a radius mean the same for queries
-    of any length.
+    A single vector has shape (dim,). The mean ranks like the sum, and a radius means the same for long queries.
     """
     return float((np.atleast_2d(query) @ np.atleast_2d(source).T).max(axis=1).mean())
 

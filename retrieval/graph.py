@@ -1,7 +1,6 @@
 """A multi-modal knowledge graph on disk: triples between entities, some of which have a description and pictures.
 
-Search has LightRAG's two levels, as in HM-RAG (section 3.3.2): entities nearest to keywords with their edges, and edges
-nearest to themes.
+As LightRAG and HM-RAG (section 3.3.2), it searches on two levels: edges of entities near keywords, edges near themes.
 """
 
 import hashlib

@@ -58,8 +58,7 @@ class Store:
     def open(cls, folder: Path, corpus: Corpus, encoder: Encoder, picture_encoder: Encoder | None = None) -> Store:
         """Opens the store of `corpus` under `folder`, after building its index where it is missing.
 
-        `picture_encoder` encodes pictures and the queries for them, instead of `encoder`. Raises StoreError
-        as `open_index`.
+        picture_encoder: of pictures and of queries for them (None: `encoder`). Raises StoreError as `open_index`.
         """
         encoders = Encoders(encoder, picture_encoder or encoder)
         return cls(*open_index(folder, corpus, encoders), encoders)
@@ -119,8 +118,7 @@ class Store:
         return [Hit(source_of(row), score) for row, score in ranked]
 
     def documents(self, docs: Collection[str]) -> list[Source]:
-        """Returns every source of these documents, in the documents' order, then by id. Raises StoreError for a damaged
-        index."""
+        """Returns all sources of documents, in their order, then by id. Raises StoreError for a damaged index."""
         if not docs:
             return []
         place = {doc: number for number, doc in enumerate(docs)}

@@ -29,8 +29,7 @@ class Single:
 
 
 def best_single(context: MethodContext) -> Single:
-    """Makes one turn of the agent whose answers alone were graded best in training. Of equally good ones it takes the
-    first.
+    """Makes one turn of the agent whose answers alone were graded best in training; of equal ones, of the first.
 
     Grades come from the training discussions of the run's first learner: turns of round 1 that heard no other agent.
     """

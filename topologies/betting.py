@@ -14,9 +14,8 @@ MOST = 0.9  # of the capital that one value can lose, so that no bet ruins
 def capitals(values: Floats, means: Floats) -> tuple[Floats, Floats]:
     """Bets that the mean of `values` (k,) is above, and below, `means` (m,): the capital after each value, [k, m].
 
-    Values and means are from -1 to 1. The share of the capital that is bet is aGRAPA's (appendix B.3): the mean of the
-    values before over their mean square, both as deviations from the mean that is bet against. It is known before a
-    value is seen.
+    Values and means are from -1 to 1. The share of the capital that is bet is aGRAPA's (appendix B.3), known before a
+    value is seen: the mean of earlier values over their mean square, both as deviations from the mean bet against.
     """
     gained = values[:, None] - means
     count = np.arange(1, len(values) + 1)[:, None]

@@ -19,8 +19,7 @@ class Twin:
     A question has as many samples as the method's tokens on it pay for, and one at least. Tokens that the last sample
     leaves over or lacks count for the next question (error diffusion). So the sums over all questions differ by half a
     sample and by chance in the lengths of last replies. The most frequent answer wins, as in `majority`. The first
-    sample is the answer of `single`. With its last samples, a question waits for all questions before it, which must
-    have been started.
+    sample is the answer of `single`. Last samples wait for all questions before, which must have been started.
 
     method: the twin's own name.
     tokens: of the method, prompts and replies, by question in the order in which questions are answered. With 0,

@@ -31,8 +31,7 @@ INSPECTOR = Role(
 class Challenger:
     """Instructs every turn to challenge a message before accepting it (there a part of every profile).
 
-    It costs no further turn. An attack's instruction to a compromised agent takes its place, as an attacker is free to
-    ignore it.
+    It costs no further turn. An attack's instruction replaces it, as an attacker is free to ignore it.
     """
 
     def __init__(self, method: str, topology: Topology) -> None:

@@ -1,8 +1,7 @@
 """AGP, Adaptive Graph Pruning (Li et al., ECAI 2025): a network drops agents and draws edges for each question.
 
 Stage I: as G-Designer's, a graph network samples graphs and follows the policy gradient; an agent with few likely edges
-is left out. Graphs of right answers are kept. Stage II: the network learns these graphs and agents as labels, when all
-discussions are over.
+is left out. Graphs of right answers are kept. Stage II: after all discussions, the network learns them as labels.
 """
 
 from collections.abc import Iterable
@@ -52,9 +51,7 @@ class AgpLearner(NetworkLearner):
         self.memory |= {name: torch.zeros(shape) for name, shape in of_labels.items()} | {"labels": torch.tensor(0)}
 
     def thinned(self, drawn: Wirings, p: Floats) -> Wirings:
-        """Leaves out agents whose drawn edges have little probability in sum, but never all. A sum is the mean over
-        rounds.
-        """
+        """Leaves out agents whose drawn edges have little probability in sum (mean over rounds), but never all."""
         weights = drawn.spatial.mean(1) * p
         score = weights.sum(1) + weights.sum(2)
         takes = (score >= FEW * self.agents) | (score >= score.max(1, keepdims=True))

@@ -87,8 +87,7 @@ class Confirmation:
         self._set(phase=CONFIRMING, steps=steps)
 
     def sample(self, k: int, questions: int, step: int, features: Floats | None) -> Wirings:
-        """Draws wirings along the compared graphs. The pruned one may depend on the questions' features; random ones
-        all differ."""
+        """Draws wirings of the compared graphs: the pruned one by the questions' features, each random one anew."""
         draw, batch = np.random.default_rng(derive_seed(self.spec.seed, "compared", step)), []
         for question, place in product(range(questions), places(step, k // questions)):
             if GRAPHS[place] == PRUNED:

@@ -53,8 +53,7 @@ def _kept(logits: Tensor, cut: EndCut) -> tuple[Tensor, Tensor]:
 
 
 def end_of_climb(logits: Tensor, total: Tensor, squares: Tensor, steps: int, left: int, rate: float) -> Estimate:
-    """Forecasts logits at the end of a stage of Adam, from sums over its steps. The sums are of gradients and their
-    squares.
+    """Forecasts logits at the end of a stage of Adam, from sums of its steps' gradients and of their squares.
 
     The mean gradient of the steps to come is the one so far, known to within its standard error; a gradient moves a
     logit by its ratio to the root of its mean square.

@@ -46,9 +46,7 @@ class EdgeState:
         return self.ties.spread(kind, each.mean(0)).double() * self.ties.edges[kind]
 
     def reading(self, values: Mapping[str, Tensor], rounds: int) -> Edges[Floats]:
-        """`present` of spatial and temporal values, [sender, receiver]. Where rounds have separate masks, [rounds,
-        sender, receiver].
-        """
+        """`present` of spatial and temporal values, [sender, receiver], or [rounds, ...] where rounds have masks."""
         numbers: list[int | None] = list(range(1, rounds + 1)) if self.by_round else [None]
         found = (
             np.stack([self.present(kind, values[kind], each).numpy() for each in numbers]) for kind in Edges._fields
@@ -125,8 +123,7 @@ class EdgeState:
         self.cut[kind] = -(known & ~left).double()
 
     def rank_anew(self, kind: str, last: Tensor) -> None:
-        """Ranks cut edges by their present p instead of their time. Edges in `last`, bool [unit, unit], rank below all
-        others."""
+        """Ranks cut edges by their present p instead of their time; those in `last`, bool [unit, unit], come last."""
         cut = self.cut[kind]
         self.cut[kind] = (~last + self.probability(kind).double()).where(cut > 0, cut)
 

@@ -62,11 +62,10 @@ def credited_sum(each: Tensor, credit: Tensor) -> Tensor:
 
 
 def raw_effects(products: Tensor, squares: Tensor, spread: Tensor) -> Estimate:
-    """Returns beta = num / den with variance s^2 / den. An edge never drawn or never left out has 0 and infinite
-    variance.
+    """Returns beta = num / den with variance s^2 / den; 0 and infinity for an edge never drawn or never left out.
 
-    products, squares: sums of (e - p) c and of (e - p)^2, any shape; spread: s^2, the variance of credit, broadcast
-        against them.
+    products, squares: sums of (e - p) c and of (e - p)^2, any shape.
+    spread: s^2, the variance of credit, broadcast against them.
     """
     known = squares > 0
     safe = squares.where(known, 1)
@@ -110,8 +109,7 @@ def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) 
 
 
 def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
-    """Draws each value towards its prior, with weight scatter / (scatter + variance). Returns it with the variance
-    left.
+    """Returns each value, drawn towards its prior with weight scatter / (scatter + variance), and the variance left.
 
     The prior's own variance counts with the weight that the prior has in the value.
     """
@@ -210,8 +208,7 @@ def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float | Tens
 
 
 def chance_of(sums: Sums) -> Tensor:
-    """Returns the chance of sums this large without any effect (chi-squared), over the last dimension. It is 1 without
-    samples."""
+    """Chance of sums this large without any effect (chi-squared), over the last dimension; 1 without samples."""
     known = sums.spread > 0
     squared = (sums.total**2 / sums.spread.where(known, 1) * known).sum(-1)
     number = known.sum(-1).double()

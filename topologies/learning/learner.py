@@ -197,8 +197,7 @@ class Learner:
         return wrong <= most * whole
 
     def next_stage(self) -> None:
-        """Goes on to stage 2, to the confirmation after the last stage, or ends it. A staged one's edges start fully
-        connected."""
+        """Goes on to stage 2, whose new edges all exist, or after the last stage to the confirmation, or ends it."""
         if self.confirming:
             self._confirmation.decide()
             return

@@ -77,8 +77,7 @@ def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float) -> Tens
 
 
 def _compared(values: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Subtracts from values [k, ...] the mean of the others of the group. Returns also their number, int [k, 1,
-    ...]."""
+    """Subtracts from values [k, ...] the mean of the group's others; returns also their number, int [k, 1, ...]."""
     group = torch.unique(groups, return_inverse=True)[1]
     totals = values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add(0, group, values)[group]
     others = (torch.bincount(group)[group] - 1).view(-1, *[1] * (values.dim() - 1))
@@ -118,8 +117,7 @@ def noise(initial: Sequence[Tensor], weighted: Sequence[Tensor], form: Noise, ep
 
 
 def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
-    """Mean cosine of textual agents' edges to and from the visual ones (Eq. 12). Divided by the number of visual
-    agents.
+    """Mean cosine of textual agents' edges to and from the visual agents, over the number of these (Eq. 12).
 
     text_to_visual: [..., text, visual]; visual_to_text: [..., visual, text]. A row of zeros contributes 0.
     """

@@ -8,8 +8,7 @@ from topologies.wiring import Floats
 
 
 def features_of(question: Question, embedding: npt.ArrayLike) -> Floats:
-    """Joins an embedding's direction and a 1 for each kind of evidence, [d + 3]. Of several embeddings [m, d] it takes
-    the mean."""
+    """Joins the direction of an embedding (of several [m, d], their mean) and a 1 per kind of evidence, [d + 3]."""
     mean = np.atleast_2d(np.asarray(embedding, dtype=np.float64)).mean(0)
     kinds = {source.kind for source in question.evidence}
     return np.concatenate([mean / max(float(np.linalg.norm(mean)), 1e-12), [float(kind in kinds) for kind in Kind]])

@@ -134,8 +134,7 @@ class Effects:
         return self._update(stage), Terms(*torch.zeros(3))
 
     def _add(self, kind: str, allowed: Tensor, taken: Tensor, probability: Tensor, credit: Tensor) -> Tensor:
-        """Adds the draws of one kind of edge to the sums; returns their surprise. credit: by each of CREDITS, [k,
-        credits, rounds, receiver]."""
+        """Adds draws of a kind to the sums; returns their surprise. credit: [k, CREDITS, rounds, receiver]."""
         unforeseen, squared = surprise(taken, allowed, probability), credit**2
         bounds = credited_sum(allowed, 0.25 * squared)
         moments = torch.cat([(unforeseen**2).sum(0)[None], credited_sum(unforeseen, credit), bounds])
@@ -243,8 +242,7 @@ class Effects:
     def evidence(self) -> float:
         """Returns the chance of such scores without any effect, corrected for the number of tests.
 
-        Tests are of all edges, all senders, all edges together, and senders weighted by their own scores, each by both
-        credits.
+        Tests are of each edge, each sender, all edges, and senders weighted by their own scores, by both credits.
         """
         tests = self._tests()
         senders, better = _senders(tests), self.state["apart"][0]

@@ -100,8 +100,7 @@ class Stage:
 
 
 def stages_of(spec: LearnerSpec, ties: Ties) -> dict[int, Stage]:
-    """Stages of a learner by number from 1: edges inside modalities, then between them; all in each unless a variant is
-    staged."""
+    """Stages of a learner, from 1. Staged: edges inside modalities, then between them. Else each learns all."""
     exists = {kind: ties.count(kind) > 0 for kind in KINDS}
     exists["temporal"] &= spec.rounds > 1 and spec.variant.temporal
     exists["decision"] &= not spec.reads_everyone

@@ -1,8 +1,7 @@
 """Blueprint graphs of BDoG: entities, attributes and relations, read from triples, and their distance.
 
 A triple `head | relation | tail` is an attribute of its head when the relation is `is`, `is a`, `is an` or
-`has <name>`, and a relation between two entities otherwise. Names are the same whatever their case, their spaces and a
-full stop after them.
+`has <name>`, and a relation between two entities otherwise. Case, spaces and a last full stop of names do not count.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Zero-shot baselines of one agent, from the question and its own hint and picture: SP, CoT, CCoT, Self-Correction.
 
 SP and CoT (M3Prune, section 8): SP gives the answer alone; CoT first writes down the steps that lead to it, at any
-length, in the same turn. Questions of MultimodalQA have neither hint nor picture: there both use the model's knowledge
-alone.
+length, in the same turn. Questions of MultimodalQA have neither hint nor picture: both use the model's knowledge.
 
 CCoT: compositional chain of thought (Mitra et al. 2024; BDoG, section 2.3). A scene graph takes the place of the
 rationale: objects, attributes and relations that bear on the question, drawn from the pictures with question and hint
