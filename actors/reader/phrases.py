@@ -39,6 +39,7 @@ _PLACE_CUES = frozenset(("in", "at", "from", "near", "to", "on"))
 _PEOPLE_STEMS = frozenset(map(stem, PEOPLE))
 _PLACE_STEMS = frozenset(map(stem, PLACES))
 
+Span = tuple[int, int, float]  # start and end in a statement's text, and its fit
 Kinds = Mapping[str, frozenset[str]]  # stems of the kinds of each normal name
 
 
@@ -120,26 +121,26 @@ def _from_text(
     statement: Statement, form: QuestionForm, kinds: Kinds, weights: Mapping[str, float]
 ) -> list[tuple[str, float]]:
     text = statement.text
-    spans: list[tuple[str, int, int, float]] = []
+    spans: list[Span] = []
     if form.answer_type is AnswerType.TIME:
-        spans = [(m[0], m.start(), m.end(), 1.0 if YEAR.search(m[0]) else 0.7) for m in _DATE.finditer(text)]
+        spans = [(*m.span(), 1.0 if YEAR.search(m[0]) else 0.7) for m in _DATE.finditer(text)]
         # `Which year` asks for the year of a date, and a text without a full date may have a year.
         if "year" in form.head or not spans:
-            spans = [(m[0], m.start(), m.end(), 1.0) for m in YEAR.finditer(text)]
+            spans = [(*m.span(), 1.0) for m in YEAR.finditer(text)]
     elif form.answer_type in (AnswerType.COUNT, AnswerType.QUANTITY):
         pattern = _COUNTED if form.answer_type is AnswerType.COUNT else _QUANTITY
         for m in pattern.finditer(text):
             # The words after a number should name the counted thing.
             after = [stem(word) for word in words(text[m.end() :][:40])[:4]]
             fit = 1.0 if form.head and form.head[-1] in after else 0.7 if set(after) & form.focus else 0.25
-            spans.append((m[0], m.start(), m.end(), fit))
+            spans.append((*m.span(), fit))
     elif form.answer_type is AnswerType.COLOUR:
-        spans = [(m[0], m.start(), m.end(), 1.0) for m in _COLOUR.finditer(text)]
+        spans = [(*m.span(), 1.0) for m in _COLOUR.finditer(text)]
     elif form.answer_type is AnswerType.LETTERING:
         # From the surest sign of written text to the weakest.
-        spans = [(m[1], m.start(1), m.end(1), 1.0) for m in _QUOTE.finditer(text)]
-        spans = spans or [(m[1], m.start(1), m.end(1), 0.9) for m in _AFTER_SAYS.finditer(text)]
-        spans = spans or [(m[0], m.start(), m.end(), 0.6) for m in _CAPITALS.finditer(text)]
+        spans = [(*m.span(1), 1.0) for m in _QUOTE.finditer(text)]
+        spans = spans or [(*m.span(1), 0.9) for m in _AFTER_SAYS.finditer(text)]
+        spans = spans or [(*m.span(), 0.6) for m in _CAPITALS.finditer(text)]
     elif form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE):
         stated = 0.85 if form.head and form.head[-1] in {stem(word) for word in words(text)} else 0.0
         for name, start, end in name_spans(text):  # "the boat of X is called Y": X or Y is a boat
@@ -152,7 +153,7 @@ def _from_text(
                 fit = max(fit, 0.75)
             # A statement about the title does not make the title the thing asked for.
             fit = fit if normal_name(name) == normal_name(statement.title) else max(fit, stated)
-            spans.append((name, start, end, fit))
+            spans.append((start, end, fit))
         if form.answer_type is AnswerType.THING:
             spans += _things(text, form)
     if not spans:
@@ -160,12 +161,12 @@ def _from_text(
     places = [(m.start(), weights[s]) for m in _WORD_SPANS.finditer(text) if (s := stem(m[0].lower())) in weights]
     before = form.answer_type in (AnswerType.COLOUR, AnswerType.COUNT)  # "three red stars": they precede their noun
     near = []
-    for _, start, end, _ in spans:
+    for start, end, _ in spans:
         distances = ((p - end if p >= end else (start - p) * (3 if before else 1), weight) for p, weight in places)
         # 4 keeps an adjacent word from outweighing all others.
         near.append(sum(weight / (4 + max(0, distance)) for distance, weight in distances))
     top = max(near) or 1.0
-    return [(name, fit * (0.6 + 0.4 * n / top)) for (name, _, _, fit), n in zip(spans, near, strict=True)]
+    return [(text[start:end], fit * (0.6 + 0.4 * n / top)) for (start, end, fit), n in zip(spans, near, strict=True)]
 
 
 def _name_fit(name: str, form: QuestionForm, kinds: Kinds) -> float:
@@ -187,10 +188,10 @@ def _name_fit(name: str, form: QuestionForm, kinds: Kinds) -> float:
     return (0.6 if looks else 0.25) if not known else 0.35 if looks else 0.15
 
 
-def _things(text: str, form: QuestionForm) -> list[tuple[str, int, int, float]]:
+def _things(text: str, form: QuestionForm) -> list[Span]:
     """Finds nouns of the kind asked for, and noun groups for questions such as "what is X doing"."""
     members = _KIND_STEMS.get(form.head[-1], frozenset()) if form.head else frozenset()
-    spans: list[tuple[str, int, int, float]] = []
+    spans: list[Span] = []
     group: list[re.Match[str]] = []
     # None ends the last group.
     for match in [*_WORD_SPANS.finditer(text), None]:
@@ -200,11 +201,10 @@ def _things(text: str, form: QuestionForm) -> list[tuple[str, int, int, float]]:
             last = group[-1]
             # Capitalised groups are names, which `name_spans` finds.
             if not last[0][0].isupper():
-                start, end = group[0].start(), last.end()
-                spans.append((text[start:end], start, end, 0.1 if members else 0.4))
+                spans.append((group[0].start(), last.end(), 0.1 if members else 0.4))
             group = []
         if match and word and word not in STOP_WORDS and word not in NUMBERS:
             if stem(word) in members:
-                spans.append((match[0], match.start(), match.end(), 1.0))
+                spans.append((*match.span(), 1.0))
             group.append(match)
     return spans
