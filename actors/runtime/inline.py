@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from actors.agents.role_agent import RoleAgent
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ClusterError, ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request, Role, Turn
@@ -88,7 +89,7 @@ class InlineAgents:
     settings: AgentSettings
     models: Mapping[str, tuple[InlinePool, Reuse | None]]
     instances: Mapping[str, str]
-    _here: dict[str, Any] = field(default_factory=dict, repr=False)
+    _here: dict[str, RoleAgent] = field(default_factory=dict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return InlineAgents, (self.roles, self.settings, self.models, self.instances)
@@ -108,12 +109,11 @@ class InlineAgents:
 class InlineClient:
     """Agents of one role in this process, asked directly."""
 
-    def __init__(self, agent: Any) -> None:
+    def __init__(self, agent: RoleAgent) -> None:
         self._agent = agent
 
     def __call__(self, item: Turn) -> Awaitable[TurnResult]:
-        taken: Awaitable[TurnResult] = self._agent.take(item)
-        return taken
+        return self._agent.take(item)
 
     def note(self, note: str) -> None:
         self._agent.memory.forget([note])

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import ray
 
+from actors.agents.role_agent import RoleAgent
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelLost
 from actors.messages import Abilities, Completion, Request, Role, Turn
@@ -120,8 +121,8 @@ class AgentProcess(Process):
         super().__init__()
         self._make_model = partial(pool.model, reuse)
         self._role, self._settings = role, settings
-        self._agent: Any = None
-        self._model: Any = None
+        self._agent: RoleAgent | None = None
+        self._model: Model | None = None
 
     async def open(self) -> None:
         self._model = self._make_model()
@@ -129,8 +130,8 @@ class AgentProcess(Process):
 
     async def serve(self, item: Turn) -> TurnResult:
         await self.ready()
-        result: TurnResult = await self._agent.take(item)
-        return result
+        assert self._agent is not None
+        return await self._agent.take(item)
 
     def note(self, notes: list[str]) -> None:
         """Forgets discussions that have ended."""
