@@ -15,6 +15,8 @@ import pytest
 
 from actors.errors import UserError
 from experiments.analysis.summary import Metrics, summarise, write
+from experiments.config.loading import load
+from experiments.config.references import check_machine
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
 from run import main
@@ -195,6 +197,8 @@ def test_uploading_without_a_key_is_refused_at_the_start(
         return WandbSettings(mode="online").check_key()
     with pytest.raises(UserError, match=r"wandb\.mode=online"):
         WandbSettings(mode="online").check_key()
+    check_machine(load(["experiment=recall", "wandb.mode=online"]))  # it tracks nothing
+    monkeypatch.setattr("actors.runtime.head.begin", lambda address: pytest.fail("Ray started"))
     assert main(words) == 2
     assert not (tmp_path / "runs").exists()
 
