@@ -66,6 +66,20 @@ def test_a_post_is_learned_from_or_evaluated_and_never_both(root: Path) -> None:
     assert [item.question.id for item in CrisisMmd.at(root).train()] == ["3_0"]
 
 
+def test_without_the_training_file_the_test_split_is_evaluated_over_its_own_posts(root: Path) -> None:
+    train = root / "crisismmd_datasplit_agreed_label" / "task_informative_text_img_agreed_lab_train.tsv"
+    train.unlink()
+    dataset = CrisisMmd.at(root)
+    dataset.check_files()
+    assert list(dataset.train()) == []
+    assert [item.question.id for item in dataset.evaluate()] == ["1_0", "1_1", "2_0"]
+    assert {source.doc for source in dataset.corpus()} == {"1:text", "1_0", "1_1", "2:text", "2_0"}
+    learning = CrisisMmd.at(root, train=1)
+    for read in (learning.check_files, lambda: list(learning.train())):
+        with pytest.raises(UserError, match=train.name):
+            read()
+
+
 def test_an_answer_names_one_class_by_its_words_or_letter(root: Path) -> None:
     dataset = CrisisMmd.at(root)
     item = next(iter(dataset.evaluate()))
