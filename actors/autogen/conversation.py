@@ -17,6 +17,7 @@ from autogen_core import Image
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 from PIL import Image as Pillow
 
+from actors.folders import own_folder
 from actors.messages import Kind, Request, Source
 from actors.pictures import read_picture
 from actors.prompting.prompt import QUESTION
@@ -55,14 +56,16 @@ class SourceImage(Image):
 
 
 def source_of(image: Image) -> Source:
-    """Returns a picture's source. A new one has a file named after its content, which is written once."""
+    """Returns a picture's source. A new one has a file named after its content, which is written once.
+
+    Raises OSError where the folder of these files could be another user's.
+    """
     if isinstance(image, SourceImage):
         return image.source
     pixels = image.image
     digest = hashlib.blake2b(f"{pixels.mode}{pixels.size}".encode() + pixels.tobytes(), digest_size=16).hexdigest()
     # The user's folder, kept between processes: replicas on this machine read the file later.
-    folder = Path(tempfile.gettempdir()) / f"agora-pictures-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)  # everybody may read /tmp
+    folder = own_folder(Path(tempfile.gettempdir()) / f"agora-pictures-{os.getuid()}", "TMPDIR")
     path = folder / f"{digest}.png"
     if not path.exists():
         # Renamed when complete: other processes may read or write the same picture.

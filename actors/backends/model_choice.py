@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal
 
 from pydantic import BaseModel, SecretStr
@@ -38,7 +38,7 @@ class ModelChoice(BaseModel):
             raise ValueError(f"model {self.kind}: {error}") from error
 
 
-@lru_cache(maxsize=8)
+@cache
 def _made(kind: str, settings: str, key_env: str) -> Model:
     fields = json.loads(settings)
     if kind == "reader":

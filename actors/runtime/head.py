@@ -10,7 +10,6 @@ import os
 import select
 import shutil
 import socket
-import stat
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 import psutil
 
 from actors.errors import ClusterError
+from actors.folders import own_folder
 from actors.processes import kill
 from actors.runtime import TOKEN, use_own_token
 from actors.signals import held_back
@@ -243,13 +243,9 @@ def private_folder() -> Path:
     # Short, and not in TMPDIR: a socket's path has some hundred characters at most.
     folder = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / f"agora-mm-{os.getuid()}"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
+        return own_folder(folder, "RAY_TMPDIR")
     except OSError as error:
-        raise ClusterError(f"cannot make {folder} for Ray's sockets ({error}); set RAY_TMPDIR=<folder>") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise ClusterError(f"{folder} is not a folder of yours alone, as Ray's sockets need; set RAY_TMPDIR=<folder>")
-    return folder
+        raise ClusterError(f"Ray's sockets need a folder: {error}") from error
 
 
 def forget_old_sessions(folder: Path) -> None:

@@ -246,6 +246,17 @@ async def test_our_pictures_come_through_as_they_were_and_others_get_a_file_of_t
         assert written.getpixel((0, 0)) == (9, 8, 7)
 
 
+def test_pictures_are_not_written_where_other_users_may_replace_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    image = source_of(Image(Pillow.new("RGB", (3, 2)))).image
+    assert image is not None
+    Path(image).parent.chmod(0o777)
+    with pytest.raises(OSError, match=r"not a folder of yours alone; set TMPDIR="):
+        source_of(Image(Pillow.new("RGB", (3, 2))))
+
+
 async def test_longer_conversations_have_more_tokens_and_leave_fewer() -> None:
     client = ModelClient(Scripted(REPLY), context_tokens=100)
     short, long = ASK, [*ASK, UserMessage(content="word " * 200, source="user")]
@@ -261,6 +272,11 @@ def test_a_client_is_dumped_with_the_choice_of_its_model_or_not_at_all() -> None
     assert loaded.model.settings == ReaderSettings(threshold=0.2)
     with pytest.raises(ValueError, match="choice"):
         ModelClient(Reader(ReaderSettings())).dump_component()
+
+
+def test_equal_choices_are_one_model_however_many_others_there_are() -> None:
+    choices = [ModelChoice(settings={"threshold": step / 100}) for step in range(12)]
+    assert [choice.model() for choice in choices] == [choice.model() for choice in choices]
 
 
 def test_a_choice_that_makes_no_model_says_so() -> None:
