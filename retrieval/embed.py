@@ -1,7 +1,6 @@
 """Encodes sources and queries as unit vectors.
 
-An encoder hashes words, without a download, or runs a sentence-transformers model. With late interaction a source has
-several vectors.
+An encoder hashes words, without a download, or runs a sentence-transformers model, with one or several vectors each.
 """
 
 import hashlib

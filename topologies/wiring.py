@@ -39,8 +39,7 @@ class Wirings:
         other may speak at once.
     decision: bool [k, n], the agents that the decision agent reads after the last round.
     decision_allowed: bool [k, n], the agents that it could have read.
-    chances: by kind of edge that was drawn, the probability of each one that could be, [rounds or 1, sender, receiver];
-        empty for wirings that are not drawn.
+    chances: by kind of edge drawn, the probability of each, [rounds or 1, sender, receiver]; empty where none is drawn.
     speaks: bool [k, rounds, n], the agents that take part in each round (all if None); others have no edges in it.
     features: [k, d], of each wiring's question (None: not given).
     """

@@ -12,7 +12,7 @@ from actors.messages import Hit, Question, Search, Source
 from experiments.datasets.item import Item
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from retrieval.store import SearchSpace, Store
-from topologies.learning.question_features import features_of
+from topologies.learning.learned_topology import features_of
 from topologies.method import PICTURES, TEXTS, query_of
 from topologies.wiring import Floats
 

@@ -23,8 +23,7 @@ Z_MOST = 5.0  # a feature that hardly varies would otherwise decide alone
 def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
     """Discussions without the agents that were most suspicious in watched, unlabelled ones.
 
-    They are the `outliers` where `defence.dropped` names no number, and take no turn at all. Raises ValueError unless
-    at least one agent is left.
+    They are the `outliers` where `defence.dropped` has no number, and take no turn. Raises ValueError if none is left.
     """
     scores, dropped = suspicion(context.watched, context.asked), context.defence.dropped
     silent = outliers(scores) if dropped is None else most_suspicious(scores, dropped)

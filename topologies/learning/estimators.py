@@ -121,8 +121,7 @@ class Competence(Reinforce):
     """Grades agents, not edges: by their own answers, each question's mean against that of their modality.
 
     An edge's logit is 1 plus its sender's grade over the critical value: p < 1/2 if and only if the sender is
-    significantly worse. state: sums over questions of differences and of their squares, and the number of questions,
-    [agents] each.
+    significantly worse. state, [agents] each: sums over questions of differences and their squares, and their number.
     """
 
     prefix = "graded."

@@ -1,4 +1,7 @@
-"""Discussions along a learner's graph: sampled wirings while it learns, and afterwards the pruned one."""
+"""Discussions along a learner's graph: sampled wirings while it learns, and afterwards the pruned one.
+
+Where graphs depend on questions, a question's features are its embedding and the kinds of its evidence.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from actors.messages import Question, Trace, derive_seed
+from actors.messages import Kind, Question, Trace, derive_seed
 from topologies.learning.learner_settings import Inference
 from topologies.learning.spec import LearnerSpec
 from topologies.topology import Ask, Wired
@@ -30,6 +34,13 @@ def make_learner(spec: LearnerSpec) -> Learner:
     from topologies.learning.learner import Learner
 
     return Learner(**vars(spec))
+
+
+def features_of(question: Question, embedding: npt.ArrayLike) -> Floats:
+    """Joins the direction of an embedding (of several [m, d], their mean) and a 1 per kind of evidence, [d + 3]."""
+    mean = np.atleast_2d(np.asarray(embedding, dtype=np.float64)).mean(0)
+    kinds = {source.kind for source in question.evidence}
+    return np.concatenate([mean / max(float(np.linalg.norm(mean)), 1e-12), [float(kind in kinds) for kind in Kind]])
 
 
 def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:

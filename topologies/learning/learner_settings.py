@@ -71,8 +71,7 @@ class PruningSettings:
         p_0     .05  .1   .15  .2   .25  .3   .4   .5
         left    .88  .76  .66  .57  .49  .42  .30  .21
 
-    `effects` prunes at the end of a stage: every edge that harms and, after the last stage, the least beyond the same
-    share.
+    `effects` prunes at a stage's end: every edge that harms and, after the last stage, the least beyond that share.
     """
 
     rate: float = setting(0.25, at_least=0, below=1)
@@ -125,8 +124,7 @@ class Cut(NamedTuple):
 def spread_over(steps: int, times: int) -> list[int]:
     """Returns the steps, from 1, after which one of `times` evenly spread events is due.
 
-    The n-th is due once n / times of the steps are done, rounded up; the last after the last step, and never two after
-    one step.
+    The n-th is due once n / times of the steps are done, rounded up: the last after the last step, and no two at once.
     """
     times = min(times, steps)
     return [-(-steps * n // times) for n in range(1, times + 1)]

@@ -100,7 +100,11 @@ class NetworkLearner:
         scores = checked_scores(turn_scores, utilities, groups, (k, self.rounds, self.agents))
         utility = torch.from_numpy(scores.utilities).float()
         features = self._features(wirings.features, k)
-        self._see(features)
+        for row in features:
+            count = int(self.memory["seen"])
+            if not (self.memory["features"][: min(count, SEEN)] == row).all(1).any():
+                self.memory["features"][count % SEEN] = row
+                self.memory["seen"] += 1
         logits = self.net(features, self.generator("dropout"))[:, None]
         allowed, taken = torch.from_numpy(wirings.allowed.spatial), torch.from_numpy(wirings.spatial)
         # log p of a drawn edge and log(1 - p) of another, over all that could be drawn.
@@ -249,13 +253,6 @@ class NetworkLearner:
             expected = (questions, self.spec.features)
             raise ValueError(f"features has shape {features.shape}, expected {expected}")
         return torch.from_numpy(np.ascontiguousarray(features)).float()
-
-    def _see(self, features: Tensor) -> None:
-        for row in features:
-            count = int(self.memory["seen"])
-            if not (self.memory["features"][: min(count, SEEN)] == row).all(1).any():
-                self.memory["features"][count % SEEN] = row
-                self.memory["seen"] += 1
 
     def _p(self, features: Tensor) -> Floats:
         """Probability of each edge for each question, without dropout, float [k, sender, receiver]."""

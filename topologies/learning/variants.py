@@ -130,8 +130,7 @@ AGENTPRUNE = Variant(
 )
 
 # Zhuge et al. 2024: policy gradient on the edges of one pass, those to the final decision among them; at the end the
-# edges with p > 1/2 stay. It has no rounds: here only spatial edges are learned, and an agent's own memory joins its
-# rounds.
+# edges with p > 1/2 stay. It has no rounds: only spatial edges are learned, and agents' memories join the rounds.
 GPTSWARM = Variant(
     LearnedMethod.GPTSWARM,
     "the graph as GPTSwarm learns it: policy gradient, edges likelier than not",

@@ -8,8 +8,7 @@ Decided here:
   look for. A plan with another tool or without words cannot be read, and is then no plan: the question is answered
   without a search.
 - The first five calls are run.
-- Calls do not see each other's results, or planning would not be a single pass: the paper's "tool-aware execution
-  sequencing" is not modelled.
+- Calls do not see each other's results, as planning is a single pass: "tool-aware execution sequencing" is left out.
 """
 
 import asyncio
@@ -27,7 +26,6 @@ PLANNER = Role(
     "You are a scientist who plans how a question is to be answered. You see what it takes before anything is looked "
     "up, and write the whole plan at once.",
 )
-ROLES = (PLANNER,)
 MOST_CALLS = 5
 PLAN = (
     "List the tool calls that gather what the answer needs, in the order in which they are to be run, none that can be "
@@ -70,4 +68,4 @@ def planned(plan: Message) -> list[tuple[str, str]]:
     return list(calls)
 
 
-METHODS = (system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, ROLES),)
+METHODS = (system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, (PLANNER,)),)

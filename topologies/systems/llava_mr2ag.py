@@ -1,12 +1,10 @@
 """LLaVA-mR2AG: retrieval reflection and relevance reflection (abstract of Zhang et al. 2024; M3Prune, section 8).
 
-1. Retrieval reflection: does the question need anything looked up? If not, it is answered from its own picture and
-   hint.
+1. Retrieval reflection: must anything be looked up? If not, the question is answered from its own picture and hint.
 2. The pages are retrieved whose pictures look most like the question's own.
 3. Relevance reflection: each passage of them alone, relevant or not, with a confidence.
 4. One answer from each relevant passage alone.
-5. The answer with the largest product is given: retrieval score (the page's likeness) times confidence in relevance
-   times confidence in the answer.
+5. The answer with the largest product wins: the page's likeness times confidence in relevance and in the answer.
 
 Where the model reports token probabilities, those of its verdict and answer are the confidences; elsewhere it states
 them, and a missing one counts as one half. Decided here:

@@ -22,8 +22,7 @@ then compared with the question. Where none is left, passages for the question a
 
 EchoSight: visual retrieval, then multi-modal reranking of sections (Yan and Xie 2024).
 1. The 20 pictures most like the question's own give the candidate pages.
-2. Every section (passage or row) of these is scored by its similarity to question and picture, blended half and half
-   with its page's visual score.
+2. A section's (passage's or row's) score is half its similarity to question and picture, half its page's visual score.
 3. The best section alone goes to the model, which answers from it without the picture, as the paper's language models
    do; `systems.reader_sees` shows the picture to a model that reads pictures.
 

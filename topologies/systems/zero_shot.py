@@ -5,8 +5,7 @@ length, in the same turn. Questions of MultimodalQA have neither hint nor pictur
 
 CCoT: compositional chain of thought (Mitra et al. 2024; BDoG, section 2.3). A scene graph takes the place of the
 rationale: objects, attributes and relations that bear on the question, drawn from the pictures with question and hint
-in view. Then the question is answered with the pictures and the graph. A question without a picture is answered
-directly.
+in view. Then the question is answered with pictures and graph, or directly where it has no picture.
 
 Self-Correction: an agent answers, criticises its own answer and revises it (BDoG, section 3 and Fig. 2c). BDoG gives a
 feedback function from one rationale to the next, iterated, all from one model. Decided here: feedback is

@@ -9,9 +9,8 @@ import torch
 from actors.messages import Kind, Question, Source
 from actors.runtime.inline import Local
 from topologies.baselines import random_like
-from topologies.learning.learned_topology import LearnedTopology
+from topologies.learning.learned_topology import LearnedTopology, features_of
 from topologies.learning.learner import Learner, PruningSettings
-from topologies.learning.question_features import features_of
 from topologies.learning.question_model import Deviations
 from topologies.learning.variants import BY_QUESTION, EFFECTS, M3PRUNE
 from topologies.wiring import Wirings
