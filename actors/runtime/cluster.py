@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -30,23 +29,14 @@ CLOSE_S = 5.0  # agents write their caches' last completions to disk
 END_S = 2.0  # replicas signal their engines' processes
 
 
-@dataclass(frozen=True)
-class _Launched:
-    """An actor: its `kind` (`replica`, `agent` or `learner`), and its name in messages."""
-
-    kind: str
-    name: str
-    actor: Actor
-
-
 class Cluster(Pools[RemotePool]):
     """Runs agents, models and learners on Ray. A context manager: all their processes end with its block."""
 
     def __init__(self, settings: RaySettings) -> None:
         super().__init__()
         self._settings = settings
-        self._launched: list[_Launched] = []
-        self._starting: list[_Launched] = []
+        self._launched: list[Actor] = []
+        self._starting: list[Actor] = []
         self._reserved = {"CPU": 0.0, "GPU": 0.0}
         self._supervisors: list[asyncio.Task[None]] = []
         self._start_timeout_s = settings.start_timeout_s or START_S
@@ -72,11 +62,11 @@ class Cluster(Pools[RemotePool]):
         for model in self._models:
             model.close()
         for kind, method, wait_s in (("agent", "close", CLOSE_S), ("replica", "end_children", END_S)):
-            ending = [getattr(each.actor.handle, method).remote() for each in self._launched if each.kind == kind]
+            ending = [getattr(actor.handle, method).remote() for actor in self._launched if actor.kind == kind]
             if ending:
                 ray.wait(ending, num_returns=len(ending), timeout=wait_s)
-        for each in self._launched:
-            ray.kill(each.actor.handle)
+        for actor in self._launched:
+            ray.kill(actor.handle)
         for ended in (self._supervisors, self._models, self._launched, self._starting):
             ended.clear()
         self._pools.clear()
@@ -149,7 +139,7 @@ class Cluster(Pools[RemotePool]):
         """Start one actor that makes objects. The state of each (its `state` and `load`) outlives the process."""
         actor = self._launch("learner", name, LearnerProcess, {"num_cpus": 0}, made)
         client = Client[Any, Any](actor.address)
-        return {key: RemoteStateful(key, actor, name, client) for key in made}
+        return {key: RemoteStateful(key, actor, client) for key in made}
 
     def _launch(self, kind: str, name: str, process: type[Process], options: Mapping[str, Any], *args: Any) -> Actor:
         # Numbers go on after `clear`, for Ray may still know the names of actors that were ended.
@@ -159,10 +149,10 @@ class Cluster(Pools[RemotePool]):
         remote: Any = ray.remote  # only the decorator takes groups of threads, not `options`
         actor_class = remote(concurrency_groups={"pulse": 1})(process)
         handle = actor_class.options(name=unique, max_restarts=RESTARTS, **options).remote(*args)
-        launched = _Launched(kind, unique if kind == "replica" else name, Actor(unique, handle))
-        self._launched.append(launched)
-        self._starting.append(launched)
-        return launched.actor
+        actor = Actor(unique, kind, unique if kind == "replica" else name, handle)
+        self._launched.append(actor)
+        self._starting.append(actor)
+        return actor
 
     @property
     def starting(self) -> int:
@@ -172,7 +162,7 @@ class Cluster(Pools[RemotePool]):
     @property
     def loading(self) -> int:
         """Replicas among them, which take as long as their model takes to load."""
-        return sum(each.kind == "replica" for each in self._starting)
+        return sum(actor.kind == "replica" for actor in self._starting)
 
     async def wait_until_ready(
         self, on_started: Callable[[str, int], None] = lambda kind, loading: None, on_event: OnEvent = ignore
@@ -185,30 +175,30 @@ class Cluster(Pools[RemotePool]):
 
         Raises ClusterError where an actor could not be placed or started in time, or the model could not be loaded.
         """
-        starting = [asyncio.create_task(wait_until_up(each.kind, each.name, each.actor)) for each in self._starting]
+        starting = [asyncio.create_task(wait_until_up(actor)) for actor in self._starting]
         loading = self.loading
         try:
             async with asyncio.timeout(self._start_timeout_s):
-                for actor in asyncio.as_completed(starting):
-                    kind = await actor
-                    loading -= kind == "replica"
-                    on_started(kind, loading)
+                for task in asyncio.as_completed(starting):
+                    actor = await task
+                    loading -= actor.kind == "replica"
+                    on_started(actor.kind, loading)
         except TimeoutError:
             free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
-            late = [each.name for each, task in zip(self._starting, starting, strict=True) if not task.done()]
+            late = [actor.title for actor, task in zip(self._starting, starting, strict=True) if not task.done()]
             raise ClusterError(
                 f"{', '.join(late)} not up after {self._start_timeout_s:g} s: free now are "
                 f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs; ask for fewer model.replicas "
                 "or model.gpus, or raise ray.start_timeout_s"
             ) from None
         finally:
-            for actor in starting:
-                actor.cancel()
+            for waiting in starting:
+                waiting.cancel()
             await asyncio.gather(*starting, return_exceptions=True)
             started, self._starting = self._starting, []
         if not self._supervisors:
             head: str = ray.get_runtime_context().gcs_address
             self._supervisors.append(asyncio.create_task(watch_head(head, on_event)))
-        for each in started:
-            watch = supervise(each.name, each.actor, on_event, self._settings.hung_s)
+        for actor in started:
+            watch = supervise(actor, on_event, self._settings.hung_s)
             self._supervisors.append(asyncio.create_task(watch))

@@ -32,14 +32,18 @@ class Actor:
 
     In another process it is looked up by name, as a handle would not outlive a restart of its holder. Calls raise what
     the method raises, and RayError where the actor cannot be reached.
+
+    name: Ray's, which no other actor has. kind: `replica`, `agent` or `learner`. title: its name in messages.
     """
 
-    def __init__(self, name: str, handle: Any = None) -> None:
+    def __init__(self, name: str, kind: str, title: str, handle: Any = None) -> None:
         self.name = name
+        self.kind = kind
+        self.title = title
         self._found = handle
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Actor, (self.name,)
+        return Actor, (self.name, self.kind, self.title)
 
     async def call(self, method: str, *arguments: Any) -> Any:
         """Calls a method of the actor."""

@@ -88,13 +88,12 @@ class RemoteStateful:
 
     A call whose process is lost is made again once there is another one. The state comes back with every answer that
     changes it, and the same call in the same state gives the same answer. A call raises what the method raises, and
-    ClusterError, which names the `process`, where that is started no more.
+    ClusterError where the process is started no more.
     """
 
-    def __init__(self, name: str, actor: Actor, process: str, client: Client[MethodCall, Answer | None]) -> None:
+    def __init__(self, name: str, actor: Actor, client: Client[MethodCall, Answer | None]) -> None:
         self._name = name
         self._actor = actor
-        self._process = process
         self._client = client
         self._turn = asyncio.Lock()
         self._number = 0
@@ -124,7 +123,7 @@ class RemoteStateful:
                 call = call._replace(restore=True, state=self._state)
             except (ChannelLost, RayActorError, OutOfMemoryError, NodeDiedError) as error:
                 if await self._actor.given_up(error):
-                    raise ClusterError(f"{self._process}: its process {GONE}") from error
+                    raise ClusterError(f"{self._actor.title}: its process {GONE}") from error
                 await asyncio.sleep(RETRY_S)  # another process, or node, is on its way
         value, state = answer
         # Not before: a call that was cancelled is undone by the next one, which comes after the one before it.

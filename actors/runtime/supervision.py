@@ -28,8 +28,8 @@ def ignore(event: str) -> None:
     """Drops an event."""
 
 
-async def wait_until_up(kind: str, name: str, actor: Actor, starts: float = STARTS) -> str:
-    """Returns `kind` once the actor is ready. Ray restarts one that dies on the way.
+async def wait_until_up(actor: Actor, starts: float = STARTS) -> Actor:
+    """Returns the actor once it is ready. Ray restarts one that dies on the way.
 
     Raises ClusterError when it has died `starts` times, and where it cannot be started.
     """
@@ -42,21 +42,21 @@ async def wait_until_up(kind: str, name: str, actor: Actor, starts: float = STAR
             process = None
             _, process = await actor.call("pulse")
             await actor.call("ready")
-            return kind
+            return actor
         except (RayActorError, OutOfMemoryError, ModelLost) as error:
             died |= {process} if process else set()
             gone = await actor.given_up(error)
             if len(died) >= starts or gone:
                 times = RESTARTS + 1 if gone else len(died)
                 reason = LESS if kills() > killed_before or loss(error) == OUT_OF_MEMORY else one_line(error)
-                raise ClusterError(f"{name} died {times} times while it was starting: {reason}") from error
+                raise ClusterError(f"{actor.title} died {times} times while it was starting: {reason}") from error
         except Exception as error:
-            what = f"{name}: the model could not be loaded" if kind == "replica" else f"{name} could not be started"
-            raise ClusterError(f"{what}: {one_line(error)}") from error
+            failed = ": the model could not be loaded" if actor.kind == "replica" else " could not be started"
+            raise ClusterError(f"{actor.title}{failed}: {one_line(error)}") from error
         await asyncio.sleep(RETRY_S)
 
 
-async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -> None:
+async def supervise(actor: Actor, on_event: OnEvent, hung_s: float) -> None:
     """Restarts an actor, by Ray, while its process does not answer or its event loop hangs.
 
     Ends when it can be restarted no more. `on_event` gets a line when it is lost, for whatever reason, and when it is
@@ -80,7 +80,7 @@ async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -
             except RayError as error:  # of the actor, or of the node that it was on
                 lost = True
                 if await actor.given_up(error):
-                    _report(on_event, f"{name} has died {RESTARTS + 1} times and is started no more")
+                    _report(on_event, f"{actor.title} has died {RESTARTS + 1} times and is started no more")
                     return
             hung = stalled_s >= hung_s
             if hung:
@@ -92,10 +92,10 @@ async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -
                 killed, killed_before = killed_before, kills()
                 for_memory = killed_before > killed or reason == OUT_OF_MEMORY
                 how = f", {LESS}," if for_memory else f" ({reason})" if reason else ""
-                _report(on_event, f"{name} {'hung' if hung else 'was lost'}{how} and is started again")
+                _report(on_event, f"{actor.title} {'hung' if hung else 'was lost'}{how} and is started again")
                 noticed = time.monotonic()
                 if await _up_again(actor, hung_s):
-                    _report(on_event, f"{name} is up again after {time.monotonic() - noticed:.0f} s")
+                    _report(on_event, f"{actor.title} is up again after {time.monotonic() - noticed:.0f} s")
                 answering, words = None, asyncio.create_task(_last_words(actor))
             process = answering
             await asyncio.sleep(PULSE_S)
@@ -163,7 +163,7 @@ def _report(on_event: OnEvent, line: str) -> None:
 
 async def _up_again(actor: Actor, hung_s: float) -> bool:
     """Returns once the actor is up, or False when it never will be. A process that shows no sign of life is ended."""
-    ready = asyncio.create_task(wait_until_up("", "", actor, starts=math.inf))
+    ready = asyncio.create_task(wait_until_up(actor, starts=math.inf))
     # There is no pulse before the process is there, which takes a while.
     wait_s = patience_s = STARTING * hung_s
     try:

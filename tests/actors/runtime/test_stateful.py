@@ -70,7 +70,7 @@ class Client:
 
 
 def remote_of(name: str, client: Any) -> RemoteStateful:
-    return RemoteStateful(name, Actor("the actor"), "the actor", client)
+    return RemoteStateful(name, Actor("the actor", "learner", "the actor"), client)
 
 
 @pytest.fixture(autouse=True)

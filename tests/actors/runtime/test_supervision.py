@@ -42,7 +42,11 @@ class Handle:
 
 
 def actor(handle: object) -> Actor:
-    return Actor("model-0", handle)
+    return Actor("model-0", "replica", "model-0", handle)
+
+
+def agent(handle: object) -> Actor:
+    return Actor("agent text_critic 0", "agent", "text_critic", handle)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +60,7 @@ async def events(monkeypatch: pytest.MonkeyPatch, killed: list[int]) -> list[str
     monkeypatch.setattr(supervision, "kills", lambda: next(counts))
     heard: list[str] = []
     with suppress(StopIteration):
-        await asyncio.wait_for(supervise("model-0", actor(Handle()), heard.append, hung_s=60), 20)
+        await asyncio.wait_for(supervise(actor(Handle()), heard.append, hung_s=60), 20)
     return heard
 
 
@@ -88,7 +92,7 @@ async def test_why_a_process_ends_is_passed_on(words: object, how: str, monkeypa
     heard: list[str] = []
     handle = Handle()
     handle.last_words = Method(chain([words], repeat(ActorDiedError())))
-    await asyncio.wait_for(supervise("model-0", actor(handle), heard.append, 60), 20)
+    await asyncio.wait_for(supervise(actor(handle), heard.append, 60), 20)
     assert heard[0] == f"model-0 was lost{how} and is started again"
 
 
@@ -110,7 +114,7 @@ async def test_an_answer_that_comes_late_since_this_process_stood_still_counts(m
     monkeypatch.setattr(supervision, "AGAIN_S", 60)
     monkeypatch.setattr(remote.ray, "kill", lambda *_, **__: pytest.fail("it was killed"))
     heard: list[str] = []
-    await asyncio.wait_for(supervise("model-0", actor(Late()), heard.append, hung_s=0.001), 60)
+    await asyncio.wait_for(supervise(actor(Late()), heard.append, hung_s=0.001), 60)
     [gone] = heard
     assert gone.startswith("model-0 has died 11 times ")
 
@@ -161,7 +165,7 @@ async def test_one_that_is_stopped_while_it_starts_is_started_once_more(
     monkeypatch.setattr(remote.ray, "kill", kill)
     heard: list[str] = []
     handle = Starting(reached)
-    await asyncio.wait_for(supervise("model-0", actor(handle), heard.append, hung_s=0.1), 60)
+    await asyncio.wait_for(supervise(actor(handle), heard.append, hung_s=0.1), 60)
     assert killed == [handle]
     assert [line.partition(" after")[0] for line in heard] == [
         "model-0 was lost and is started again",
@@ -181,12 +185,12 @@ class Dying:
 
 
 async def test_an_actor_that_is_long_in_being_started_again_has_died_once() -> None:
-    assert await wait_until_up("agent", "text_critic", actor(Dying(2))) == "agent"
+    assert (await wait_until_up(agent(Dying(2)))).title == "text_critic"
 
 
 async def test_the_third_death_at_the_start_is_an_error() -> None:
     with pytest.raises(ClusterError, match=r"^text_critic .*\b3 times"):
-        await wait_until_up("agent", "text_critic", actor(Dying(3)))
+        await wait_until_up(agent(Dying(3)))
 
 
 @pytest.mark.parametrize("known", [True, False])
