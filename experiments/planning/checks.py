@@ -29,6 +29,10 @@ def check_plan(plan: Plan) -> None:
         method.check(plan.roles.agents, config.topology.rounds)
         if method.spends and method.name not in plan.spent:
             raise UserError(f"methods: {method.name} spends the tokens of a team; name one before it, such as full")
+    for name, agent in {role.played: role.agent for role in plan.roles.launched if role.agent}.items():
+        from actors.autogen.hosted import load_factory  # imports AutoGen, which a run without such agents does without
+
+        load_factory(agent, f"roles.{name}.agent")  # for its errors alone; each agent's process loads its own
     models = plan.models
     for backend in filter(None, (models.judge,)) if config.model.kind == "replay" else models.all:
         # `maker` checks the settings; nothing is started before it is called in a replica's process.

@@ -108,17 +108,8 @@ def find_roles(config: Config, methods: Sequence[Method], team_is_asked: bool, e
 
 def _with_settings(role: Role, settings: Mapping[str, RoleSettings]) -> Role:
     """Gives a role its configured instruction, form and AutoGen agent, if any."""
-    own = settings.get(role.name)
-    if own is None:
-        return role
-    role = replace(
-        role,
-        instruction=" ".join(own.instruction.split()) or role.instruction,
-        form=tuple(map(field_of, own.form)),
-    )
-    if own.agent is None:
-        return role
-    from actors.autogen.hosted import load_factory  # imports AutoGen, which a run without such agents does without
-
-    load_factory(own.agent, f"roles.{role.name}.agent")  # for its errors alone; each agent's process loads its own
-    return replace(role, agent=own.agent)
+    if own := settings.get(role.name):
+        instruction = " ".join(own.instruction.split()) or role.instruction
+        form, agent = tuple(map(field_of, own.form)), own.agent or role.agent
+        return replace(role, instruction=instruction, form=form, agent=agent)
+    return role
