@@ -5,8 +5,6 @@ receivers of x_j x_k c has mean zero unless hearing both differs from the sum of
 credit c when the edges' own effects are taken away. Where it differs, j is judged by what it does where k is not heard.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -14,33 +12,28 @@ MOST_AGENTS = 40  # up to which pairs are looked at: the cost grows with the thi
 LEVEL = 0.01  # share of runs without interactions in which any is found
 
 
-class Pairs(NamedTuple):
-    """Sums, [sender j, sender k]: of x_j x_k c and of its square; of x_j c and of x_j^2 where k is not heard."""
+def pair_sums(surprise: Tensor, heard: Tensor, credit: Tensor) -> Tensor:
+    """Sums of one step's samples, [4, sender j, sender k].
 
-    total: Tensor
-    spread: Tensor
-    products: Tensor
-    squares: Tensor
-
-
-def pair_sums(surprise: Tensor, heard: Tensor, credit: Tensor) -> Pairs:
-    """Sums of one step's samples. surprise: [k, rounds, sender, receiver], of all kinds of edges together; heard: bool,
-    of the same shape, if any of them was drawn; credit: [k, rounds, receiver]."""
+    They are of x_j x_k c and of its square, and of x_j c and x_j^2 where k is not heard.
+    surprise: [k, rounds, sender, receiver], of all kinds of edges together; heard: bool, of the same shape, if any of
+    them was drawn; credit: [k, rounds, receiver].
+    """
     x = surprise.transpose(0, 2).flatten(1)  # [sender, rounds * k * receiver]
     unheard = (~heard).transpose(0, 2).flatten(1).to(x.dtype)
     credited = x * credit.transpose(0, 1).flatten()
-    return Pairs(credited @ x.T, credited**2 @ (x**2).T, credited @ unheard.T, x**2 @ unheard.T)
+    return torch.stack([credited @ x.T, credited**2 @ (x**2).T, credited @ unheard.T, x**2 @ unheard.T])
 
 
-def without_spoilers(pairs: Pairs, senders: Tensor) -> Tensor:
-    """Returns mean effects [senders]. A spared sender has its effect without the worse one of its pair.
+def without_spoilers(pairs: Tensor, senders: Tensor) -> Tensor:
+    """Returns mean effects [senders], with `pair_sums`. A spared one is its effect without the worse of its pair.
 
     Of two that seem to harm, and surely do less together than the sum of their effects, the better one is spared.
     """
-    n = len(senders)
+    n, (total, spread, products, squares) = len(senders), pairs
     bound = torch.special.ndtri(torch.tensor(1 - LEVEL / max(n * (n - 1) // 2, 1), dtype=torch.float64))
-    spoiled = (pairs.total < 0) & (pairs.total**2 > bound**2 * pairs.spread)
-    alone = (pairs.products / pairs.squares.clamp(min=1e-9)).where(pairs.squares > 0, -torch.inf)
+    spoiled = (total < 0) & (total**2 > bound**2 * spread)
+    alone = (products / squares.clamp(min=1e-9)).where(squares > 0, -torch.inf)
     harmful = (senders < 0)[:, None] & (senders < 0)
     spared = spoiled & harmful & (alone > alone.T) & ~torch.eye(n, dtype=torch.bool)
     best = alone.where(spared, -torch.inf).max(1).values

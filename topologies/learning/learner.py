@@ -317,10 +317,7 @@ class Learner:
     def state(self) -> dict[str, np.ndarray]:
         """All that changes while learning, as arrays that safetensors can store and `load` restores."""
         clock = {"stage": self.stage, "step": self.step, "finished": int(self.finished)}
-        tensors = {
-            **self._edges.tensors(),
-            **{name: torch.tensor(value) for name, value in clock.items()},
-        }
+        tensors = self._edges.tensors() | {name: torch.tensor(value) for name, value in clock.items()}
         for part in (self._estimator, self._rule, self._confirmation):
             tensors |= {part.prefix + name: tensor.clone() for name, tensor in part.state.items()}
         return {name: tensor.numpy() for name, tensor in tensors.items()}

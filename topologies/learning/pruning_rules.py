@@ -24,7 +24,7 @@ AGENT_RATE = 0.2
 class PruningRule:
     """Cuts edges after each step, or when a stage ends.
 
-    rate: p_t, the pruning rate last used.
+    rate: p_t, the pruning rate last used; schedules: the cuts of all steps, of edges inside modalities or of others.
     by_sign: whether the cut at the end also spares no edge with p < 1/2.
     state: all else that changes while learning; part of the learner's state.
     """
@@ -35,6 +35,7 @@ class PruningRule:
     def __init__(self, pruning: PruningSettings, edges: EdgeState, random: Random) -> None:
         self.pruning, self.edges, self.random = pruning, edges, random
         self.state: dict[str, Tensor] = {}
+        self.schedules = {intra: pruning.schedule(pruning.first_rate(intra)) for intra in (True, False)}
         self.rate = pruning.first_rate(intra=True)
 
     def begin(self) -> None:
@@ -89,25 +90,10 @@ class PruningRule:
 class Progressive(PruningRule):
     """M3Prune's: a share p_t of every matrix at each cut (Eqs. 13, 14)."""
 
-    def __init__(self, pruning: PruningSettings, edges: EdgeState, random: Random) -> None:
-        super().__init__(pruning, edges, random)
-        self.schedules = {intra: pruning.schedule(pruning.first_rate(intra)) for intra in (True, False)}
-
     def after_step(self, stage: Stage, step: int) -> None:
         schedule = self.schedules[stage.number == 1]
         # Learning may go on after the last step of a stage; no more cuts are due then.
         self.rate, share = schedule[min(step, len(schedule) - 1)]
-        self._leave(share, stage, step + 1)
-
-    def cut_rest(self, stage: Stage) -> None:
-        schedule = self.schedules[stage.number == 1]
-        self._leave(schedule[-1].share, stage, len(schedule))
-
-    def share(self, stage: Stage, block: Block) -> float:
-        return self.schedules[stage.number == 1][-1].share
-
-    def _leave(self, share: float, stage: Stage, tick: int) -> None:
-        """Cuts all but a share of the edges that each matrix had at the start."""
         # Shares of the edges at the start: rounded shares of the remaining ones would stall above the last one.
         rooms = [room_for(share, block.of(stage.start[block.kind])) for block in stage.blocks]
         presents = [block.of(self.edges.mask[block.kind]) for block in stage.blocks]
@@ -117,10 +103,16 @@ class Progressive(PruningRule):
         for block, room, present in zip(stage.blocks, rooms, presents, strict=True):
             kept = self.edges.mask[block.kind].clone()
             kept[(..., *block.cells)] = largest(block.of(self.edges.probability(block.kind)), present, room, generator)
-            self.edges.keep(block.kind, kept, tick)
+            self.edges.keep(block.kind, kept, tick=step + 1)
+
+    def cut_rest(self, stage: Stage) -> None:
+        self.after_step(stage, self.pruning.steps - 1)
+
+    def share(self, stage: Stage, block: Block) -> float:
+        return self.schedules[stage.number == 1][-1].share
 
 
-class BySign(Progressive):
+class BySign(PruningRule):
     """Ours, for estimated effects, which are noise in the first steps: harmful edges (p < 1/2) go at the end of every
     stage, and after the last one the least, beyond the share that M3Prune leaves.
 
@@ -129,19 +121,17 @@ class BySign(Progressive):
 
     by_sign = True
 
-    def _leave(self, share: float, stage: Stage, tick: int) -> None:
-        """Does nothing: `cut` follows."""
-
-    def share(self, stage: Stage, block: Block) -> float:
-        return 1.0 if block.kind == "decision" else self.schedules[block.intra][-1].share
-
     def __init__(self, pruning: PruningSettings, edges: EdgeState, random: Random) -> None:
         super().__init__(pruning, edges, random)
         self._judge()
 
     def after_step(self, stage: Stage, step: int) -> None:
-        super().after_step(stage, step)
+        schedule = self.schedules[stage.number == 1]
+        self.rate = schedule[min(step, len(schedule) - 1)].rate
         self._judge()
+
+    def share(self, stage: Stage, block: Block) -> float:
+        return 1.0 if block.kind == "decision" else self.schedules[block.intra][-1].share
 
     def _judge(self) -> None:
         self.state |= {f"judged.{kind}": mask.any(0) for kind, mask in self.edges.mask.items()}

@@ -20,7 +20,7 @@ from topologies.learning.effects import (
     significant,
     surprise,
 )
-from topologies.learning.interactions import MOST_AGENTS, Pairs, pair_sums, without_spoilers
+from topologies.learning.interactions import MOST_AGENTS, pair_sums, without_spoilers
 from topologies.learning.objective import Terms, credited
 from topologies.learning.pruning_rules import worst_half
 from topologies.learning.sampling import drawn
@@ -119,7 +119,7 @@ class Effects:
                 heard[:, 1:] |= edges[kind][1]
         self.state["senders"] += moments(of_own, of_final)
         if len(self.visual) <= MOST_AGENTS:
-            self.state["pairs"] += torch.stack(pair_sums(together, heard, own))
+            self.state["pairs"] += pair_sums(together, heard, own)
         for question in range(int(group.max()) + 1):
             apart = among_peers(turn_scores.double()[group == question].mean((0, 1)), self.visual)
             self.state["apart"] += torch.stack([apart, apart**2])
@@ -283,7 +283,7 @@ class Effects:
         if checked.credit == OWN and len(self.visual) <= MOST_AGENTS:
             squares, total = torch.stack([self._sums()[kind][:2].sum((1, 3)) for kind in KINDS[:2]]).sum(0)
             senders = total / squares.clamp(min=1e-9)
-            spared = without_spoilers(Pairs(*self.state["pairs"]), senders) - senders
+            spared = without_spoilers(self.state["pairs"], senders) - senders
             for kind in KINDS[:2]:
                 raw[kind].mean.add_(spared[:, None])
         return posterior_by_kind(raw, significant(self.state["apart"], self.state["questions"]))

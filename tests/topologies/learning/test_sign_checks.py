@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from topologies.learning.effects import significant
-from topologies.learning.interactions import Pairs, pair_sums, without_spoilers
+from topologies.learning.interactions import pair_sums, without_spoilers
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.pruning_rules import worst_half
@@ -67,7 +67,7 @@ def test_of_two_that_harm_together_and_help_alone_the_better_is_spared(together:
     credit = 0.3 * a + 0.2 * b + together * a * b + 0.3 * torch.randn(3000, generator=draw)
     pairs = pair_sums(heard.double() - 0.5, heard, (credit - credit.mean())[:, None, None])
     senders = torch.tensor([0.3, 0.2, 0.0]).double() + together / 2 * torch.tensor([1, 1, 0])
-    spared = without_spoilers(Pairs(*pairs), senders)
+    spared = without_spoilers(pairs, senders)
     if together:
         assert spared[0].item() == pytest.approx(0.3, abs=0.05)
         assert spared[1:].equal(senders[1:])
