@@ -1,7 +1,7 @@
 """Statistics of means: bootstrap intervals, paired tests, and corrections for many comparisons."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -214,6 +214,12 @@ def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = 2000) ->
             wilson = score_interval(means, seed, clusters)
             low, high = min(low, wilson[0]), max(high, wilson[1])
     return low, high
+
+
+def known_mean(values: Iterable[float | None]) -> float | None:
+    """Mean of the values that are known. None without any."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def column_means(values: Floats) -> Floats:

@@ -41,9 +41,7 @@ class OpenedRun:
         UserError: the configuration is damaged, or names what `named` lacks; the line has the overrides to add.
     """
 
-    def __init__(
-        self, run: RunFolder, named: Sequence[str] | None = (), *, asks: bool = False, over: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, run: RunFolder, named: Sequence[str] | None = (), *, asks: bool = False) -> None:
         self.run = run
         check_outside(run.path)
         config = saved.read(run.config)

@@ -75,12 +75,13 @@ class TurnInspector:
         message = next((message for message in held.trace.turns if message.id == id), None)
         if message is None:
             raise UserError(f"{self._run.path}: no turn {id!r} in line {line} of {group}")
-        details: Details = {**NOTHING, "searches": self._searches(held, id, ())}
+        details: Details = {**NOTHING}
         notes = [held.note]
         if turn := held.turns.get(id):
             launched = self._opened.plan.roles.launched
             role = roles_held(launched)[next(each.played for each in launched if each.name == turn.agent)]
             notes.append(await self._rebuild(details, held, turn, role, message))
+        details["searches"] = self._searches(held, id, [source["id"] for source in details["sources"]])
         times = of_trace(held.folder, held.phase, held.trace)
         if times and (time := times.turns.get(id)):
             details |= {"started": times.started + time.start, **time._asdict()}
@@ -90,7 +91,7 @@ class TurnInspector:
         return details
 
     async def _rebuild(self, details: Details, held: HeldAgain, turn: Turn, role: Role, message: Message) -> str:
-        """Adds calls, marks, sources and searches to a turn's details. Returns a note on missing or differing parts."""
+        """Adds calls, marks and sources to a turn's details. Returns a note on missing or differing parts."""
         opened, plan = self._opened, self._opened.plan
         recorded = recorded_abilities(self._run)
         abilities = recorded.get(role.name, recorded[""])
@@ -116,16 +117,15 @@ class TurnInspector:
             tokens = {name: getattr(reply, name) if reply else 0 for name in ("prompt_tokens", "completion_tokens")}
             calls.append(shown | {"reply": reply.text if reply else None, "source": call.source} | tokens)
         details["marks"] = marks(form_of(in_own_form(turn, role)), completions)
-        details["searches"] = self._searches(held, message.id, [source.id for source in evidence])
-        for source in evidence:
-            about = {"number": numbers[source.id], "cut": source.id in message.cut}
-            details["sources"] = [*details["sources"], _source(source) | about]
+        details["sources"] = [
+            _source(source) | {"number": numbers[source.id], "cut": source.id in message.cut} for source in evidence
+        ]
         if again is None:
             return f"no reply: {message.error or model.missing or 'the completion cache does not hold it'}"
         return differing("the message", again, held.memories[message.id])
 
     def _searches(self, held: HeldAgain, id: str, read: Sequence[str]) -> list[Details]:
-        """Yields the searches that the turn asked for or whose results it read."""
+        """Lists the searches that the turn asked for or whose results it read."""
         of_turn = [each for each in held.trace.lookups if each.of == id or not set(read).isdisjoint(each.found)]
         # A triple has the title of its source.
         sources = {each: re.sub(r"#\d+$", "", each) for lookup in of_turn for each in lookup.found}

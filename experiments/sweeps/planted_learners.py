@@ -11,6 +11,7 @@ from scipy.stats import ttest_1samp
 from experiments.analysis.compare import KIND, UNATTACKED
 from experiments.analysis.figures import style
 from experiments.analysis.result_table import ResultTable, number
+from experiments.analysis.statistics import known_mean
 from experiments.analysis.summary import UNKNOWN, Metrics, adjusted_tests, metric_of, verdict_text
 from experiments.config.config import Config
 from experiments.config.study_settings import PlantedConfig
@@ -55,10 +56,10 @@ def learners_table(
         own = [row for row in outcomes if row.learner == name]
         attacked = [row for row in own if row.world.adversary is not None]
         rows[name] = {
-            "AUC": _mean([row.auc_adversary for row in attacked]),
-            "utility": _mean([row.utility for row in attacked]),
-            "clean": _mean([row.utility for row in own if row.world.adversary is None]),
-            "tokens": _mean([max(row.spent.values()) / 1000 for row in own if row.spent]),
+            "AUC": known_mean([row.auc_adversary for row in attacked]),
+            "utility": known_mean([row.utility for row in attacked]),
+            "clean": known_mean([row.utility for row in own if row.world.adversary is None]),
+            "tokens": known_mean([max(row.spent.values()) / 1000 for row in own if row.spent]),
         }
     for name, live in _live(results).items():
         rows[name] = rows.get(name, {}) | live
@@ -139,7 +140,7 @@ def _tests(outcomes: Sequence[Outcome], margin: float) -> dict[str, Metrics]:
 def _live(results: Sequence[TrialResult]) -> dict[str, dict[str, Any]]:
     def mean(name: str, measure: str, clean: bool) -> float | None:
         trials = [result for result in results if (result.values.get(KIND) in UNATTACKED) == clean]
-        return _mean([result.metrics["methods"].get(name, {}).get(measure) for result in trials])
+        return known_mean([result.metrics["methods"].get(name, {}).get(measure) for result in trials])
 
     names = dict.fromkeys(name for result in results for name in result.metrics["methods"])
     return {
@@ -151,8 +152,3 @@ def _live(results: Sequence[TrialResult]) -> dict[str, dict[str, Any]]:
         }
         for name in names
     }
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

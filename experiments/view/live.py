@@ -85,11 +85,16 @@ class LiveRun:
         return found
 
     def _read_scores(self) -> None:
-        version = self._scores.version
-        for line in self._scores.new():
-            if version != self._scores.version:
-                self._entries, self._counts, version = [], {}, self._scores.version
-            scored = jsonl.decoded(self._scores.path, len(self._entries) + 1, line, Scored.decode, DAMAGED)
+        version, lines = self._scores.version, list(self._scores.new())
+        if version != self._scores.version:
+            self._entries, self._counts = [], {}
+        for line in lines:
+            try:
+                scored = jsonl.decoded(self._scores.path, len(self._entries) + 1, line, Scored.decode, DAMAGED)
+            except UserError:
+                # All is read again: the next request must not go on behind the damaged line.
+                self._scores = Lines(self._scores.path)
+                raise
             # A method's scores and traces are recorded in one order.
             place = self._counts[scored.method] = self._counts.get(scored.method, 0) + 1
             costs = {"calls": scored.calls, "tokens": scored.tokens}
@@ -97,8 +102,6 @@ class LiveRun:
             attacked = {"attack": self._attack} if scored.attack_success is not None else {}
             entry = {"group": scored.method, **scored_entry(scored), "line": place, **costs, **troubles, **attacked}
             self._entries.append(entry)
-        if version != self._scores.version:
-            self._entries, self._counts = [], {}
 
     def _file(self, group: str) -> Path:
         self._read_scores()  # which name the groups

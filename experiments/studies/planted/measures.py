@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 
 from experiments.analysis.monitored import fallen
+from experiments.analysis.statistics import known_mean
 from experiments.attacks.attack_metrics import auc
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.truth import Truth, held
@@ -143,6 +144,5 @@ def ranking(scores: Edges[Floats], truth: Truth, team: OpinionTeam) -> dict[str,
     for name, kinds in costs.items():
         aucs = [auc(s[bad & at], s[~bad & at]) for bad, at, s in zip(kinds, ranked, scores, strict=True)]
         # A kind without harmful edges, or with nothing else, has no AUC and is left out.
-        known = [value for value in aucs if value is not None]
-        means[name] = float(np.mean(known)) if known else None
+        means[name] = known_mean(aucs)
     return means

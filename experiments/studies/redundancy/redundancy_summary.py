@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from actors.messages import derive_seed
-from experiments.analysis.statistics import Clusters, holm, least_clusters, paired_test
+from experiments.analysis.statistics import Clusters, holm, known_mean, least_clusters, paired_test
 from experiments.analysis.summary import Metrics, mean_and_interval, paired_tests, rounded
 from experiments.records.run_files import write_atomically
 from experiments.running.run_context import RunContext
@@ -116,13 +116,13 @@ def split_half(effects: Floats, seed: int) -> Metrics:
         first, second = (redundant(half) for half in halves)
         row = {
             "rank_correlation": rank_correlation(*(half.mean(1) for half in halves)),
-            "redundant_again": _mean(second[first]),
-            "redundant": _mean(second),
-            "useful_again": _mean(~second[~first]),
-            "useful": _mean(~second),
+            "redundant_again": known_mean(second[first]),
+            "redundant": known_mean(second),
+            "useful_again": known_mean(~second[~first]),
+            "useful": known_mean(~second),
         }
         rows.append(row)
-    means = {name: _mean([value for row in rows if (value := row[name]) is not None]) for name in rows[0]}
+    means = {name: known_mean(row[name] for row in rows) for name in rows[0]}
     half = means.pop("rank_correlation")
     # Spearman and Brown's formula for twice the length, which is for halves that measure the same.
     whole = None if half is None or half < 0 else 2 * half / (1 + half)
@@ -136,10 +136,6 @@ def rank_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
     if len(first) < 2 or not np.ptp(first) or not np.ptp(second):
         return None
     return float(spearmanr(first, second).statistic)
-
-
-def _mean(values: Sequence[float] | Bools) -> float | None:
-    return float(np.mean(values)) if len(values) else None
 
 
 def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) -> Metrics:

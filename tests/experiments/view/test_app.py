@@ -1,6 +1,7 @@
 """The viewer's server shows runs, and nothing else of this machine."""
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from starlette.testclient import TestClient
@@ -43,6 +44,20 @@ def test_the_index_of_a_run_comes_from_its_scores_and_leads_to_its_traces(runs: 
         assert (trace["question"], trace["method"]) == (entry["question"], entry["group"])
     words = "tower 7<\nnowhere"
     assert server.get(f"run/{run}/texts.json", params={"group": "m3prune", "words": words}).json() == [[8], []]
+
+
+def test_every_request_for_damaged_scores_is_refused_until_they_are_whole_again(runs: Path, tmp_path: Path) -> None:
+    copytree(runs / name_of(runs), tmp_path / "damaged")
+    scores = tmp_path / "damaged" / "scores.jsonl"
+    whole = scores.read_bytes()
+    first, rest = whole.split(b"\n", 1)
+    scores.write_bytes(first + b"\n{}\n" + rest)
+    server = client(tmp_path)
+    answers = [server.get("run/damaged/index.json") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [422] * 3
+    assert all("line 2" in answer.text for answer in answers)
+    scores.write_bytes(whole)
+    assert len(server.get("run/damaged/index.json").json()["entries"]) == QUESTIONS * len(METHODS)
 
 
 @pytest.mark.parametrize(
