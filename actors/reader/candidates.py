@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from actors.reader.english import COLOURS, NUMBERS, YEAR, content_stems, name_spans, normal_name, stem, words
 from actors.reader.evidence import Evidence, WeightedQuestion
@@ -25,9 +25,13 @@ class Candidate:
     """Candidate answer, with its value in [0, 1]. `chain`: statements that lead to it, its own first."""
 
     text: str
-    key: str
     value: float
     chain: tuple[int, ...]
+
+    @property
+    def key(self) -> str:
+        """Equal for mentions of the same answer."""
+        return normal_name(self.text)
 
 
 def candidates(evidence: Evidence) -> list[Candidate]:
@@ -39,7 +43,7 @@ def candidates(evidence: Evidence) -> list[Candidate]:
             fit = 0.45 + 0.55 * phrase.fit
             value = strength * fit * (1 - FOCUS_BONUS + FOCUS_BONUS * entry.focus)
             if value > 0 and (phrase.key not in best or best[phrase.key].value < value):
-                best[phrase.key] = Candidate(phrase.text, phrase.key, value, chain)
+                best[phrase.key] = Candidate(phrase.text, value, chain)
     return ranked(best.values())
 
 
@@ -53,37 +57,36 @@ def compare_options(evidence: Evidence) -> list[Candidate]:
     form = evidence.asked.form
     # Alternatives without a word such as `larger` are compared by their years.
     group, smallest = form.order or ("time", True)
-    values: list[tuple[float, str, float, tuple[int, ...]]] = []
-    for name, sure, chain in [_resolve(evidence, option) for option in form.options]:
-        if number := _number_of(evidence, normal_name(name), group):
-            values.append((number[0], name, sure * number[1], (number[2], *chain)))
+    values: list[tuple[float, Candidate]] = []
+    for option in form.options:
+        named = _resolve(evidence, option)
+        if found := _number_of(evidence, named.key, group):
+            number, sure, entry = found
+            values.append((number, Candidate(named.text, named.value * sure, (entry, *named.chain))))
     # A tie, or too few numbers: each stays possible, the first named a little more.
     if len(values) < 2 or values[0][0] == values[1][0]:
-        found = [(name, 0.3 * sure * (1 - 0.1 * i), chain) for i, (_, name, sure, chain) in enumerate(values)]
-    else:
-        values.sort(key=lambda v: v[0], reverse=not smallest)
-        chain = tuple(dict.fromkeys((*values[0][3], *values[1][3])))
-        # A comparison is as certain as its less certain number.
-        sure = min(values[0][2], values[1][2])
-        found = [(values[0][1], sure, chain), (values[1][1], 0.6 * sure, chain)]
-    return [Candidate(name, normal_name(name), value, chain) for name, value, chain in found]
+        return [replace(named, value=0.3 * named.value * (1 - 0.1 * i)) for i, (_, named) in enumerate(values)]
+    (_, first), (_, second) = sorted(values, key=lambda v: v[0], reverse=not smallest)
+    chain = tuple(dict.fromkeys((*first.chain, *second.chain)))
+    # A comparison is as certain as its less certain number.
+    sure = min(first.value, second.value)
+    return [Candidate(first.text, sure, chain), Candidate(second.text, 0.6 * sure, chain)]
 
 
-def _resolve(evidence: Evidence, option: str) -> tuple[str, float, tuple[int, ...]]:
+def _resolve(evidence: Evidence, option: str) -> Candidate:
+    """Finds the name that an alternative has in the evidence."""
     spelt = [option, *(name for name, _, _ in name_spans(option) if len(words(option)) - len(words(name)) <= 2)]
     for name in spelt:  # "Night River" or "the film Night River"
         for i, statement in enumerate(evidence.statements):
             if any(normal_name(name) == known for known, _ in statement.names):
-                return name, 1.0, (i,)
+                return Candidate(name, 1.0, (i,))
     form = question_form(option)
     # Words without weight in the whole question count a little.
     weights = {part: evidence.asked.weights.get(part, 0.05) for part in form.stems}
     total = sum(weights.values()) or 1.0
     inner = WeightedQuestion(form, {part: weight / total for part, weight in weights.items()}, evidence.asked.kinds)
     ranking = candidates(Evidence(inner, [inner.entry(statement) for statement in evidence.statements]))
-    if not ranking:
-        return option, 0.2, ()
-    return ranking[0].text, ranking[0].value, ranking[0].chain
+    return ranking[0] if ranking else Candidate(option, 0.2, ())
 
 
 def _number_of(evidence: Evidence, key: str, group: str) -> tuple[float, float, int] | None:
@@ -128,7 +131,7 @@ def decide_yes_or_no(evidence: Evidence) -> list[Candidate]:
     no = lacking * 1.6 + 0.35 * contradicted + 0.3 * negated
     total = yes + no or 1.0
     shares = {"yes": strength * yes / total, "no": strength * no / total}
-    return ranked(Candidate(word, word, value, chain) for word, value in shares.items())
+    return ranked(Candidate(word, value, chain) for word, value in shares.items())
 
 
 def choose(evidence: Evidence, choices: Sequence[str]) -> list[Candidate]:
@@ -160,7 +163,7 @@ def choose(evidence: Evidence, choices: Sequence[str]) -> list[Candidate]:
         parts = _runs(choice)
         faint = FAINT * len(parts & spelt) / (len(parts) or 1)
         value = min(1.0, support + REPEATED * (repeated - support) + HINTED * hinted + faint)
-        ranking.append(Candidate(choice, normal_name(choice), value, best))
+        ranking.append(Candidate(choice, value, best))
     return ranked(f for f in ranking if f.value > 0)
 
 
@@ -185,4 +188,4 @@ def answers(evidence: Evidence, choices: Sequence[str]) -> Sequence[Candidate]:
         return ranking
     text = ", ".join(f.text for f in together)
     chain = tuple(dict.fromkeys(i for f in together for i in f.chain))
-    return [Candidate(text, normal_name(text), ranking[0].value, chain), *ranking[len(together) :]]
+    return [Candidate(text, ranking[0].value, chain), *ranking[len(together) :]]
