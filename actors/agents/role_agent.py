@@ -26,7 +26,7 @@ from actors.messages import (
     Usage,
 )
 from actors.models import Model, abilities_of
-from actors.prompting.form import form_of, still_asked
+from actors.prompting.form import form_of
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, evidence_for, in_own_form, repair_request
 from actors.prompting.reply import read_completion, reply_of, unread
@@ -130,8 +130,7 @@ class RoleAgent:
             # The repair is longer than the first request, so the same evidence would not fit.
             asked, cut = await self._ask(turn, complete, lambda c: repair_request(first(c), text, form, faults), cut)
             responses.append(asked)
-            again = read_completion(still_asked(form, faults), asked.completion, form)
-            reading = None if again is None else reading.repaired_by(again)
+            reading = reading.repaired_by(form, asked.completion)
         reply = None if reading is None else reply_of(turn, reading)
         last = asked.completion
         error = last.error if last.stop == "error" else ""

@@ -12,7 +12,7 @@ from itertools import accumulate
 from actors.messages import Completion, Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.answer_value import answer_text, stated_answer
 from actors.prompting.field_values import lines_behind, paired, read_values
-from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of
+from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of, still_asked
 from actors.prompting.reply_fields import (
     called_the_answer,
     fields_as_asked,
@@ -56,8 +56,14 @@ class Reading:
         optional = (field.optional and not (verdict and field.value is Value.SHARE) for field in self.missing(form))
         return not self.faults and all(optional)
 
-    def repaired_by(self, later: "Reading") -> "Reading":
-        """Adds the values of a repair. A field whose repair repeats the fault's reason stays a fault."""
+    def repaired_by(self, form: Form, completion: Completion) -> "Reading | None":
+        """Adds the values of a repair. A field whose repair repeats the fault's reason stays a fault.
+
+        None where the model gave no reply.
+        """
+        later = read_completion(still_asked(form, self.faults), completion, form)
+        if later is None:
+            return None
         asked = {fault.field.name: fault for fault in self.faults}
         read = tuple((name, value) for name, value in self.values if name not in asked)
         repeated = {name for name, value in later.values if name in asked and asked[name].is_repeated_by(value)}

@@ -12,7 +12,7 @@ from pydantic import Field
 from actors.errors import ModelError
 from actors.messages import Abilities, Completion, FieldKind, Grading, Request, Status, Usage, derive_seed
 from actors.models import Model, abilities_of
-from actors.prompting.form import as_json, in_lines, schema, still_asked
+from actors.prompting.form import as_json, in_lines, schema
 from actors.prompting.prompt import CHOICES, QUESTION, REPLY_FORM, is_enforced, repair_request
 from actors.prompting.reply import read_completion
 from actors.prompting.safe_text import line_of_its_own, one_line, safe_line
@@ -88,8 +88,7 @@ class Judge:
         if reading is not None and reading.faults:
             repair = repair_request(request, completions[0].text, form, reading.faults)
             completions.append(await self._complete(repair))
-            again = read_completion(still_asked(form, reading.faults), completions[1], form)
-            reading = None if again is None else reading.repaired_by(again)
+            reading = reading.repaired_by(form, completions[1])
         last = completions[-1]
         verdict = reading.value(rubric.verdict) if reading else None
         unread = f"no {rubric.verdict.lower()} in {one_line(last.text)[:200]!r} ({last.stop})"
