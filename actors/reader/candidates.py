@@ -38,12 +38,12 @@ def candidates(evidence: Evidence) -> list[Candidate]:
     """Returns the phrases of all statements as candidates, each answer once with its best value, best first."""
     best: dict[str, Candidate] = {}
     for entry, (strength, chain) in zip(evidence.entries, evidence.chains, strict=True):
-        for phrase in entry.phrases:
+        for text, fit in entry.phrases:
             # A badly fitting phrase of the right statement is still a candidate.
-            fit = 0.45 + 0.55 * phrase.fit
-            value = strength * fit * (1 - FOCUS_BONUS + FOCUS_BONUS * entry.focus)
-            if value > 0 and (phrase.key not in best or best[phrase.key].value < value):
-                best[phrase.key] = Candidate(phrase.text, value, chain)
+            value = strength * (0.45 + 0.55 * fit) * (1 - FOCUS_BONUS + FOCUS_BONUS * entry.focus)
+            candidate = Candidate(text, value, chain)
+            if value > 0 and (candidate.key not in best or best[candidate.key].value < value):
+                best[candidate.key] = candidate
     return ranked(best.values())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from actors.reader.phrases import Kinds, Phrase, kinds_of, phrases
+from actors.reader.phrases import Kinds, kinds_of, phrases
 from actors.reader.question import QuestionForm
 from actors.reader.statements import Statement
 
@@ -20,12 +20,15 @@ Chain = tuple[float, tuple[int, ...]]  # its strength, and the numbers of its en
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Statement in relation to a question. `mask` has a bit for each stem of the question that it contains."""
+    """Statement in relation to a question.
+
+    mask: has a bit for each stem of the question that it contains. phrases: its possible answers, each with its fit.
+    """
 
     statement: Statement
     mask: int
     focus: float
-    phrases: tuple[Phrase, ...]
+    phrases: Sequence[tuple[str, float]]
 
 
 @dataclass(slots=True)
@@ -45,7 +48,7 @@ class WeightedQuestion:
         focused = [(part, weight) for part, weight in self.weights.items() if part in self.form.focus]
         focus = sum(weight for part, weight in focused if part in stems)
         whole = sum(weight for _, weight in focused) or 1.0
-        return Entry(statement, mask, focus / whole, tuple(phrases(statement, self.form, self.kinds, self.weights)))
+        return Entry(statement, mask, focus / whole, phrases(statement, self.form, self.kinds, self.weights))
 
     def covered(self, mask: int) -> float:
         """Returns the weight of the question's stems in a mask."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from actors.reader.english import (
     COLOURS,
@@ -43,17 +42,10 @@ Span = tuple[int, int, float]  # start and end in a statement's text, and its fi
 Kinds = Mapping[str, frozenset[str]]  # stems of the kinds of each normal name
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """Possible answer. `fit` is in (0, 1]; `key` is equal for mentions of the same answer."""
-
-    text: str
-    key: str
-    fit: float
-
-
-def phrases(statement: Statement, form: QuestionForm, kinds: Kinds, weights: Mapping[str, float]) -> list[Phrase]:
-    """Returns every phrase of the statement that could answer the question, once, with its best fit.
+def phrases(
+    statement: Statement, form: QuestionForm, kinds: Kinds, weights: Mapping[str, float]
+) -> list[tuple[str, float]]:
+    """Returns every phrase of the statement that could answer the question, once, with its best fit in (0, 1].
 
     weights: of the question's stems.
     """
@@ -80,13 +72,13 @@ def phrases(statement: Statement, form: QuestionForm, kinds: Kinds, weights: Map
         # A table's title is `page - table`. The page may be the answer, but less likely than a passage's title.
         title = statement.title.split(" - ")[0] if statement.cells else statement.title
         fitting.append((title, (0.6 if statement.cells else 0.9) * _name_fit(title, form, kinds)))
-    best: dict[str, Phrase] = {}
+    best: dict[str, tuple[str, float]] = {}
     question = f" {' '.join(words(form.text))} "
     for text, fit in fitting:
         key = normal_name(text)
         # A name in the question is not its answer.
-        if key and fit > 0 and f" {key} " not in question and (key not in best or best[key].fit < fit):
-            best[key] = Phrase(text.strip(" .,;"), key, min(1.0, fit))
+        if key and fit > 0 and f" {key} " not in question and (key not in best or best[key][1] < fit):
+            best[key] = text.strip(" .,;"), min(1.0, fit)
     return list(best.values())
 
 
