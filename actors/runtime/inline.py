@@ -95,9 +95,10 @@ class InlineAgents:
         return InlineAgents, (self.roles, self.settings, self.models, self.instances)
 
     def team(self, name: str = "") -> LiveTeam:
-        for role in [] if self._here else self.roles.values():
-            pool, reuse = self.models[role.name]
-            self._here[role.name] = make_agent(role, pool.model(reuse), self.settings)
+        if not self._here:
+            for role in self.roles.values():
+                pool, reuse = self.models[role.name]
+                self._here[role.name] = make_agent(role, pool.model(reuse), self.settings)
         return LiveTeam({role: InlineClient(agent) for role, agent in self._here.items()}, name, self.instances)
 
     async def close(self) -> None:

@@ -154,8 +154,7 @@ class ReplicaProcess(Process):
 
     async def open(self) -> None:
         model = self._make_model()
-        start: Any = getattr(model, "start", None)
-        if start is not None:
+        if start := getattr(model, "start", None):
             try:
                 await start()
             except ModelLost as error:
