@@ -66,6 +66,7 @@ class KnowledgeGraph:
         where = space.where(triples=True)
         if not searchable or not len(self) or k < 1:
             return []
+        ranked: list[Ranked] = []
         with reading(self._folder):
             if level == "theme":
                 ranked = fused([ranking for word in searchable for ranking in self._edges(word, where)])
@@ -77,8 +78,6 @@ class KnowledgeGraph:
                     key=lambda pair: min(place.get(pair[0][end], len(keys)) for end in ("head_key", "tail_key")),
                 )
                 ranked = fused([by_entity, by_vector, by_text])
-            else:
-                ranked = []
         return [Triple(*OF_TRIPLE(row)) for row, _ in ranked[:k]]
 
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:

@@ -94,8 +94,7 @@ def _next(target: int, turns: Sequence[Message]) -> int:
 def self_consistency(context: MethodContext) -> Topology:
     """Makes the twin of the team before it in `methods`, with the evidence that `single` reads.
 
-    The most frequent of the sampled answers wins, compared as votes are (Wang et al. 2022). Where no tokens are known,
-    it has one sample, as `single`.
+    The most frequent of the sampled answers wins, compared as votes are. Where no tokens are known, it is `single`.
     """
     tokens, left_over = context.known.tokens, context.known.left_over
     return Twin(context.method, tokens, left_over, read=None) if tokens else Single(context.method)

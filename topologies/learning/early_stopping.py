@@ -19,8 +19,7 @@ FUTURES = 400
 
 
 class EndCut(NamedTuple):
-    """Cut at the end of a stage: it leaves the `room` most probable edges of a matrix at most, and with `by_sign` only
-    edges with a logit of 0 or more."""
+    """Cut at a stage's end: a matrix keeps its `room` most probable edges. `by_sign`: none with a logit below 0."""
 
     room: int
     by_sign: bool

@@ -1,6 +1,6 @@
 """State of a learner's edges: whether each is left, its logit, and when it was cut."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
@@ -71,19 +71,16 @@ class EdgeState:
         temporal[1:] = kept["temporal"]
         return Edges(spatial, temporal)
 
-    def counts(self, blocks: Mapping[str, Block]) -> dict[str, int]:
+    def counts(self, blocks: Iterable[Block]) -> dict[str, int]:
         """Counts the present edges of matrices, by name. Where rounds have separate masks, it ends with ", round t"."""
         left = {kind: mask * self.ties.count(kind) for kind, mask in self.mask.items()}
-        found = {name: block.of(left[block.kind]).sum((1, 2)) for name, block in blocks.items()}
-        if not self.by_round:
-            return {name: int(count.sum()) for name, count in found.items()}
-        # Temporal edges are named by the round that they lead into, and none leads into the first.
-        first = {name: 1 + (block.kind == "temporal") for name, block in blocks.items()}
-        return {
-            f"{name}, round {number}": edges
-            for name, count in found.items()
-            for number, edges in enumerate(count.tolist(), start=first[name])
-        }
+        found = {}
+        for block in blocks:
+            # Temporal edges are named by the round that they lead into, and none leads into the first.
+            first = 1 + (block.kind == "temporal")
+            for number, edges in enumerate(block.of(left[block.kind]).sum((1, 2)).tolist(), first):
+                found[f"{block.name}, round {number}" if self.by_round else block.name] = edges
+        return found
 
     def climb(self, kind: str, gradient: Tensor, learning_rate: float, trained: Tensor) -> None:
         """Takes one step of Adam (2015, Alg. 1) along a gradient.
@@ -100,12 +97,9 @@ class EdgeState:
 
     def forget_gradients(self) -> None:
         """Starts the optimiser anew."""
-        zeros = {kind: torch.zeros_like(theta) for kind, theta in self.logits.items()}
-        self._moments = {
-            "mean": {kind: zero.clone() for kind, zero in zeros.items()},
-            "square": zeros,
-            "steps": {kind: torch.zeros(()) for kind in self.logits},
-        }
+        for name in ("mean", "square"):
+            self._moments[name] = {kind: torch.zeros_like(theta) for kind, theta in self.logits.items()}
+        self._moments["steps"] = {kind: torch.zeros(()) for kind in self.logits}
 
     def keep(self, kind: str, kept: Tensor, tick: int) -> None:
         """Cuts all edges but those in `kept`, bool."""

@@ -219,17 +219,13 @@ class Learner:
         self._rule.begin()
 
     def edges_left(self) -> dict[str, int]:
-        """Counts the present edges of every matrix so far, by "sender>receiver kind". Where rounds have separate masks,
-        the name ends with ", round t".
-        """
-        return self._edges.counts(
-            {block.name: block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks}
-        )
+        """Counts the present edges of every matrix so far, by "sender>receiver kind", as `EdgeState.counts` does."""
+        return self._edges.counts(block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks)
 
     def probabilities(self, round: int | None = None) -> Edges[Floats]:
         """p * mask, float [sender, receiver]. Of one round (from 1), or the mean over rounds where they differ."""
-        p = self._probability()
-        return Edges(*(self._edges.present(kind, p[kind], round).numpy() for kind in Edges._fields))
+        edges = self._edges
+        return Edges(*(edges.present(kind, edges.probability(kind), round).numpy() for kind in Edges._fields))
 
     def chances(self) -> Edges[Floats]:
         """Returns the chance of each allowed edge in `sample`, which gives the reading weights while learning.
@@ -238,15 +234,15 @@ class Learner:
         whose coins are fair, all edges weigh alike. In a confirmation, as after it: the probability of every edge.
         """
         if self.confirming:
-            every = self._probability()
-            return Edges(*(self._edges.ties.spread(kind, every[kind])[0].double().numpy() for kind in Edges._fields))
+            p = {kind: self._edges.ties.spread(kind, self._edges.probability(kind))[0] for kind in Edges._fields}
+            return Edges(p["spatial"].double().numpy(), p["temporal"].double().numpy())
         return self._edges.reading(self._estimator.chances(self._stage), self.rounds)
 
     def reading(self, features: Floats | None = None) -> Edges[Floats]:
         """Returns p * mask, which gives the reading weights after learning. Shapes are those of `chances`; with
         features of questions [q, d] they are [q, rounds, sender, receiver]."""
         if features is None:
-            return self._edges.reading(self._probability(), self.rounds)
+            return self._edges.reading({kind: self._edges.probability(kind) for kind in KINDS}, self.rounds)
         each = self._of_each(features, self.reading)
         shape = (self.rounds, self.agents, self.agents)
         return Edges(*(np.stack([np.broadcast_to(p, shape) for p in kind]) for kind in zip(*each, strict=True)))
@@ -350,10 +346,6 @@ class Learner:
 
     def _generator(self, purpose: str, draw: int = 0, ahead: int = 0) -> Generator:
         return Generator().manual_seed(derive_seed(self.seed, purpose, self.stage, self.step + ahead, draw))
-
-    def _probability(self) -> dict[str, Tensor]:
-        """Sigmoid of all logits, [rounds or 1, sender, receiver] by kind."""
-        return {kind: theta.sigmoid() for kind, theta in self._edges.logits.items()}
 
     def _speaks(self, ended: bool) -> Tensor | None:
         """Agents that take part, bool [rounds, agents]; None where all do. `ended`: if the stage ended now."""

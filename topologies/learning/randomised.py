@@ -63,12 +63,11 @@ class Effects:
     def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
         self.spec, self.settings, self.edges = spec, spec.settings, edges
         self.visual = torch.tensor([str(modality) == "visual" for modality in spec.modalities])
-        shapes: dict[str, Sequence[int]] = {"scores": (spec.rounds, len(self.visual))}
         agents = len(self.visual)
-        shapes |= {"link": (3,), "utility": (1,), "samples": (1,), "senders": (5, agents)}
         paired = agents if agents <= MOST_AGENTS else 0
-        shapes |= {"pairs": (4, paired, paired), "apart": (2, agents), "questions": (), "heard": (2, agents + 1)}
-        shapes |= {"changed": (), "steps": (1,)}
+        shapes: dict[str, Sequence[int]] = {"scores": (spec.rounds, agents), "link": (3,), "utility": (1,)}
+        shapes |= {"samples": (1,), "senders": (5, agents), "pairs": (4, paired, paired), "apart": (2, agents)}
+        shapes |= {"questions": (), "heard": (2, agents + 1), "changed": (), "steps": (1,)}
         for kind, theta in edges.logits.items():
             shapes |= {f"{epoch}.{kind}": (1 + 2 * len(CREDITS), *theta.shape) for epoch in ("sums", "old")}
             shapes |= {f"spread.{kind}": (2, len(CREDITS)), f"harm.{kind}": theta.shape[1:]}

@@ -91,9 +91,8 @@ class LearnerSpec:
             raise UserError(
                 f"{self.variant.name}'s decision agent reads every agent that takes part: leave out learner.decision"
             )
-        if self.roles is not None and (
-            self.variant.estimator not in ("reinforce", "rloo") or self.variant.rule == "agents"
-        ):
+        ties = self.variant.estimator in ("reinforce", "rloo") and self.variant.rule != "agents"
+        if self.roles is not None and not ties:
             raise UserError(
                 f"{self.variant.name} learns each edge by itself, and tied ones were asked for: choose m3prune, "
                 "m3prune_rloo, agentprune or gptswarm"

@@ -5,8 +5,7 @@ each of them once, in that order, and one more call answers from all results.
 
 Decided here:
 - A tool call is a tool (texts, pictures, pictures similar to the question's own where it has one, or web) and words to
-  look for. A plan with another tool or without words cannot be read, and is then no plan: the question is answered
-  without a search.
+  look for. A plan with another tool or without words cannot be read: the question is answered without a search.
 - The first five calls are run.
 - Calls do not see each other's results, as planning is a single pass: "tool-aware execution sequencing" is left out.
 """

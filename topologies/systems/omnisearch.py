@@ -38,7 +38,6 @@ PLACES = {
 THOUGHT = Field(FieldKind.THOUGHT, "one sentence on what is known and what is missing")
 # Not "answer", which is the name of a field: in a table it would be taken for a heading.
 FINISH = "finish"
-NEXT = "in one word, where to look next or that you finish"
 STEP = (
     Field(FieldKind.SUB_QUESTION, "the one thing to look up next, as a question", optional=True),
     Field(FieldKind.QUERY, "the words to search for", optional=True),
@@ -62,11 +61,11 @@ class OmniSearch(System):
         # Without a picture of its own, no picture is similar.
         places = [place for place in PLACES if place != SIMILAR or pictures_among(own)]
         asked = PLAN.format(places=", ".join(PLACES[place] for place in places))
-        fields = (THOUGHT, Field(FieldKind.ACTION, NEXT, (*places, FINISH)), *STEP)
+        action = Field(FieldKind.ACTION, "in one word, where to look next or that you finish", (*places, FINISH))
         solved: list[Message] = []
         given: list[InputLine] = []
         for _ in range(MOST_SEARCHES):
-            task, shown = Task(asked, fields, tuple(given)), in_order(session.question, order)
+            task, shown = Task(asked, (THOUGHT, action, *STEP), tuple(given)), in_order(session.question, order)
             plan = await session.ask(PLANNER.name, question=shown, evidence=read, task=task, remembers=True)
             if plan.values(FieldKind.ACTION) == (FINISH,) and plan.values(FieldKind.ANSWER):
                 return plan

@@ -143,8 +143,8 @@ class Session:
             for hits in await asyncio.gather(*searches):
                 for hit in [hit for hit in hits if hit.source.id not in given][:k]:
                     known = best.setdefault(hit.source.id, hit)
-                    best[hit.source.id] = max(known, hit, key=_score)
-            return tuple(sorted(best.values(), key=_score, reverse=True))
+                    best[hit.source.id] = max(known, hit, key=attrgetter("score"))
+            return tuple(sorted(best.values(), key=attrgetter("score"), reverse=True))
 
         return merged()
 
@@ -228,9 +228,6 @@ def answer_of(message: Message) -> str | None:
     """Returns the answer of a message or of a field in a task's reply, or None."""
     stated = message.values(FieldKind.ANSWER)
     return stated[-1] if stated else message.answer
-
-
-_score = attrgetter("score")
 
 
 def about(question: Question, evidence: Sequence[Source], text: str | None = None) -> Question:
