@@ -187,7 +187,6 @@ def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -
     """Returns the comparisons that a sweep is made for.
 
     - Within each setting, the methods of every pair of `tested`.
-
     - Under attacks: each method against itself without an attack.
     - Else: each setting of a method against the sweep's first, for the methods that the settings change.
     """

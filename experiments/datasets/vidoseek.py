@@ -30,7 +30,7 @@ from experiments.datasets.benchmark import Parts, SingleSplit
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest
-from experiments.datasets.reading import placed, read_bytes, read_elements, read_json
+from experiments.datasets.reading import once, placed, read_bytes, read_elements, read_json
 from retrieval import ocr
 
 SOURCE_TYPES = {"text": "text", "table": "table", "chart": "chart", "2d_layout": "layout", "layout": "layout"}
@@ -76,11 +76,12 @@ class ViDoSeek(SingleSplit):
 
     @cached_property
     def groups(self) -> dict[str, tuple[Item, ...]]:
-        groups: dict[str, tuple[Item, ...]] = {}
+        groups, seen = dict[str, tuple[Item, ...]](), set[str]()
         for where, example in read_elements(self.path("questions"), ViDoSeekExample, "example", inside="examples"):
             document = example.file_name.removesuffix(".pdf")
             pages = self.pages.get(document)
             with placed(where):
+                once(example.uid, seen, "question")
                 if not pages:
                     raise UserError(
                         f"question {example.uid} has no pages img/{document}_<page>.jpg in {self.folder}: run the "
@@ -92,8 +93,6 @@ class ViDoSeek(SingleSplit):
                     )
                 if (source := SOURCE_TYPES.get(example.source_type.lower())) is None:
                     raise UserError(f"unknown source_type {example.source_type!r}: one of {', '.join(SOURCE_TYPES)}")
-            if example.uid in groups:
-                raise UserError(f"question {example.uid} is there twice: remove one, or give it another id")
             # The release's example has another query type (`content_extraction`), which stays.
             hop = example.query_type.lower().replace("_", "-")
             item = Item(

@@ -49,15 +49,9 @@ class TrialProcess(tune.Trainable):
     Its event loop runs only inside `step`: a trial that is stopped early has done no more steps than Tune allowed.
     """
 
-    def setup(
-        self,
-        config: dict[str, Any],
-        shared: Shared | None = None,
-        trials: Path = Path(),
-        each_step: bool = False,
-        hung_s: float = 60.0,
+    def setup(  # type: ignore[override]
+        self, config: dict[str, Any], shared: Shared, trials: Path, each_step: bool, hung_s: float
     ) -> None:
-        assert shared is not None
         self._guard = Guard(os.getpid(), hung_s)
         self._loop = asyncio.new_event_loop()
         self._opened = Opened(shared)

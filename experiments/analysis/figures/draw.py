@@ -37,7 +37,7 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
     hidden, rows = list(control_names(metrics)), metrics["methods"]
     concluded = {
         arm.method: arm
-        for arm in arms_of_trials([FinishedRun(run, {}, 0, metrics)])
+        for arm in arms_of_trials([FinishedRun(run, metrics=metrics)])
         if rows[arm.method]["utility"] is not None and arm.method not in hidden
     }
     clean = {method: concluded.pop(twin) for method, twin in metrics.get("clean", {}).items() if twin in concluded}

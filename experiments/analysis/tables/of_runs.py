@@ -95,14 +95,14 @@ def _rows(path: str, label: str) -> Iterator[Row]:
         ]
     else:
         found = [
-            {**row, "values": {}, "ci95": None if row["low"] is None else (row["low"], row["high"])}
+            {**row, "values": {}, "ci95": (row["low"], row["high"])}
             for row in run_tables(folder)["metrics"].to_arrow().to_pylist()
         ]
     if not found:
         raise UserError(f"{path} has no results: resume it to its end, or leave it out; studies have none")
     for row in found:
         name = "".join([label, *(f", {key}={plain(value)}" for key, value in row["values"].items())])
-        low, high = row["ci95"] or (None, None)
+        low, high = row["ci95"]
         texts = {"run": name, "about": about, "method": row["method"]}
         yield {**row, "model": model, "low": low, "high": high, **{key: visible(text) for key, text in texts.items()}}
 
