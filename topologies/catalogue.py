@@ -90,7 +90,7 @@ def find_method(name: str) -> Method:
         [first, *_] = re.split(r"(?<=\.)\s|\n\n", inspect.getdoc(entry) or called, maxsplit=1)
         method = Method(**attributes, description=" ".join(first.split()), make=entry)
     else:
-        raise UserError(f"methods: {name} is neither a Method nor something that makes a topology of a context")
+        raise UserError(f"methods: {name} is neither a Method nor a function or class that makes a topology")
     if not re.fullmatch(r"\w[\w.-]*", method.name) or method.name in _PHASES:
         raise UserError(f"methods: {name} is called {method.name!r}, which cannot name a file of traces; rename it")
     return method

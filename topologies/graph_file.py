@@ -83,6 +83,6 @@ def wiring_of(graph: nx.MultiDiGraph, agents: Sequence[str], rounds: int) -> Wir
     decision = np.array([bool(nodes[agent].get("read", True)) for agent in agents])
     senders = np.stack([speaks, np.roll(speaks, 1, axis=0)])
     if not decision.any() or (present & ~(senders[..., None] & speaks[None, :, None])).any():
-        raise ValueError("no agent is read, or an edge is of an agent that takes no part in its round")
+        raise ValueError("expected an agent that is read, and edges between agents that take part in their rounds")
     weights = Edges(*(np.nan_to_num(kind) for kind in p)) if known.any() else None
     return Wiring.of_matrices(present[0], present[1], decision, weights, None, None if speaks.all() else speaks)

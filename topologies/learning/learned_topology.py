@@ -96,7 +96,7 @@ class LearnedTopology:
     def common(self) -> Wiring:
         """Frozen wiring of a question without features. Raises RuntimeError before `freeze`."""
         if self._frozen is None:
-            raise RuntimeError(f"{self.method} has a wiring to answer with only after freeze()")
+            raise RuntimeError(f"{self.method} has no wiring to answer with yet: call freeze() after learning")
         return self._frozen
 
     async def wiring(self, *questions: Question) -> Wiring:

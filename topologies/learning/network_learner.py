@@ -66,7 +66,7 @@ class NetworkLearner:
     ) -> Wirings:
         """Draws `k` wirings for so many questions with features [questions, d], as `Learner.sample` does."""
         if k < 1 or k % questions or ahead:
-            raise ValueError(f"k={k} wirings, {questions} questions, ahead={ahead}: expected k >= 1, alike, ahead 0")
+            raise ValueError(f"{k} wirings for {questions} questions, ahead={ahead}: expected some for each, ahead=0")
         if self.step >= self.pruning.steps and self.stage < self.stages:
             self.next_stage()
         each = self._features(features, questions).repeat_interleave(k // questions, 0)

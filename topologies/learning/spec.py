@@ -94,7 +94,7 @@ class LearnerSpec:
         ties = self.variant.estimator in ("reinforce", "rloo") and self.variant.rule != "agents"
         if self.roles is not None and not ties:
             raise UserError(
-                f"{self.variant.name} learns each edge by itself, and tied ones were asked for: choose m3prune, "
+                f"{self.variant.name} learns every edge separately: leave out topology.tied, or choose m3prune, "
                 "m3prune_rloo, agentprune or gptswarm"
             )
 

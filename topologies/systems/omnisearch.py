@@ -58,7 +58,7 @@ class OmniSearch(System):
     async def discuss(self, session: Session) -> Message:
         # The planner reads the solver's references by number, so each source keeps its number from turn to turn.
         order = read = own = await session.own()
-        # Without a picture of its own, no picture is similar.
+        # Only a question with a picture has similar ones.
         places = [place for place in PLACES if place != SIMILAR or pictures_among(own)]
         asked = PLAN.format(places=", ".join(PLACES[place] for place in places))
         action = Field(FieldKind.ACTION, "in one word, where to look next or that you finish", (*places, FINISH))
