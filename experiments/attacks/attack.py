@@ -99,8 +99,8 @@ class Attack:
         self._folder = evidence.store.folder.parent.parent / "pictures"  # next to the indexes, in the cache
         if not isinstance(self._kind, Corpus):
             return
-        splits = ("train", self._dataset.train), ("evaluate", self._dataset.evaluate)
-        items = [item for phase, split in splits if self.settings.when in (phase, "both") for item in split()]
+        items = [*self._dataset.train()] if self.settings.attacks("train") else []
+        items += self._dataset.evaluate() if self.settings.attacks("evaluate") else []
         pools = [(space.pool, item.own) for item in items for space in evidence.spaces(item)]
         if all(pool is not None and {*pool} <= {*own} for pool, own in pools):
             raise UserError(
@@ -125,7 +125,7 @@ class Attack:
         sample: int = 0,
     ) -> Trace:
         """Runs one discussion of an item's `question`, number `number` (from 0) of the phase. It may be attacked."""
-        if self.settings.kind == NONE or self.settings.when not in (phase, "both"):
+        if not self.settings.attacks(phase):
             return await run_discussion(topology, question, team, seed, sample)
         context, target = self._context(item, number, phase), self.target(item)
         if self.evidence:

@@ -55,6 +55,10 @@ class AttackSettings:
     confidence: float = setting(0.95, at_least=0, at_most=1, when=ARGUING, since="0.4.0")
     """Confidence that an attacker states."""
 
+    def attacks(self, phase: Phase) -> bool:
+        """True if discussions of the phase are attacked."""
+        return self.kind != NONE and self.when in (phase, "both")
+
 
 @dataclass(frozen=True, slots=True)
 class AttackContext:

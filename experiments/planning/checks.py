@@ -3,9 +3,7 @@
 from pathlib import Path
 
 from actors.errors import UserError
-from experiments.attacks.attack import choose_attackers
 from experiments.attacks.catalogue import attack_kind
-from experiments.attacks.kind import NONE
 from experiments.evidence.library import check_web
 from experiments.planning.lock import read_lock
 from experiments.planning.plan import Plan
@@ -53,18 +51,17 @@ def check_plan(plan: Plan) -> None:
     pair, names = config.compare.stop, [method.name for method in plan.methods]
     if pair and (len(pair) != 2 or len(set(pair)) != 2 or not set(pair) <= set(names)):
         raise UserError(f"compare.stop=[{', '.join(pair)}]: expected two of the methods, {', '.join(names)}")
-    # An attack that cannot be, or one that would never begin.
+    # An attack that would never begin.
     settings = config.attack
-    choose_attackers(settings, plan.roles.attackable, config.seed)
+    evaluated = [config.data.limit] if settings.attacks("evaluate") else []
     # Questions of each phase before the evaluation.
     training = [plan.training_questions] if plan.learners else []
     training += [plan.watched_questions] if plan.watched_questions else []
-    if settings.kind != NONE and settings.when == "train" and not training:
+    if settings.attacks("train") and not (evaluated or training):
         raise UserError(
             "attack.when=train: none of the methods learns a graph or watches agents, so no agent is attacked"
         )
-    evaluated = [config.data.limit] if settings.when != "train" else []
-    phases = [*evaluated, *(training if settings.when != "evaluate" else ())]
+    phases = [*evaluated, *(training if settings.attacks("train") else ())]
     # Systems decide their rounds; the data set decides how many questions are evaluated where no limit is given.
     rounds = config.topology.rounds if plan.roles.team_is_asked else None
     questions = None if None in phases else max(filter(None, phases), default=None)

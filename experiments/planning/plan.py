@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from experiments.attacks.kind import NONE
+from experiments.attacks.attack import choose_attackers
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.kind import DatasetKind
@@ -75,6 +75,7 @@ class Plan:
 
     config: its settings. job: its kind. methods: what it evaluates, in order.
     roles: of the team and all others. models: of agents and the judge.
+    attackers: names of the compromised agents.
     learners: by learned method, in order; empty for a job that learns nothing.
     shared_from: by learned method, the one whose discussions it learns from instead of its own.
     dataset: the kind of data set. retrieval: its settings, nothing left to `auto`.
@@ -86,6 +87,7 @@ class Plan:
     methods: tuple[Method, ...]
     roles: RunRoles
     models: RunModels
+    attackers: tuple[str, ...]
     learners: Mapping[str, LearnerSpec]
     shared_from: Mapping[str, str]
     dataset: DatasetKind
@@ -153,7 +155,7 @@ class Plan:
     def clean(self) -> dict[str, str]:
         """By method, the name of its evaluation without the attack. Empty where there is none (`attack.clean`)."""
         attack = self.config.attack
-        twice = attack.clean and attack.kind != NONE and attack.when != "train"
+        twice = attack.clean and attack.attacks("evaluate")
         return {method.name: f"{method.name}-clean" for method in self.methods} if twice else {}
 
     @property
@@ -214,6 +216,7 @@ def make_plan(config: Config, job: Job) -> Plan:
         methods=methods,
         roles=roles,
         models=find_models(config, roles.played),
+        attackers=choose_attackers(config.attack, roles.attackable, config.seed),
         learners=learners,
         shared_from=shared_training(learners) if config.training.share else {},
         dataset=dataset,

@@ -6,7 +6,6 @@ from pathlib import Path
 from actors.messages import Usage
 from experiments.analysis import agents, defended, gains, judged, looks, monitored, summary
 from experiments.analysis.reports import write_run_report
-from experiments.attacks.attack import choose_attackers
 from experiments.config.config import Config
 from experiments.config.saved import answered_by
 from experiments.datasets.item import Dataset
@@ -52,7 +51,7 @@ def conclude(
         methods=methods,
         pairs=pairs,
         clean=plan.clean,
-        attackers=choose_attackers(config.attack, plan.roles.attackable, config.seed),
+        attackers=plan.attackers,
         seed=config.seed,
         failures=config.failures.share,
         margin=margin,

@@ -11,7 +11,6 @@ import pytest
 from actors.errors import UserError
 from actors.runtime.inline import Local
 from experiments.analysis import summary
-from experiments.attacks.attack import choose_attackers
 from experiments.attacks.attack_metrics import Harm, attackers_found, edge_measures, mean_by_round, write_edge_scores
 from experiments.config.config import Config
 from experiments.config.loading import load, load_overrides
@@ -71,7 +70,7 @@ def carry_out(
     about = summary.RunFacts(
         *("attacked", "reader", "sample", "EM", plan.evaluated, compared_pairs(plan.methods, plan.clean)),
         clean=plan.clean,
-        attackers=choose_attackers(config.attack, plan.roles.attackable, config.seed),
+        attackers=plan.attackers,
     )
     summary.write(folder, summary.summarise(folder, about))
     return folder

@@ -9,7 +9,6 @@ import pytest
 
 from actors.errors import UserError
 from actors.messages import Status
-from experiments.attacks.attack import choose_attackers
 from experiments.config.loading import load
 from experiments.jobs import plan_of
 from experiments.planning.topologies import known_of
@@ -62,7 +61,7 @@ def test_the_best_single_agent_is_the_one_with_the_best_graded_answers_alone(run
     chosen = {trace.agents for name in ("", "-clean") for trace in run.traces(f"evaluate-best_single{name}")}
     [[best]] = chosen
     assert means[best] == max(means.values()) > min(means.values())
-    assert best not in choose_attackers(plan.config.attack, plan.roles.attackable, plan.config.seed)
+    assert best not in plan.attackers
     for trace in run.traces("evaluate-best_single"):
         assert [turn.id for turn in trace.turns] == [f"1/{best}"]
         assert trace.turns[0].heard == ()
