@@ -12,6 +12,7 @@ from threading import Lock
 import psutil
 
 from actors.errors import UserError
+from experiments.attacks.kind import NONE
 from experiments.config.config import Config
 from experiments.config.references import resumption
 from experiments.config.saved import read
@@ -22,7 +23,9 @@ from experiments.records.start import STARTS, Start
 from experiments.records.trials import RESULTS, TRIALS
 from experiments.view.folders import Root
 from experiments.view.live import Lines
+from topologies.catalogue import METHODS
 
+ALONE = {method.name for method in METHODS if method.alone}  # methods without controls
 RUNNING, FINISHED, FAILED, STOPPED = "running", "finished", "failed", "stopped"
 LOG_BYTES = 2**16  # of the log's end, where the last failure is
 # As the program logs what ends a run.
@@ -89,9 +92,10 @@ class Overviews:
         starts = list(jsonl.records(run.path / STARTS, Start.decode, jsonl.DAMAGED))
         process = process_of(starts[-1]) if starts else None
         state = state_of(run, config, starts, process)
-        # Without the attack every method answers again, and with controls each of several turns.
-        controlled = set(config.methods) - {"closed_book", "single"} if config.compare.twins else ()
-        evaluations = len(config.methods) * (1 + config.attack.clean) + 2 * len(controlled)
+        # As `Plan.evaluations`, which would import methods that the configuration names.
+        clean = config.attack.clean and config.attack.kind != NONE and config.attack.when != "train"
+        controlled = set(config.methods) - ALONE if config.compare.twins else ()
+        evaluations = len(config.methods) * (1 + clean) + 2 * len(controlled)
         answers = evaluations * (config.data.limit or 0)
         own = TRIALS not in name.split("/")  # a trial is resumed with its sweep
         return Overview(

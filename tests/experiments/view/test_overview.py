@@ -7,10 +7,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from actors.messages import Usage
 from experiments.analysis import summary
 from experiments.config.config import Config
+from experiments.config.loading import load
 from experiments.config.saved import save
+from experiments.jobs import plan_of
 from experiments.records import jsonl
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.start import STARTS, Start, write_start
@@ -95,6 +99,21 @@ def test_what_a_run_has_done_and_used_is_counted(tmp_path: Path) -> None:
     summary.write(run, summary.summarise(run, FACTS))
     [one] = overviews.all()
     assert (one.done, one.state, one.resume) == (6 * len(METHODS), FINISHED, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["methods=[single,m3prune,best_single,self_consistency]", "compare.twins=true"],
+        ["methods=[single,full]", "attack=response", "attack.clean=true"],
+        ["methods=[single,m3prune]", "attack=response", "attack.clean=true", "attack.when=train"],
+    ],
+)
+def test_a_run_is_to_answer_every_question_in_each_evaluation_of_its_plan(tmp_path: Path, words: list[str]) -> None:
+    config = load(["experiment=one_attacker", "attack=none", "data.limit=20", *words])
+    begun(tmp_path, config)
+    [one] = Overviews(Root.open(str(tmp_path))).all()
+    assert one.planned == 20 * len(plan_of(config).evaluations)
 
 
 def test_a_sweep_has_its_trials(tmp_path: Path) -> None:
