@@ -96,7 +96,8 @@ def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], m
     for i, name in enumerate(names):
         look = style.line_look(i)
         rows = [row for row in outcomes if row.learner == name and row.world.adversary is not None]
-        used = sorted(set.intersection(*(set(row.spent) for row in rows)))
+        # Some scenarios have no adversary.
+        used = sorted(set.intersection(*(set(row.spent) for row in rows))) if rows else []
         spent = [np.mean([row.spent[at] for row in rows]) / 1000 for at in used]
         for axes, curve in zip(panels[:, 0], ("ranked", "reached"), strict=True):
             means = [np.mean([getattr(row, curve).get(at, np.nan) for row in rows]) for at in used]

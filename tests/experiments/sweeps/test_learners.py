@@ -65,6 +65,14 @@ def test_the_figure_names_every_learner_and_needs_outcomes(tmp_path: Path) -> No
     assert len(table.rows) == 3
 
 
+def test_worlds_without_an_adversary_have_a_table_and_a_figure(tmp_path: Path) -> None:
+    results(tmp_path)
+    clean = [outcome for outcome in outcomes() if outcome.world.adversary is None]
+    [drawn], [table] = conclude_learners(load(["experiment=learners"]), tmp_path, clean)
+    assert drawn.stat().st_size > 1000
+    assert {row[1] for row in table.rows} == {"-"}
+
+
 def test_the_preset_has_every_learner_and_its_worlds_have_the_sweep_s_settings() -> None:
     config = load(["experiment=learners", "pruning.steps=7", "seed=3"])
     assert set(config.methods) > {"single", "full", "random", *LearnedMethod}
