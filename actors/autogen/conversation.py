@@ -17,8 +17,8 @@ from autogen_core import Image
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 from PIL import Image as Pillow
 
-from actors.folders import own_folder
 from actors.messages import Kind, Request, Source
+from actors.own_folder import own_folder
 from actors.pictures import read_picture
 from actors.prompting.prompt import QUESTION
 

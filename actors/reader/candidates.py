@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from actors.reader.english import COLOURS, NUMBERS, YEAR, content_stems, name_spans, normal_name, stem, words
-from actors.reader.evidence import Evidence, WeightedQuestion
+from actors.reader.linked_evidence import LinkedEvidence, WeightedQuestion
 from actors.reader.question import AnswerType, question_form
 
 FOCUS_BONUS = 0.15  # share of a candidate's value that its statement earns by the main clause's words
@@ -34,7 +34,7 @@ class Candidate:
         return normal_name(self.text)
 
 
-def candidates(evidence: Evidence) -> list[Candidate]:
+def candidates(evidence: LinkedEvidence) -> list[Candidate]:
     """Returns the phrases of all statements as candidates, each answer once with its best value, best first."""
     best: dict[str, Candidate] = {}
     for entry, (strength, chain) in zip(evidence.entries, evidence.chains, strict=True):
@@ -52,7 +52,7 @@ def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda f: (-f.value, f.key))
 
 
-def compare_options(evidence: Evidence) -> list[Candidate]:
+def compare_options(evidence: LinkedEvidence) -> list[Candidate]:
     """Compares two alternatives. Resolves both to a name in the evidence, finds a number for each, and orders them."""
     form = evidence.asked.form
     # Alternatives without a word such as `larger` are compared by their years.
@@ -73,7 +73,7 @@ def compare_options(evidence: Evidence) -> list[Candidate]:
     return [Candidate(first.text, sure, chain), Candidate(second.text, 0.6 * sure, chain)]
 
 
-def _resolve(evidence: Evidence, option: str) -> Candidate:
+def _resolve(evidence: LinkedEvidence, option: str) -> Candidate:
     """Finds the name that an alternative has in the evidence."""
     spelt = [option, *(name for name, _, _ in name_spans(option) if len(words(option)) - len(words(name)) <= 2)]
     for name in spelt:  # "Night River" or "the film Night River"
@@ -85,11 +85,11 @@ def _resolve(evidence: Evidence, option: str) -> Candidate:
     weights = {part: evidence.asked.weights.get(part, 0.05) for part in form.stems}
     total = sum(weights.values()) or 1.0
     inner = WeightedQuestion(form, {part: weight / total for part, weight in weights.items()}, evidence.asked.kinds)
-    ranking = candidates(Evidence(inner, [inner.entry(statement) for statement in evidence.statements]))
+    ranking = candidates(LinkedEvidence(inner, [inner.entry(statement) for statement in evidence.statements]))
     return ranking[0] if ranking else Candidate(option, 0.2, ())
 
 
-def _number_of(evidence: Evidence, key: str, group: str) -> tuple[float, float, int] | None:
+def _number_of(evidence: LinkedEvidence, key: str, group: str) -> tuple[float, float, int] | None:
     """Finds the year or number in the statements about a name: (number, certainty, entry)."""
     best: tuple[float, float, int] | None = None
     question_stems = set(evidence.asked.form.stems)
@@ -113,7 +113,7 @@ def _number_of(evidence: Evidence, key: str, group: str) -> tuple[float, float, 
     return best
 
 
-def decide_yes_or_no(evidence: Evidence) -> list[Candidate]:
+def decide_yes_or_no(evidence: LinkedEvidence) -> list[Candidate]:
     """Answers yes if a chain covers (nearly) the whole question. No if it is about the subject and differs."""
     asked, (strength, chain) = evidence.asked, evidence.best_chain
     if strength < 0.3:
@@ -134,7 +134,7 @@ def decide_yes_or_no(evidence: Evidence) -> list[Candidate]:
     return ranked(Candidate(word, value, chain) for word, value in shares.items())
 
 
-def choose(evidence: Evidence, choices: Sequence[str]) -> list[Candidate]:
+def choose(evidence: LinkedEvidence, choices: Sequence[str]) -> list[Candidate]:
     """Ranks choices by their overlap with relevant statements; words that fewer choices have count more.
 
     A choice may have faint support by its spelling alone (`magnetic` and `magnets`). Others are left out.
@@ -172,7 +172,7 @@ def _runs(text: str) -> set[str]:
     return {stem[i : i + 4] for stem in set(content_stems(text)) for i in range(len(stem) - 3)}
 
 
-def answers(evidence: Evidence, choices: Sequence[str]) -> Sequence[Candidate]:
+def answers(evidence: LinkedEvidence, choices: Sequence[str]) -> Sequence[Candidate]:
     """Finds answers of the kind asked for. A list joins all that are nearly as good as the best."""
     form = evidence.asked.form
     if choices:

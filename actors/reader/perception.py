@@ -9,7 +9,7 @@ from statistics import NormalDist
 from actors.messages import Remark, Source, derive_seed
 from actors.prompting.prompt import CHOICES, EVIDENCE, HEADINGS, OWN, QUESTION
 from actors.reader.english import COLOURS, KINDS, NUMBERS, count_tokens, sentences
-from actors.reader.evidence import Entry, WeightedQuestion, weigh_question
+from actors.reader.linked_evidence import Entry, WeightedQuestion, weigh_question
 from actors.reader.question import question_form
 from actors.reader.statements import Statement, cells_of, read_statement, second_hand
 

@@ -12,8 +12,8 @@ from actors.messages import Completion, FieldKind, Grading, Prompted, Request
 from actors.reader.candidates import answers
 from actors.reader.colleagues import CHALLENGED, Option, forged, given_in_to, stance, weigh
 from actors.reader.english import count_tokens, cut_to_tokens
-from actors.reader.evidence import Entry, Evidence, weigh_question
 from actors.reader.grading import verdict
+from actors.reader.linked_evidence import Entry, LinkedEvidence, weigh_question
 from actors.reader.perception import Page, gaussian, uniform
 from actors.reader.statements import NOTHING, looked_up, numbered, statements_of
 from actors.reader.task_state import TaskState
@@ -101,11 +101,11 @@ class Reader:
         entries += page.heard(parts.discussion, known, settings.trust * openness)
         # Weights are of words that distinguish statements, so the given lines have to be among them.
         lines = numbered((*parts.inputs, *(parts.task.inputs if parts.task else ())))
-        evidence = Evidence(page.asked, entries)
+        evidence = LinkedEvidence(page.asked, entries)
         if given := statements_of(lines):
             asked = weigh_question(page.asked.form, [*page.statements, *given])
             entries = [asked.entry(statement) for statement in (*evidence.statements, *given)]
-            evidence = Evidence(asked, entries)
+            evidence = LinkedEvidence(asked, entries)
         supported = answers(evidence, page.choices)
         options = weigh(supported, parts.discussion, settings.conformity * openness, settings.persistence, page.choices)
         # An empty option where there are fewer than two.
@@ -144,7 +144,7 @@ class Reader:
                 heard=tuple((r.speaker.partition(",")[0], stance(r)[0]) for r in parts.discussion if not r.own),
             )
             return fill(state)
-        chain = best.chain if best.text else best.chain or Evidence(page.asked, entries).best_chain[1]
+        chain = best.chain if best.text else best.chain or LinkedEvidence(page.asked, entries).best_chain[1]
         reasons = _quoted(chain, entries)
         if best.text and best.speakers:
             reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()

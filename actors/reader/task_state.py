@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from actors.messages import Field, FieldKind, InputLine, Task
 from actors.reader.candidates import candidates, choose
 from actors.reader.english import COLOURS, NUMBERS, PICTURE_WORDS, STOP_WORDS, name_spans, normal_name, stem, words
-from actors.reader.evidence import Evidence
 from actors.reader.grading import compare
+from actors.reader.linked_evidence import LinkedEvidence
 from actors.reader.perception import gaussian
 from actors.reader.question import question_form
 from actors.reader.statements import Statement, statements_in
@@ -30,7 +30,7 @@ class TaskState:
     task: Task
     lines: Sequence[InputLine]
     question: str
-    evidence: Evidence
+    evidence: LinkedEvidence
     answer: str
     value: float
     confidence: float
@@ -68,7 +68,7 @@ class TaskState:
         The statements that lead to it then contain all names, numbers and colours of the question.
         """
         statements = self.evidence.statements
-        ranking = candidates(Evidence.of(question_form(question), statements))
+        ranking = candidates(LinkedEvidence.of(question_form(question), statements))
         titles = {normal_name(name) for s in statements for name in (s.title, *(value for _, value in s.cells))}
         if not ranking or ranking[0].value < CLEAR or ranking[0].key not in titles:
             return ""
@@ -86,7 +86,7 @@ class TaskState:
         if given:
             numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
             # Candidates are linked with the evidence, which cannot be selected.
-            evidence = Evidence.of(evidence.asked.form, [*(s for _, s in numbered), *evidence.statements])
+            evidence = LinkedEvidence.of(evidence.asked.form, [*(s for _, s in numbered), *evidence.statements])
             holding = {source: n for n, line in given for source in _SHOWN.findall(line.text)}
             numbers = [*(n for n, _ in numbered), *map(holding.get, sources)]
         values: dict[int, float] = {}

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from actors.errors import ClusterError
-from actors.folders import own_folder
+from actors.own_folder import own_folder
 from actors.processes import kill
 from actors.runtime import TOKEN, use_own_token
 from actors.signals import held_back

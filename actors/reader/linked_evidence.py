@@ -70,17 +70,17 @@ def weigh_question(form: QuestionForm, statements: Sequence[Statement]) -> Weigh
 
 
 @dataclass
-class Evidence:
+class LinkedEvidence:
     """Statements in relation to a question."""
 
     asked: WeightedQuestion
     entries: Sequence[Entry]
 
     @staticmethod
-    def of(form: QuestionForm, statements: Sequence[Statement]) -> "Evidence":
+    def of(form: QuestionForm, statements: Sequence[Statement]) -> "LinkedEvidence":
         """Weighs the question by these statements."""
         asked = weigh_question(form, statements)
-        return Evidence(asked, [asked.entry(statement) for statement in statements])
+        return LinkedEvidence(asked, [asked.entry(statement) for statement in statements])
 
     @property
     def statements(self) -> list[Statement]:
