@@ -1,6 +1,7 @@
 """Planted worlds of a sweep of learners. They are tested, and drawn next to the live team's results."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def conclude_learners(
     config: Config, folder: Path, outcomes: Sequence[Outcome]
 ) -> tuple[Sequence[Path], Sequence[ResultTable]]:
     """Draws a sweep's learners and makes their table. Neither without outcomes or finished trials."""
-    results = read_results(folder)
+    # A sweep that does not vary the attack has the configuration's in each trial.
+    results = [replace(one, values={KIND: config.attack.kind, **one.values}) for one in read_results(folder)]
     if not outcomes or not results:
         return [], []
     metric = metric_of(results[0].metrics)

@@ -32,11 +32,11 @@ def outcomes(teams: int = 12) -> list[Outcome]:
     return rows
 
 
-def results(folder: Path) -> list[TrialResult]:
+def results(folder: Path, varied: bool = True) -> list[TrialResult]:
     rows = {name: {"utility": 0.5, "training_tokens": 2e6, "auc_attacker": 0.75} for name in ("m3prune", "effects")}
+    metrics = {"metric": "EM", "methods": {"full": {"utility": 0.4}, **rows}}
     trials = [
-        TrialResult(f"{n:04}", {"attack.kind": kind}, 0, {"methods": {"full": {"utility": 0.4}, **rows}})
-        for n, kind in enumerate(KINDS)
+        TrialResult(f"{n:04}", {"attack.kind": kind} if varied else {}, 0, metrics) for n, kind in enumerate(KINDS)
     ]
     with results_written(folder) as written:
         for trial in trials:
@@ -71,6 +71,14 @@ def test_worlds_without_an_adversary_have_a_table_and_a_figure(tmp_path: Path) -
     [drawn], [table] = conclude_learners(load(["experiment=learners"]), tmp_path, clean)
     assert drawn.stat().st_size > 1000
     assert {row[1] for row in table.rows} == {"-"}
+
+
+def test_trials_of_a_sweep_under_one_attack_count_as_attacked(tmp_path: Path) -> None:
+    results(tmp_path, varied=False)
+    for attack, live in (("response", ("0.750", "0.500", "-")), ("none", ("-", "-", "0.500"))):
+        _, [table] = conclude_learners(load(["experiment=learners", f"attack={attack}"]), tmp_path, outcomes())
+        (row,) = (row for row in table.rows if row[0] == "effects")
+        assert tuple(row[5:8]) == live
 
 
 def test_the_preset_has_every_learner_and_its_worlds_have_the_sweep_s_settings() -> None:
