@@ -89,7 +89,7 @@ class Attack:
         return self.under(AttackSettings())
 
     def sparing(self, turns: Collection[str]) -> "Attack":
-        """Returns the same without these turns (`<round>/<agent>`), or without what befalls their messages."""
+        """Returns a copy that leaves these turns (`<round>/<agent>`) and their messages alone."""
         other = copy(self)
         other._spared = frozenset(turns)
         return other

@@ -1,8 +1,8 @@
 """Scheduling by Ray Tune: a trial's time and process, early stopping, and repeated attempts.
 
-Tune is given the trials that are not finished, and keeps nothing of its own: each trial's checkpoint is its run
-folder, and the sweep's is trials.jsonl. (Its own `Tuner.restore` resumes from a snapshot that it takes every so often,
-and would repeat trials that finished after the last one.)
+Tune gets the unfinished trials and keeps no state: each trial's checkpoint is its run folder, and the sweep's is
+trials.jsonl. (`Tuner.restore` resumes from a snapshot that Tune takes every so often, and would repeat trials that
+finished after the last one.)
 """
 
 import asyncio
