@@ -12,16 +12,15 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError, visible
-from actors.settings import NEEDS, OUTSIDE, OVER, shown
+from actors.settings import NEEDS, OUTSIDE, shown
 from experiments.config.config import Config, Leaf
 from experiments.config.setting_groups import is_style_file
-from experiments.config.values import AXES, POINTS, check_key, declared
+from experiments.config.values import AXES, POINTS, check_key, declared, set_by
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
 from topologies.graph_file import absolute
@@ -73,10 +72,7 @@ def _parts(key: str, value: Any) -> Iterator[Leaf]:
         for name, part in value.items():
             yield from _parts(f"{key}.{name}", part)
     else:
-        setting = declared(key)
-        group = setting and (setting.metadata.get(OVER) or setting.kind)
-        # A group alone is short for its kind.
-        yield (f"{key}.kind" if is_dataclass(group) and hasattr(group, "kind") else key), value
+        yield set_by(key, value), value
 
 
 def resumption(config: Config, folder: Path) -> str:

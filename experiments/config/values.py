@@ -69,6 +69,14 @@ def is_key(text: str) -> bool:
     return len(text) <= KEY_CHARACTERS and _KEY.fullmatch(text) is not None
 
 
+def set_by(key: str, value: Any) -> str:
+    """Returns the setting that a value is for: `model=vllm` is short for `model.kind=vllm`."""
+    setting = declared(key)
+    group = setting and (setting.metadata.get(OVER) or setting.kind)
+    is_short = is_dataclass(group) and hasattr(group, "kind") and not isinstance(value, Mapping)
+    return f"{key}.kind" if is_short else key
+
+
 def check_key(text: str, where: str) -> None:
     """Raises UserError for text that is no dotted key."""
     if not is_key(text):

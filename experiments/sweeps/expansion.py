@@ -18,7 +18,7 @@ from experiments.config.config import MOST_SEED, Config, flat
 from experiments.config.loading import Overrides, varied
 from experiments.config.setting_groups import MOST_TRIALS, SweepSettings
 from experiments.config.study_settings import PlantedConfig
-from experiments.config.values import check_key, typed
+from experiments.config.values import check_key, set_by, typed
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import compared_pairs
@@ -142,6 +142,8 @@ def expand(config: Config) -> list[Trial]:
         # Values that are written otherwise, or that an axis takes the place of, may be the same.
         if (same := names.setdefault(repr(checked), first)) != first:
             raise UserError(f"trial {first} is the same as trial {same}: name each setting of a sweep once")
+        # Figures and tests find attacked trials by `attack.kind`, also where the sweep gives the group.
+        values = {set_by(key, value): value for key, value in flat(values)}
         for seed in range(config.seed, config.seed + config.sweep.seeds):
             # The number identifies finished trials when a sweep is resumed, and keeps names unique that were cut.
             name = f"{len(trials):04}-{settings and f'{settings},'}seed={seed}"

@@ -66,6 +66,9 @@ def test_a_value_may_be_a_list_or_a_group() -> None:
     assert [trial.name for trial in listed] == ["0000-agents=0,seed=0", "0001-agents=1+2,seed=0"]
     grouped = trials("sweep.axes.attack=[none, {kind: response, agents: [1]}]")
     assert [(t.config.attack.kind, t.config.attack.agents) for t in grouped] == [("none", []), ("response", [1])]
+    assert grouped[0].name == "0000-attack=none,seed=0"
+    # By the settings' whole keys, by which figures and tests find what is attacked.
+    assert [t.values for t in grouped] == [{"attack.kind": "none"}, {"attack.kind": "response", "attack.agents": [1]}]
 
 
 def test_keys_that_end_alike_are_told_apart() -> None:
