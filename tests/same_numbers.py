@@ -9,6 +9,8 @@ Configurations are compared key by key: keys that only one version has are liste
 Cases that need a benchmark's release run where SAME_NUMBERS_DATA names a folder of releases (`scienceqa`, `mmqa`).
 """
 
+import base64
+import gzip
 import json
 import os
 import random
@@ -104,9 +106,12 @@ LEFT_OUT = re.compile(
 )
 # Lines of these come in the order in which trials or worlds ended.
 ANY_ORDER = ("trials.jsonl", "worlds.jsonl")
+# Embedded traces of a report: gzipped JSON in base64, which begins so.
+EMBEDDED = re.compile(rb"H4sI[\w+/]+=*")
 # Times of day, durations and rates; progress lines come as often as the machine allows.
 TIMES = re.compile(
-    rb"took [\d.,]+ s|(?m:^.{0,20}\(raylet\).*\n)|A warm trial started .*|\d{8}-\d{6}|[\d.,]+ s</td>|"
+    rb"took [\d.,]+ s|\"seconds\": ?[\d.e-]+|(?m:^.{0,20}\(raylet\).*\n)|A warm trial started .*|\d{8}-\d{6}|"
+    rb"[\d.,]+ s</td>|"
     rb"(?m:^(?:starting|learning|evaluating|judging|trials|estimating|counting|preparing|exploring|taking|removing|watching|"
     rb"measuring|searching|asking)\b[^|]*?: .*\n)"
 )
@@ -268,6 +273,7 @@ def _content(folder: Path, name: str) -> bytes:
     content = content.replace(str(folder).encode(), b"FOLDER")
     if name.endswith(".html"):
         content = START.sub(b"", CONFIGURATION.sub(b"", content))
+        content = EMBEDDED.sub(lambda found: gzip.decompress(base64.b64decode(found[0])), content)
     if name.endswith(ANY_ORDER):
         content = b"\n".join(sorted(content.splitlines()))
     return TIMES.sub(b"", content)
