@@ -55,9 +55,9 @@ def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
         folder = RunFolder.create(Path(config.output), config.experiment)
     # Before anything runs: a run that dies at once can be resumed all the same.
     try:
-        write_start(folder.path, arguments)
         if not config.resume:
             save(config, folder.config)
+        write_start(folder.path, arguments)
     except OSError:
         if not config.resume:
             discard(folder.path, [])

@@ -12,7 +12,6 @@ from threading import Lock
 import psutil
 
 from actors.errors import UserError
-from experiments.attacks.kind import NONE
 from experiments.config.config import Config
 from experiments.config.references import resumption
 from experiments.config.saved import read
@@ -93,7 +92,7 @@ class Overviews:
         process = process_of(starts[-1]) if starts else None
         state = state_of(run, config, starts, process)
         # As `Plan.evaluations`, which would import methods that the configuration names.
-        clean = config.attack.clean and config.attack.kind != NONE and config.attack.when != "train"
+        clean = config.attack.clean and config.attack.attacks("evaluate")
         controlled = set(config.methods) - ALONE if config.compare.twins else ()
         evaluations = len(config.methods) * (1 + clean) + 2 * len(controlled)
         answers = evaluations * (config.data.limit or 0)

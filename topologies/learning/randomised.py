@@ -168,7 +168,7 @@ class Effects:
 
     def _changed(self) -> bool:
         """True if the edges left between agents have another mean effect than before receivers lost others."""
-        if not bool(self.state["heard"][1].any()):
+        if not self._renewed():
             return False
         sums = torch.zeros(2, 2, dtype=torch.float64)
         for kind in KINDS[:2]:
@@ -181,10 +181,14 @@ class Effects:
         apart = of_new / new - of_old / old
         return bool(apart**2 > CHANGED**2 * (1 / new + 1 / old) * squared / count)
 
+    def _renewed(self) -> bool:
+        """True if the sums of any receiver have begun anew (`_renew`)."""
+        return bool(self.state["heard"][1].any())
+
     def _sums(self) -> dict[str, Tensor]:
         """Sums over all samples that count, [5, rounds or 1, sender, receiver] by kind."""
         now = {kind: self.state[f"sums.{kind}"] for kind in KINDS}
-        if not bool(self.state["heard"][1].any()):
+        if not self._renewed():
             return now
         return {kind: total + self.state[f"old.{kind}"] * (1 - self.state["changed"]) for kind, total in now.items()}
 
