@@ -1,4 +1,4 @@
-"""Relates statements to a question, and links those that together cover it."""
+"""Relates statements to a question, and links statements into chains that cover it."""
 
 import math
 from collections import Counter
@@ -71,7 +71,7 @@ def weigh_question(form: QuestionForm, statements: Sequence[Statement]) -> Weigh
 
 @dataclass
 class LinkedEvidence:
-    """Statements in relation to a question."""
+    """Statements in relation to a question, with the chains that link them."""
 
     asked: WeightedQuestion
     entries: Sequence[Entry]

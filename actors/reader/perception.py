@@ -102,7 +102,7 @@ class Page:
     def heard(self, remarks: Sequence[Remark], known: set[str], trust: float) -> list[Entry]:
         """Returns second-hand entries, except statements that the agent has read itself.
 
-        What several messages say in the same words is the first one's.
+        Messages with the same words count once, under the name of the first speaker.
         """
         first: dict[object, Remark] = {}
         for remark in remarks:

@@ -166,7 +166,7 @@ class Plan:
 
     @property
     def spent(self) -> dict[str, Method]:
-        """By name of a method that spends the tokens of a team or system, the last of these before it."""
+        """By name of a method that spends tokens, the team or system whose tokens these are: the last one before it."""
         spent: dict[str, Method] = {}
         last = None
         for method in self.methods:

@@ -57,7 +57,7 @@ def launch_pools(plan: Plan, runtime: Runtime, say: Say, agents: bool = True) ->
     folder, own = str(config.cache_folder / COMPLETIONS), config.completions
     kept: dict[str, Reuse | None] = {}
     if own.reuse and pools:
-        # The log of the run says why a folder cannot be used; those of other processes are not kept.
+        # Tried here, so that the log of the run says why a folder cannot be used. Other processes keep no log.
         CompletionStore(folder, int(own.disk_gb * 1e9)).close()
     for pool in pools:
         backend, timeout_s = pool.backend, pool.backend.start_timeout_s

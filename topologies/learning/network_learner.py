@@ -100,6 +100,7 @@ class NetworkLearner:
         scores = checked_scores(turn_scores, utilities, groups, (k, self.rounds, self.agents))
         utility = torch.from_numpy(scores.utilities).float()
         features = self._features(wirings.features, k)
+        # The last SEEN different questions, over which the common graph is a mean.
         for row in features:
             count = int(self.memory["seen"])
             if not (self.memory["features"][: min(count, SEEN)] == row).all(1).any():
