@@ -229,11 +229,11 @@ class TrainingSettings:
     """Wirings sampled for each question of a step (K in the paper)."""
     questions_per_step: int = setting(1, at_least=1, at_most=10_000)
     """Training questions of a step."""
-    share: bool = True
+    share: bool = setting(False, before=True)
     """Lets `effects` learn from the discussions of another learned method that tries all edges (`m3prune`,
-    `m3prune_rloo`, `agentprune` or `agentdropout`; the first in `methods`), without discussions of its own. It then
-    sees less of the edges that the other method prunes early, and drops misleading agents from its own graph alone.
-    Other methods always learn from their own discussions, as a policy gradient must."""
+    `m3prune_rloo`, `agentprune` or `agentdropout`; the first in `methods`). This saves the tokens of its training, and
+    costs accuracy: it sees less of the edges that the other method prunes early, and drops misleading agents from its
+    own graph alone. Other methods always learn from their own discussions, as a policy gradient must."""
 
 
 @dataclass

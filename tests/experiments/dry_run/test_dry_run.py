@@ -120,7 +120,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
         (),
         ("ablation=dummy_visual", "topology.rounds=3"),
         ("ablation=no_inter",),
-        ("training.share=false",),
+        ("training.share=true",),
         ("topology.evidence=own_modality", "methods=[full]"),
         ("methods=[chain,star,tree,layered,debate,challenger,inspector,majority]",),
         ("methods=[agreement,anomaly]", "defence.calibration=5"),
@@ -163,13 +163,13 @@ def test_what_depends_on_learning_is_said_to_be_an_estimate(cache: Path) -> None
 
 def test_a_graph_that_is_learned_from_another_s_discussions_only_confirms_its_cut_and_that_is_said(cache: Path) -> None:
     told = "effects learns from the discussions of m3prune and holds none for its training except to confirm its cut."
-    shared, apart = planned(cache), planned(cache, "training.share=false")
+    shared, apart = planned(cache, "training.share=true"), planned(cache)
     assert {one.name for one in apart.phases} - {one.name for one in shared.phases} == {"learning effects, stage 1"}
     # Of six steps, one confirms.
     assert shared.whole.calls == apart.whole.calls - 5 * 2 * (3 * 2 + 1)
     assert told in counts_table(shared).notes
     assert told not in counts_table(apart).notes
-    assert told not in counts_table(planned(cache, "methods=[full,effects]")).notes
+    assert told not in counts_table(planned(cache, "training.share=true", "methods=[full,effects]")).notes
 
 
 def test_nothing_is_trained_that_no_method_needs(cache: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_run_by_question_is_counted_recorded_and_held_again(tmp_path: Path) ->
 
 LEARNED = ["effects_by_question", "g_designer", "agp", "eib_learner", "competence", "leave_one_out", "c3"]
 METHODS = f"methods=[full,self_consistency,best_single,dytopo,{','.join(LEARNED)}]"
-TEAM = ["topology.text=[critic,scientist]", "topology.visual=[critic]", "training.share=false", "pruning.steps=2"]
+TEAM = ["topology.text=[critic,scientist]", "topology.visual=[critic]", "pruning.steps=2"]
 
 
 def records(folder: Path) -> dict[str, bytes]:

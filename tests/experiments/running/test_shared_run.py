@@ -29,7 +29,12 @@ from experiments.running.replayed_run import copy_learning
 from experiments.sweeps.trial_run import Report, run_trial
 from tests.experiments.running.test_attacked_run import SMALL, Team, carry_out
 
-BOTH = ["methods=[full,m3prune,effects]", "topology.text=[critic,scientist]", "topology.visual=[critic]"]
+BOTH = [
+    "methods=[full,m3prune,effects]",
+    "training.share=true",
+    "topology.text=[critic,scientist]",
+    "topology.visual=[critic]",
+]
 
 
 def records(folder: RunFolder, *methods: str) -> dict[str, bytes]:

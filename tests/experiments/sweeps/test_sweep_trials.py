@@ -125,7 +125,7 @@ def test_trials_that_learn_nothing_cannot_fall_behind() -> None:
         plan_sweep(load(["experiment=mmqa_prune", *words]))
 
 
-@pytest.mark.parametrize(("words", "steps"), [((), 80), (("training.share=false",), 160), (("methods=[effects]",), 80)])
+@pytest.mark.parametrize(("words", "steps"), [((), 160), (("training.share=true",), 80), (("methods=[effects]",), 80)])
 def test_a_trial_has_the_steps_of_all_graphs_that_hold_discussions(words: tuple[str, ...], steps: int) -> None:
     asha = ["sweep.seeds=2", "sweep.stop=asha", "sweep.grace=1000", "methods=[full,m3prune,effects]"]
     with pytest.raises(UserError, match=rf"\b{steps} training steps"):

@@ -42,7 +42,7 @@ from experiments.records.recorder import RunFolder
 from experiments.runner import open_folder, run
 from topologies.learning.learned_topology import TRAINING
 
-QUICK = ("data.limit=8", "pruning.steps=4", "training.share=false", "wandb.mode=disabled")
+QUICK = ("data.limit=8", "pruning.steps=4", "wandb.mode=disabled")
 PICTURE = "\x1e"  # stands for a picture in the text of a chat
 Pieces = Callable[[str], Sequence[Hashable]]
 
