@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from autogen_agentchat.teams import GraphFlow
 
+from experiments.records.tracking import MOST_CHARACTERS
 from tests.support.endpoint import Asked, Server, Told, completion, serving
 from tests.support.sessions import assert_same_records, begin, finish, folder_of, interrupt, run_folder, wait_for
+from tests.support.wandb_log import OfflineRun
 
 pytestmark = pytest.mark.smoke
 
@@ -25,7 +27,8 @@ KEY = "sk-of-the-tests-0123456789abcdef"
 def default(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder of a run over Ray with an offline W&B run, and what the run printed."""
     output = tmp_path_factory.mktemp("default")
-    printed = finish(begin(*SMALL, "wandb.mode=offline", f"output={output}"))
+    with_figures = [word for word in SMALL if word != "figures=false"]
+    printed = finish(begin(*with_figures, "wandb.mode=offline", f"output={output}"))
     return run_folder(output), printed
 
 
@@ -38,7 +41,32 @@ def test_a_default_run_prints_its_table_and_fills_its_folder(default: tuple[Path
     for name in ("config.yaml", "model.json", "metrics.json", "report.html", "scores.jsonl", "usage.jsonl"):
         assert (folder / name).stat().st_size
     assert (folder / "learned" / "m3prune" / "topology.safetensors").stat().st_size
-    assert list((folder / "wandb").glob("offline-run-*/*.wandb"))
+
+
+def test_the_offline_wandb_run_has_the_tables_figures_and_graphs_of_a_default_run(default: tuple[Path, str]) -> None:
+    folder, printed = default
+    assert "W&B" not in printed
+    tracked = OfflineRun(folder)
+    metrics = json.loads((folder / "metrics.json").read_text())
+    methods = tracked.tables["methods"]
+    assert methods["method"] == list(metrics["methods"])
+    assert methods["utility"] == [row["utility"] for row in metrics["methods"].values()]
+    assert set(methods) == {"method", *(name for row in metrics["methods"].values() for name in row)}
+    # A list of texts of any length.
+    doubts = metrics["methods"]["effects"]["doubts"]
+    assert methods["doubts"][3] == " | ".join(doubts)[:MOST_CHARACTERS]
+    scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
+    discussions = tracked.tables["discussions"]
+    recorded = {(scored["method"], scored["question"], scored["answer"]) for scored in scores}
+    assert set(zip(discussions["method"], discussions["question"], discussions["answer"], strict=True)) == recorded
+    assert {f"figures/{path.stem}" for path in (folder / "figures").glob("*.png")} == set(tracked.figures)
+    assert all(path.stat().st_size for path in tracked.figures.values())
+    for method in ("m3prune", "effects"):
+        assert tracked.artifacts[f"{folder.name}-{method}"] == ["topology.graphml", "topology.json"]
+        assert tracked.summary[f"{method}/utility"] == metrics["methods"][method]["utility"]
+    assert tracked.summary["effects/doubts"] == doubts
+    assert tracked.summary["m3prune vs full/verdict"] == metrics["paired"]["m3prune vs full"]["verdict"]
+    assert tracked.summary["usage/calls"] > 0
 
 
 def test_a_run_killed_while_it_learns_resumes_to_the_same_bytes(default: tuple[Path, str], tmp_path: Path) -> None:
@@ -66,9 +94,13 @@ def test_a_sweep_of_two_trials_gives_what_each_run_gives_alone(default: tuple[Pa
     assert_same_records(default[0], two_rounds)
 
 
-def test_a_replay_answers_without_a_model(default: tuple[Path, str], tmp_path: Path) -> None:
-    replay = ["model=replay", f"replay.run={default[0]}", "wandb.mode=disabled", "runtime=inline", f"output={tmp_path}"]
-    finish(begin(*SMALL, *replay))
+def test_a_replay_answers_without_a_model_and_without_wandb_where_that_fails(
+    default: tuple[Path, str], tmp_path: Path
+) -> None:
+    replay = ["model=replay", f"replay.run={default[0]}", "wandb.mode=offline", "runtime=inline", f"output={tmp_path}"]
+    printed = finish(begin(*SMALL, *replay, WANDB_SERVICE="no service"))
+    [problem] = [line for line in printed.splitlines() if line.startswith("W&B could not start")]
+    assert printed.index(problem) > printed.index("\neffects ")
     recorded, replayed = (json.loads((run / "metrics.json").read_text()) for run in (default[0], run_folder(tmp_path)))
     assert recorded["methods"] == replayed["methods"]
 

@@ -1,11 +1,14 @@
 """Weights & Biases: the run's figures, offline by default. It never ends a run and never delays its end for long.
 
 All calls of W&B run one after another in one thread. The first that fails ends the tracking; the end of a run waits for
-the thread `FINISH_S` seconds at most (`STOP_S` after an error). Either is one warning in the run's log.
+the thread `FINISH_S` seconds at most (`STOP_S` after an error). Either is one warning in the run's log, and
+`Tracker.problem` for the terminal.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import logging
 import netrc
 import os
@@ -84,6 +87,8 @@ class Tracker:
 
     `disabled` sends nothing and does not import W&B. `on_step` receives every training step as well. `trial_id` is the
     id of a trial of a sweep, whatever ids the environment names.
+
+    problem: the reason why W&B lacks a part of the run, in one line; empty where it has all.
     """
 
     def __init__(
@@ -94,15 +99,15 @@ class Tracker:
         trial_id: str | None = None,
         on_step: Callable[[Mapping[str, Any]], None] = lambda step: None,
     ) -> None:
+        self.problem = ""
         self._on_step = on_step
         self._path = path
         self._calls: queue.SimpleQueue[tuple[str, Callable[[wandb.Run], object]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._failed = self._given_up = False
         self._axes: set[str] = set()
         if settings.mode != "disabled":
-            start = (path, dict(config), settings, trial_id)
-            self._thread = threading.Thread(target=self._work, args=start, name="tracking", daemon=True)
+            start = functools.partial(_start, path, dict(config), settings, trial_id)
+            self._thread = threading.Thread(target=self._work, args=(start,), name="tracking", daemon=True)
             self._thread.start()
 
     def __enter__(self) -> Self:
@@ -118,13 +123,14 @@ class Tracker:
         """
         # Here and not in the thread: a sweep counts on it, and its errors are the sweep's.
         self._on_step(step)
-        logged = dict(step)
+        numbers = dict(step)
 
         def send(run: wandb.Run) -> None:
-            for axis in (name for name in logged if name.endswith(AXIS) and name not in self._axes):
-                run.define_metric(f"{axis.removesuffix(AXIS)}/*", step_metric=axis)
-                self._axes.add(axis)
-            run.log(logged)
+            for name in numbers:
+                if name.endswith(AXIS) and name not in self._axes:
+                    run.define_metric(f"{name.removesuffix(AXIS)}/*", step_metric=name)
+                    self._axes.add(name)
+            run.log(numbers)
 
         self._call("log", send)
 
@@ -141,12 +147,14 @@ class Tracker:
             return
         wait_s = STOP_S if exit_code else FINISH_S
         thread.join(wait_s)
-        self._given_up = thread.is_alive()
-        if self._given_up:
-            log.warning("W&B did not end within %g s, the run ends without it: sync %s later", wait_s, self._path)
-        if self._given_up or self._failed:
+        hangs = thread.is_alive()
+        if hangs:
+            self._fail(
+                f"W&B did not end within {wait_s:g} s and may lack the last of this run: sync {self._path} later"
+            )
+        if self.problem:
             # Otherwise W&B would wait for its service again when this process exits.
-            teardown = threading.Thread(target=_tear_down, args=(self._given_up,), name="tracking", daemon=True)
+            teardown = threading.Thread(target=_tear_down, args=(hangs,), name="tracking", daemon=True)
             teardown.start()
             teardown.join(TEARDOWN_S)
 
@@ -154,22 +162,28 @@ class Tracker:
         if self._thread is not None:  # else nothing takes calls, and a disabled run would collect them
             self._calls.put((what, call))
 
-    def _work(self, *start: Any) -> None:
-        what, run = "start", None
+    def _work(self, start: Callable[[], wandb.Run]) -> None:
+        """Starts the W&B run and makes its calls, in the thread."""
+        step = "start"
+        run = None
         try:
-            run = _start(*start)
+            run = start()
             while task := self._calls.get():
-                what, call = task
+                step, call = task
                 call(run)
         # Anything may go wrong in an outside service, and a run of hours must not end for it.
         except Exception as error:
-            self._failed = True
-            if not self._given_up:  # one warning is enough
-                reason = " ".join(str(error).split()) or type(error).__name__
-                log.warning("W&B could not %s, the run goes on without it: %s", what, reason)
+            reason = " ".join(str(error).split()) or type(error).__name__
+            self._fail(f"W&B could not {step}, the run goes on without it: {reason}")
             with suppress(Exception):
                 if run:
                     run.finish(exit_code=1)
+
+    def _fail(self, problem: str) -> None:
+        """Keeps and logs the first problem: a call that is given up fails later, too."""
+        if not self.problem:
+            self.problem = problem
+            log.warning("%s", problem)
 
 
 def _start(path: Path, config: dict[str, Any], settings: WandbSettings, trial_id: str | None) -> wandb.Run:
@@ -223,38 +237,58 @@ def summarise(
     """
     import wandb
 
+    folder = RunFolder(path)
     methods: Mapping[str, Mapping[str, Any]] = metrics["methods"]
     # A method may lack columns of others: the success of an attack, or what its older records do not have.
-    columns = list(dict.fromkeys(column for row in methods.values() for column in row))
-    rows = [[method, *(_cell(row.get(column)) for column in columns)] for method, row in methods.items()]
-    images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in figures}
-    scores = sorted(RunFolder(path).scores(), key=attrgetter("question", "method"))
-    shown = [[_cell(getattr(scored, name)) for name in COLUMNS] for scored in scores[:MOST_ROWS]]
-    run.log(
-        {
-            "methods": wandb.Table(columns=["method", *columns], data=rows),
-            "discussions": wandb.Table(columns=list(COLUMNS), data=shown),
-            **images,
-        }
-    )
-    groups: dict[str, Mapping[str, Any]] = {**methods, **metrics["paired"], "usage": asdict(used) if used else {}}
+    columns = dict.fromkeys(column for row in methods.values() for column in row)
+    method_columns: dict[str, list[Any]] = {"method": list(methods)}
+    for column in columns:
+        method_columns[column] = [row.get(column) for row in methods.values()]
+
+    scores = sorted(folder.scores(), key=attrgetter("question", "method"))
+    shown = scores[:MOST_ROWS]
+    discussion_columns = {name: [getattr(scored, name) for scored in shown] for name in COLUMNS}
+
+    images = {f"figures/{figure.stem}": wandb.Image(str(figure)) for figure in figures}
+    tables = {"methods": table_of(method_columns), "discussions": table_of(discussion_columns)}
+    run.log({**tables, **images})
+
+    groups: dict[str, Mapping[str, Any]] = {**methods, **metrics["paired"]}
+    groups["usage"] = asdict(used) if used else {}
     groups["discussions"] = {"shown": len(shown), "left_out": len(scores) - len(shown)}
     for method, row in metrics.get("judged", {"methods": {}})["methods"].items():
         groups[f"judged/{method}"] = row
-    run.summary.update({f"{group}/{name}": value for group, row in groups.items() for name, value in row.items()})
-    for graph in RunFolder(path).all_learned():
+    for group, values in groups.items():
+        run.summary.update({f"{group}/{name}": value for name, value in values.items()})
+
+    for graph in folder.all_learned():
         artifact = wandb.Artifact(f"{run.id[:80]}-{graph.name}"[:128], type="graph")
-        for file in (graph.path / name for name in GRAPHS):
+        for name in GRAPHS:
+            file = graph.path / name
             if file.is_file():
                 # Immutable: W&B reads the file in the run folder, and leaves no copy in the home folder.
                 artifact.add_file(str(file), policy="immutable")
         run.log_artifact(artifact)
 
 
-def _cell(value: Any) -> Any:
-    """Writes a cell of a W&B table, whose columns have one type each: intervals and several answers become text."""
-    if isinstance(value, list):
-        return f"{value[0]} to {value[1]}"
-    if isinstance(value, tuple):
-        value = " | ".join(value)
-    return value[:MOST_CHARACTERS] if isinstance(value, str) else value
+def table_of(columns: Mapping[str, Sequence[Any]]) -> wandb.Table:
+    """Makes a W&B table of columns of equal length. W&B refuses a column whose cells differ in type."""
+    import wandb
+
+    cells: list[Sequence[Any]] = []
+    for column in columns.values():
+        is_numeric = all(value is None or isinstance(value, (int, float)) for value in column)
+        cells.append(column if is_numeric else [cell_text(value) for value in column])
+    return wandb.Table(columns=list(columns), data=[list(row) for row in zip(*cells, strict=True)])
+
+
+def cell_text(value: Any) -> str | None:
+    """Writes any value of a record as a cell of text: intervals as `0.1 to 0.4`, several texts as `a | b`."""
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        is_text = all(isinstance(part, str) for part in value)
+        text = (" | " if is_text else " to ").join(map(str, value))
+    else:
+        text = json.dumps(value) if isinstance(value, Mapping) else str(value)
+    return text[:MOST_CHARACTERS]

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import asdict
 from pathlib import Path
 
+from actors.errors import visible
 from experiments.config.references import resumption_line
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Job, Plan
@@ -71,4 +72,8 @@ class DiscussionJob(Job):
                         await self.discuss(discussions)
 
                 asyncio.run(discuss())
-            return self.conclude(plan, folder, dataset, tracker)
+            is_conclusive = self.conclude(plan, folder, dataset, tracker)
+        # Known only now: the end of the W&B run may fail as well.
+        if tracker.problem:
+            print(visible(tracker.problem))
+        return is_conclusive

@@ -121,6 +121,8 @@ def run_left(
         trial, metrics = left[name], {}
         if bar:
             bar.advance()
+        if report.untracked:
+            progress.print(f"trial {name}: {report.untracked}")
         if report.failed:
             # Not among the results, so that resuming the sweep tries the trial again.
             failed[name] = report.failed

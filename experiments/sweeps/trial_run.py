@@ -39,13 +39,15 @@ log = logging.getLogger(__name__)
 class Report:
     """Steps and mean utility of a trial so far.
 
-    finished: the folder is complete. failed: the reason why it never will be, or empty.
+    finished: the folder is complete. failed: the reason why it never will be, or empty. untracked: the reason why W&B
+    lacks a part of it, or empty.
     """
 
     steps: int = 0
     utility: float = 0.0
     finished: bool = False
     failed: str = ""
+    untracked: str = ""
 
 
 class Stepwise(Local):
@@ -157,7 +159,8 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
                 # No result, so nothing is ranked by it, and resuming the sweep asks the failed questions again.
                 yield Report(len(utilities), failed=lacking)
                 return
-            yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
+            utility = sum(utilities) / len(utilities) if utilities else 0.0
+            yield Report(len(utilities), utility, finished=True, untracked=tracker.problem)
         finally:
             # Stopped early, or closed with the process: no turn of this trial may outlive it.
             if work is not None and not work.done():

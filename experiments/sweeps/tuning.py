@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,8 @@ class Ends(tune.Callback):
         return {}  # Tune pickles callbacks to restore them, and no sweep is restored that way
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        last = trial.last_result
-        self._end(trial, Report(last["steps"], last["utility"], last["finished"], last["failed"]))
+        report = {field.name: trial.last_result[field.name] for field in fields(Report)}
+        self._end(trial, Report(**report))
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self._notify(f"trial {trial.config['trial']}: its process died; it is taken up again in another one")

@@ -18,7 +18,7 @@ from experiments.analysis.summary import Metrics, summarise, write
 from experiments.config.loading import load
 from experiments.config.references import check_machine
 from experiments.records.recorder import RunFolder
-from experiments.records.tracking import Tracker, WandbSettings
+from experiments.records.tracking import MOST_CHARACTERS, Tracker, WandbSettings, table_of
 from run import main
 from tests.support.fake_run import FACTS, make_run
 from tests.support.paths import ROOT
@@ -139,8 +139,26 @@ def test_a_failure_in_the_middle_ends_tracking_only(tmp_path: Path, caplog: pyte
     tracker.summary({"paired": {}})
     tracker.log({"step": 1})
     tracker.finish()
-    (said,) = warnings(caplog)
-    assert said.startswith("W&B could not summarise")
+    assert warnings(caplog) == [tracker.problem]
+    assert tracker.problem.startswith("W&B could not summarise")
+
+
+def test_a_column_of_a_table_has_one_type_whatever_its_cells_are() -> None:
+    columns = {
+        "number": [1, None, 0.5],
+        "interval": [[0.1, 0.4], [], None],
+        "texts": [["one"], ("one", "two", "three"), []],
+        "mixed": [{"score": 1}, 2, "text"],
+        "long": ["x" * 1_000, None, ""],
+    }
+    table = table_of(columns)
+    assert list(zip(*table.data, strict=True)) == [
+        (1, None, 0.5),
+        ("0.1 to 0.4", "", None),
+        ("one", "one | two | three", ""),
+        ('{"score": 1}', "2", "text"),
+        ("x" * MOST_CHARACTERS, None, ""),
+    ]
 
 
 HANGS = """
