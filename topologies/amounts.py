@@ -68,11 +68,15 @@ def listed(answer: str) -> tuple[Reading, ...]:
     """Returns the lists with a scale that a text may stand for, the longest last.
 
     The official script is given a list and a scale; a model writes both into one text, such as `4.1 and 4.6 percent`.
-    Semicolons and line breaks clearly separate answers. Without them commas may, and commas and "and".
+    Semicolons and line breaks clearly separate answers. Without them commas may, and commas and "and". A text of
+    separators alone is one answer.
     """
     separators = (_CLEAR,) if is_clear(answer) else _SEPARATORS
-    split = [tuple(part.strip() for part in each.split(answer) if part.strip()) for each in separators]
-    return tuple(map(scaled, dict.fromkeys(split)))
+    splits: list[tuple[str, ...]] = []
+    for separator in separators:
+        parts = [part.strip() for part in separator.split(answer)]
+        splits.append(tuple(filter(None, parts)) or (answer.strip(),))
+    return tuple(map(scaled, dict.fromkeys(splits)))
 
 
 def is_clear(answer: str) -> bool:

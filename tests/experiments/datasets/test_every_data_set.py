@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from actors.errors import UserError
 from experiments.conformance.parts import check_dataset
 from experiments.datasets.catalogue import DATASETS, dataset_kind
-from experiments.datasets.item import Dataset
+from experiments.datasets.item import Dataset, Subset
 from experiments.datasets.kind import DataRequest, DataSettings
 from tests.fuzz.layouts import LAYOUTS
 
@@ -28,6 +30,13 @@ FILES = {
     ),
     "mh": ("questions_mh/question_list.xlsx", "mmkg/Roarer/Knowledge_Images/Bite/1.png"),
 }
+FRAGMENTS = "; , and \n a the red yes 12 -3.5 (4) $1,200 7% million percent .5 1e308 ² １２ Q4 unknown".split(" ")
+# What a model may write: separators, numbers and units in any order, or anything else.
+answers = st.one_of(
+    st.lists(st.sampled_from([*FRAGMENTS, " "]), max_size=6).map(" ".join),
+    st.lists(st.sampled_from(FRAGMENTS), max_size=6).map("".join),
+    st.text(max_size=40),
+)
 every = pytest.mark.parametrize("kind", FILES)
 
 
@@ -40,6 +49,17 @@ def root(kind: str, tmp_path: Path) -> Path:
 def opened(kind: str, root: Path, limit: int | None = 2, train: int = 1, seed: int = 0) -> Dataset:
     settings = DataSettings(kind, str(root), limit)
     return dataset_kind(kind).open(DataRequest(settings, root / "cache", train, train, seed, whole_corpus=True))
+
+
+@pytest.fixture
+def dataset_by_metric(kind: str, tmp_path: Path) -> Dataset:
+    """A data set by its name, with another metric than its own after a colon."""
+    name, _, metric = kind.partition(":")
+    root = tmp_path / "data"
+    LAYOUTS[name](root)
+    settings = DataSettings(name, str(root), 2, metric="containment" if metric else "official")
+    dataset = dataset_kind(name).open(DataRequest(settings, root / "cache", 1, 1, 0, whole_corpus=True))
+    return Subset(dataset, list(dataset.evaluate()))
 
 
 def ids(dataset: Dataset) -> list[str]:
@@ -57,6 +77,16 @@ def test_the_table_names_every_benchmark() -> None:
 @every
 def test_splits_sources_and_scores_conform(kind: str, root: Path) -> None:
     check_dataset(opened(kind, root))
+
+
+@pytest.mark.parametrize("kind", [*FILES, "tatqa:containment"])
+@settings(derandomize=True, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(answer=answers)
+def test_any_text_has_a_score(kind: str, dataset_by_metric: Dataset, answer: str) -> None:
+    for item in dataset_by_metric.evaluate():
+        score = dataset_by_metric.score(item, answer)
+        parts = [score.utility, score.f1, *([] if score.strict_em is None else [score.strict_em])]
+        assert all(0.0 <= part <= 1.0 for part in parts), (answer, item.gold)
 
 
 @every
