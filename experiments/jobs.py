@@ -1,7 +1,9 @@
 """Kinds of run that `job=` can name. A new one is a file with its class, and an entry here."""
 
+from actors.backends.redaction import keep_secret
 from experiments.config.config import Config
 from experiments.config.loading import Overrides
+from experiments.config.references import keys_of
 from experiments.planning.checks import check_plan
 from experiments.planning.plan import Plan, make_plan
 from experiments.planning.unused import check_used
@@ -16,10 +18,11 @@ JOBS = {job.name: job for job in (Prune(), RecallJob(), PlantedJob(), Redundancy
 
 
 def plan_of(config: Config, overrides: Overrides | None = None) -> Plan:
-    """Makes the plan of a configuration.
+    """Makes the plan of a configuration. From then on this process removes its keys from what is read.
 
     Raises UserError for anything that would end the run at its start or later, and for `overrides` without effect.
     """
+    keep_secret(keys_of(config))
     plan = make_plan(config, JOBS[config.job])
     check_plan(plan)
     plan.job.check(plan)

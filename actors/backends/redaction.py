@@ -1,14 +1,21 @@
-"""Redacts an endpoint's key in its replies and errors: endpoints quote requests, unchanged or escaped.
+"""Redacts keys in replies and errors: endpoints quote requests, unchanged or escaped.
 
-Replies are redacted after JSON is decoded. Escapes of URLs, HTML and programs, base64 and hexadecimal digits remain,
-and are searched as well.
+A reply is redacted twice. Before it is cached, when JSON is decoded: escapes of URLs, HTML and programs, base64 and
+hexadecimal digits remain, and are searched as well. Then in the message that was read from it (`without_keys`), since
+reading deletes text and may join the parts of a key.
 """
 
 import base64
 import html
 import re
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
 
+from actors.prompting.reply_text import spoken
 from actors.prompting.safe_text import one_line
+
+T = TypeVar("T")
 
 KEY = "[key]"
 LINE_CHARACTERS = 600
@@ -44,7 +51,8 @@ class Redaction:
     def text(self, text: str) -> str:
         """Returns the text without the key, in linear time.
 
-        Readers remove tags and marks later: of a text in which these split the key, nothing is kept.
+        Of a text in which the key is split by what a reader removes (thoughts, citations, tags, marks), nothing is
+        kept.
         """
         if not self._pattern:
             return text
@@ -53,8 +61,8 @@ class Redaction:
             if text.endswith(self._key[:size]):  # cut off within the key
                 return text[:-size] + KEY
         bare = _MARKS.sub("", self._key)
-        plain = (text, html.unescape(_TAG.sub("", text)))
-        return KEY if any(bare in _MARKS.sub("", each) for each in plain) else text
+        read = (text, html.unescape(_TAG.sub("", text)), html.unescape(_TAG.sub("", spoken(text, _is_no_field))))
+        return KEY if any(bare in _MARKS.sub("", reading) for reading in read) else text
 
     def line(self, text: str) -> str:
         """Returns one line of bounded length without the key, or the ends that an endpoint quotes of it."""
@@ -65,3 +73,36 @@ class Redaction:
         ends = (self._key[:6], self._key[-4:]) if self._long else ()
         line = (KEY if any(part in word for part in ("***", *ends)) else word for word in one_line(text).split(" "))
         return " ".join(line)[:LINE_CHARACTERS]
+
+
+def _is_no_field(name: str) -> bool:
+    return False
+
+
+_redactions: dict[str, Redaction] = {}  # of all keys that this process knows
+
+
+def keep_secret(keys: Iterable[str]) -> None:
+    """Makes `without_keys` remove these keys from now on."""
+    for key in keys:
+        if len(key) >= KEY_CHARACTERS and key not in _redactions:
+            _redactions[key] = Redaction(key)
+
+
+def without_keys(record: T) -> T:
+    """Returns a record whose texts hold no key that this process knows. `record` is a dataclass, a tuple or a text."""
+    return _without_keys(record) if _redactions else record
+
+
+def _without_keys(record: Any) -> Any:
+    if isinstance(record, str):
+        text = record
+        for redaction in _redactions.values():
+            text = redaction.text(text)
+        return record if text == record else text  # a member of an enumeration stays one
+    if isinstance(record, tuple):
+        return tuple(map(_without_keys, record))
+    if is_dataclass(record) and not isinstance(record, type):
+        texts = {field.name: _without_keys(getattr(record, field.name)) for field in fields(record)}
+        return replace(record, **texts)
+    return record

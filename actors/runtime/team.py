@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Protocol, Self
 
 from actors.agents.role_agent import RoleAgent
+from actors.backends.redaction import without_keys
 from actors.errors import AgentLost, UserError
 from actors.messages import Message, Role, Turn, Usage
 from actors.models import Model
@@ -85,7 +86,8 @@ class LiveTeam:
         self.usage[turn.agent] += usage
         if self._noted:
             self._noted(turn, asked_s, usage)
-        return message
+        # Here, before anybody hears, scores or records it.
+        return without_keys(message)
 
     def close(self, discussion: str) -> None:
         """Lets all agents forget a discussion. No more turns of it may come."""

@@ -144,6 +144,13 @@ def check_outside(folder: Path) -> None:
             raise UserError(f"{folder}: Python would import modules from this folder; start from another one")
 
 
+def keys_of(config: Config) -> list[str]:
+    """Returns the values of the environment variables that hold keys of a configuration, and of its sweep's trials."""
+    variables = {leaf.value for leaf in leaves(config) if leaf.key.endswith(_KEY_ENV) and isinstance(leaf.value, str)}
+    keys = [os.environ.get(name, "").strip() for name in sorted({SERPER_KEY, *variables})]
+    return [key for key in keys if len(key) >= KEY_CHARACTERS]
+
+
 def check_secrets(config: Config) -> None:
     """Checks a configuration, and its sweep's trials, before anything of it is saved or shown.
 
@@ -151,8 +158,7 @@ def check_secrets(config: Config) -> None:
     variable anywhere. No message holds the value.
     """
     texts = [leaf for leaf in leaves(config) if isinstance(leaf.value, str)]
-    variables = {leaf.value for leaf in texts if leaf.key.endswith(_KEY_ENV)}
-    keys = [key for name in {SERPER_KEY, *variables} if len(key := os.environ.get(name, "").strip()) >= KEY_CHARACTERS]
+    keys = keys_of(config)
     for leaf in texts:
         named_as, value = leaf.named_as, leaf.value
         if leaf.key.endswith(".base_url") and ("@" in value or "?" in value):

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from actors.backends.redaction import without_keys
 from actors.errors import ModelError
 from actors.messages import Abilities, Completion, FieldKind, Grading, Request, Status, Usage, derive_seed
 from actors.models import Model, abilities_of
@@ -92,7 +93,7 @@ class Judge:
         last = completions[-1]
         verdict = reading.value(rubric.verdict) if reading else None
         unread = f"no {rubric.verdict.lower()} in {one_line(last.text)[:200]!r} ({last.stop})"
-        return Judgement(
+        judgement = Judgement(
             grade=None if verdict is None else rubric.grades[verdict],
             # For people who read judgements: any text before the grade will do.
             reason=one_line(reading.value(FieldKind.REASONING) or reading.before)[:500] if reading else "",
@@ -101,6 +102,7 @@ class Judge:
             prompt_tokens=sum(completion.prompt_tokens for completion in completions),
             completion_tokens=sum(completion.completion_tokens for completion in completions),
         )
+        return without_keys(judgement)
 
     async def _complete(self, request: Request) -> Completion:
         """Requests the completion, or makes one with `stop="error"` after the last retry."""
