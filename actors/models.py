@@ -1,8 +1,9 @@
-"""Defines the interface of every model: embedded reader, vLLM, endpoint, or pool of replicas."""
+"""Defines the interface of every model (embedded reader, vLLM, endpoint, pool of replicas) and how it is asked."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from actors.messages import Abilities, Completion, Request
+from actors.errors import ModelError
+from actors.messages import Abilities, Completion, Request, Usage
 
 
 class Model(Protocol):
@@ -24,7 +25,43 @@ class Model(Protocol):
         """
 
 
+class CountedCompletion(NamedTuple):
+    """A completion with its cost.
+
+    calls: number of completions that it counts for in a message.
+    usage: calls and tokens that were used for it, failed calls included.
+    """
+
+    completion: Completion
+    calls: int
+    usage: Usage
+
+
 async def abilities_of(model: Model) -> Abilities:
     """Returns the abilities that the model reports, or the defaults of every model."""
-    tell = getattr(model, "abilities", None)
-    return Abilities() if tell is None else await tell()
+    report_abilities = getattr(model, "abilities", None)
+    return Abilities() if report_abilities is None else await report_abilities()
+
+
+async def complete_with_retries(model: Model, request: Request, retries: int) -> CountedCompletion:
+    """Asks a model, and again after each of the first `retries` failed calls.
+
+    The completion after the last failure has `stop="error"` and its reason, and counts for no call. ModelGone is
+    raised, and ends the run.
+
+    The tokens of a failed call are not known: it counts in the usage as a call without any. A prompt that does not fit
+    is no call, as nothing is computed for it.
+    """
+    reason = ""
+    # Without a pause: a pool waits for its replicas, and an endpoint's client makes its own pauses.
+    for failures in range(retries + 1):
+        try:
+            completion = await model.complete(request)
+        except ModelError as error:
+            reason = str(error)
+            continue
+        if completion.stop == "too_long":
+            return CountedCompletion(completion, 0, Usage(calls=failures))
+        return CountedCompletion(completion, 1, Usage.of(completion) + Usage(calls=failures))
+    failed = Completion(request.id, "", stop="error", error=reason)
+    return CountedCompletion(failed, 0, Usage(calls=retries + 1))

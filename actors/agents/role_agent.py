@@ -6,10 +6,10 @@ From a prompt that does not fit the model's context, it cuts the least relevant 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from math import ceil
-from typing import NamedTuple
 
+from actors.agents.repair import ChangeRequest, ask_in_form
 from actors.agents.roles import DUMMY_SENTENCE
-from actors.errors import DOES_NOT_FIT, MemoryLost, ModelError
+from actors.errors import DOES_NOT_FIT, MemoryLost
 from actors.messages import (
     Abilities,
     Completion,
@@ -25,26 +25,18 @@ from actors.messages import (
     Turn,
     Usage,
 )
-from actors.models import Model, abilities_of
+from actors.models import CountedCompletion, Model, abilities_of, complete_with_retries
 from actors.prompting.form import form_of
 from actors.prompting.likelihood import likelihoods
-from actors.prompting.prompt import build_request, evidence_for, in_own_form, repair_request
-from actors.prompting.reply import read_completion, reply_of, unread
+from actors.prompting.prompt import build_request, evidence_for, in_own_form
+from actors.prompting.reply import Reading, reply_of, unread
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings
 
-SHARE = 0.25  # of the remaining sources, cut at a time where the model does not report the size of the excess
+# Share of the remaining sources that is cut at a time where the model does not report the size of the excess.
+CUT_SHARE = 0.25
 
-
-class Asked(NamedTuple):
-    """The last completion for a request. calls: the completions that it counts for. usage: all that was used."""
-
-    completion: Completion
-    calls: int
-    usage: Usage
-
-
-Complete = Callable[[Request], Awaitable[Asked]]
+Complete = Callable[[Request], Awaitable[CountedCompletion]]
 
 
 class AgentMemory:
@@ -65,8 +57,8 @@ class AgentMemory:
         them."""
         if not turn.recall:
             return ()  # even if there are some: concurrent turns would recall whichever happened to be first
-        own = self._turns.get(turn.discussion, {}).get(turn.agent, {})
-        recalled = tuple(own[r] for r in sorted(own) if r < turn.round)
+        by_round = self._turns.get(turn.discussion, {}).get(turn.agent, {})
+        recalled = tuple(by_round[round] for round in sorted(by_round) if round < turn.round)
         if len(recalled) != turn.recall:
             raise MemoryLost(f"{turn.id}: {len(recalled)} earlier turns remembered, {turn.recall} expected")
         return recalled
@@ -99,11 +91,14 @@ class RoleAgent:
         ids of sources to leave out from the start. Raises MemoryLost where this agent was restarted in the middle of
         the discussion.
         """
-        recalled, turn = (*self.memory.recall(turn), *turn.memories), in_own_form(turn, self.role)
+        recalled = (*self.memory.recall(turn), *turn.memories)
+        turn = in_own_form(turn, self.role)
         if self.role.dummy:
-            message, usage = replace(unread(turn), content=DUMMY_SENTENCE), Usage()
+            message = replace(unread(turn), content=DUMMY_SENTENCE)
+            usage = Usage()
         else:
             message, usage = await self._answer(turn, recalled, cut, self._complete)
+
         # A failed turn too: `turn.recall` counts turns, whatever came of them.
         self.memory.remember(turn, message)
         return message, usage
@@ -111,59 +106,28 @@ class RoleAgent:
     async def _answer(
         self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...], complete: Complete
     ) -> tuple[Message, Usage]:
-        """Asks the model, and once more for the fields that could not be read.
-
-        The message's `calls` count completions, so that a turn that failed has those from before it failed.
-        """
         if self._abilities is None:
             self._abilities = await abilities_of(self._model)  # they do not change while the model runs
-        abilities, form = self._abilities, form_of(turn)
+        abilities = self._abilities
 
-        def first(cut: Sequence[str]) -> Request:
-            return build_request(turn, self.role, recalled, self._settings, cut, abilities)
+        async def ask(change: ChangeRequest) -> CountedCompletion:
+            # A repair is longer than the first request, so the evidence that was cut from that would not fit.
+            nonlocal cut
+            counted, cut = await self._ask(
+                turn,
+                complete,
+                lambda cut: change(build_request(turn, self.role, recalled, self._settings, cut, abilities)),
+                cut,
+            )
+            return counted
 
-        asked, cut = await self._ask(turn, complete, first, cut)
-        responses, text = [asked], asked.completion.text
-        reading = read_completion(form, asked.completion)
-        # Only for the form: a call that failed has had its retries.
-        if reading is not None and (faults := reading.faults):
-            # The repair is longer than the first request, so the same evidence would not fit.
-            asked, cut = await self._ask(turn, complete, lambda c: repair_request(first(c), text, form, faults), cut)
-            responses.append(asked)
-            reading = reading.repaired_by(form, asked.completion)
-        reply = None if reading is None else reply_of(turn, reading)
-        last = asked.completion
-        error = last.error if last.stop == "error" else ""
-        if reading is not None and reading.faults:
-            error = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in reading.faults)
-            if ended := last.error or ("" if last.text.strip() else "the reply was empty"):
-                error = f"{error} ({one_line(ended)})"
-        counted = [completion for completion, calls, _ in responses if calls]
-        chances = likelihoods(form, reply, last) if reply and len(responses) == 1 else ()
-        # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
-        probable = tuple((name, round(likelihood, 2)) for name, likelihood in chances)
-        confidence = reply.confidence if reply else None
-        message = replace(
-            reply or unread(turn),
-            content=reply.content if reply else one_line(text),
-            confidence=confidence
-            if turn.task and not turn.task.answers
-            else dict(probable).get(FieldKind.ANSWER, confidence),
-            status=Status.OK if reply else Status.UNPARSED if reading else Status.FAILED,
-            error=error,
-            cut=cut,
-            calls=sum(calls for _, calls, _ in responses),
-            prompt_tokens=sum(completion.prompt_tokens for completion in counted),
-            completion_tokens=sum(completion.completion_tokens for completion in counted),
-            repair_tokens=sum(c.prompt_tokens + c.completion_tokens for c in counted[1:]),
-            likelihoods=probable,
-        )
-        usage = sum((used for _, _, used in responses), Usage())
-        return message, replace(usage, replica=last.replica)
+        completions, reading = await ask_in_form(form_of(turn), ask)
+        usage = sum((counted.usage for counted in completions), Usage())
+        return message_of(turn, completions, reading, cut), replace(usage, replica=completions[-1].completion.replica)
 
     async def _ask(
         self, turn: Turn, complete: Complete, build: Callable[[tuple[str, ...]], Request], cut: tuple[str, ...]
-    ) -> tuple[Asked, tuple[str, ...]]:
+    ) -> tuple[CountedCompletion, tuple[str, ...]]:
         """Completes `build(cut)`, with as much more evidence cut as the model's context demands. Returns the cut too.
 
         A completion that is of no use has `stop="error"` and the reason.
@@ -172,41 +136,82 @@ class RoleAgent:
         # Ends, as each further attempt has less evidence than the one before.
         while True:
             request = build(cut)
-            completion, calls, used = await complete(request)
-            usage += used
+            completion, calls, call_usage = await complete(request)
+            usage += call_usage
             if completion.stop == "error":
                 completion = replace(completion, error=one_line(completion.error or "the model gave no reason"))
             if completion.stop != "too_long":
-                return Asked(completion, calls, usage), cut
+                return CountedCompletion(completion, calls, usage), cut
+
             more = cut_more(turn.question, self.role.evidence, cut, request, completion)
             if not more:
-                sizes = f"{completion.prompt_tokens} tokens, {completion.limit_tokens} at most"
-                # Without numbers the error tells whether the model or a server in between refused it.
-                known = sizes if completion.limit_tokens else completion.error
-                error = (
-                    f"{DOES_NOT_FIT} the model's context{f' ({known})' if known else ''} and no evidence is left to "
-                    "cut: lower agents.budget_words, agents.max_tokens or topology.rounds, or raise model.max_model_len"
-                )
-                return Asked(replace(completion, stop="error", error=one_line(error)), calls, usage), cut
+                error = one_line(does_not_fit(completion))
+                return CountedCompletion(replace(completion, stop="error", error=error), calls, usage), cut
             cut = (*cut, *more)
 
-    async def _complete(self, request: Request) -> Asked:
-        """Asks the model until it does not refuse, a few times at most. ModelGone is raised, and ends the run.
+    async def _complete(self, request: Request) -> CountedCompletion:
+        return await complete_with_retries(self._model, request, self._settings.retries)
 
-        The tokens of a refused call are not known; it counts as a call without any. A prompt that does not fit is no
-        call, as nothing is computed for it.
-        """
-        refused = Completion(request.id, "", stop="error")
-        # Without a pause: a pool waits for its replicas, and an endpoint's client makes its own pauses.
-        for failures in range(self._settings.retries + 1):
-            try:
-                completion = await self._model.complete(request)
-            except ModelError as refusal:
-                refused = replace(refused, error=str(refusal))
-                continue
-            fits = completion.stop != "too_long"
-            return Asked(completion, int(fits), (Usage.of(completion) if fits else Usage()) + Usage(calls=failures))
-        return Asked(refused, 0, Usage(calls=self._settings.retries + 1))
+
+def message_of(
+    turn: Turn, completions: Sequence[CountedCompletion], reading: Reading | None, cut: tuple[str, ...]
+) -> Message:
+    """Makes the message of a turn from its completions and what was read of them.
+
+    Its `calls` count completions, so that a turn that failed has those from before it failed.
+    """
+    reply = None if reading is None else reply_of(turn, reading)
+    last = completions[-1].completion
+    if reply is not None:
+        message = replace(reply, status=Status.OK)
+    else:
+        status = Status.FAILED if reading is None else Status.UNPARSED
+        message = replace(unread(turn), status=status, content=one_line(completions[0].completion.text))
+
+    # A repaired reply has the tokens of some fields alone.
+    if reply is not None and len(completions) == 1:
+        # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
+        rounded = tuple((name, round(share, 2)) for name, share in likelihoods(form_of(turn), reply, last))
+        message = replace(message, likelihoods=rounded)
+        if turn.task is None or turn.task.answers:
+            confidence = dict(rounded).get(FieldKind.ANSWER, message.confidence)
+            message = replace(message, confidence=confidence)
+
+    counted = [completion for completion, calls, _ in completions if calls]
+    return replace(
+        message,
+        error=error_of(reading, last),
+        cut=cut,
+        calls=sum(counted.calls for counted in completions),
+        prompt_tokens=sum(completion.prompt_tokens for completion in counted),
+        completion_tokens=sum(completion.completion_tokens for completion in counted),
+        repair_tokens=sum(completion.prompt_tokens + completion.completion_tokens for completion in counted[1:]),
+    )
+
+
+def error_of(reading: Reading | None, completion: Completion) -> str:
+    """Returns the reason why a turn has no reply that can be read, or nothing."""
+    if reading is None or not reading.faults:
+        return completion.error if completion.stop == "error" else ""
+    error = "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in reading.faults)
+    ending = completion.error
+    if not ending and not completion.text.strip():
+        ending = "the reply was empty"
+    return f"{error} ({one_line(ending)})" if ending else error
+
+
+def does_not_fit(completion: Completion) -> str:
+    """Returns the error of a request that is too long without any evidence."""
+    # Without numbers the model's error tells whether it or a server in between refused the request.
+    details = completion.error
+    if completion.limit_tokens:
+        details = f"{completion.prompt_tokens} tokens, {completion.limit_tokens} at most"
+    if details:
+        details = f" ({details})"
+    return (
+        f"{DOES_NOT_FIT} the model's context{details} and no evidence is left to cut: lower agents.budget_words, "
+        "agents.max_tokens or topology.rounds, or raise model.max_model_len"
+    )
 
 
 def least_relevant(question: Question, reads: Modality, cut: Collection[str]) -> list[Source]:
@@ -215,10 +220,13 @@ def least_relevant(question: Question, reads: Modality, cut: Collection[str]) ->
     At equal rank the passage goes before the picture: pictures come first in the prompt, and the prefix cache still
     serves the ones left.
     """
-    left = [source for source in evidence_for(question, reads) if source.id not in cut]
-    pictures = [(rank, 0, s) for rank, s in enumerate(s for s in left if s.kind is Kind.IMAGE)]
-    texts = [(rank, 1, s) for rank, s in enumerate(s for s in left if s.kind is not Kind.IMAGE)]
-    return [source for _, _, source in sorted([*texts, *pictures], key=lambda r: r[:2], reverse=True)]
+    sources = [source for source in evidence_for(question, reads) if source.id not in cut]
+    pictures = [source for source in sources if source.kind is Kind.IMAGE]
+    texts = [source for source in sources if source.kind is not Kind.IMAGE]
+    ranked = [(rank, 0, source) for rank, source in enumerate(pictures)]
+    ranked += [(rank, 1, source) for rank, source in enumerate(texts)]
+    ranked.sort(key=lambda entry: entry[:2], reverse=True)
+    return [source for _, _, source in ranked]
 
 
 def cut_more(
@@ -232,17 +240,20 @@ def cut_more(
     excess = completion.prompt_tokens - completion.limit_tokens if completion.limit_tokens > 0 else 0
     if excess <= 0:
         # `ceil` takes at least one while any is left, so that attempts end.
-        return [source.id for source in order[: ceil(SHARE * len(order))]]
+        return [source.id for source in order[: ceil(CUT_SHARE * len(order))]]
+
     characters = max(1, len(request.system) + len(request.shared) + len(request.own))
     # Both estimates are high rather than low, so that no more is cut than necessary.
-    per_character = 1.25 * completion.prompt_tokens / characters
+    tokens_per_character = 1.25 * completion.prompt_tokens / characters
     # Four characters make about one token; further tokens belong to the pictures.
-    per_picture = max(1.0, completion.prompt_tokens - characters / 4) / max(1, len(request.images))
+    tokens_per_picture = max(1.0, completion.prompt_tokens - characters / 4) / max(1, len(request.images))
     ids: list[str] = []
     for source in order:
         if excess <= 0:
             break
         ids.append(source.id)
-        picture = source.kind is Kind.IMAGE
-        excess -= ceil(per_picture if picture else per_character * (len(source.title) + len(source.text)))
+        if source.kind is Kind.IMAGE:
+            excess -= ceil(tokens_per_picture)
+        else:
+            excess -= ceil(tokens_per_character * (len(source.title) + len(source.text)))
     return ids

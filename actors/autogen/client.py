@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -21,15 +21,16 @@ from actors.autogen.conversation import FORMAT, laid_out, parse_calls, tools_par
 from actors.backends.model_choice import ModelChoice
 from actors.errors import ModelError
 from actors.messages import Completion, Request, Usage, derive_seed
-from actors.models import Model
+from actors.models import CountedCompletion, Model, complete_with_retries
 from actors.prompting.reply_text import spoken
 from actors.settings import AgentSettings
 
 # For estimates: the tokenizer is in the model's process.
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_PICTURE = 256
-_OPENING, _OBJECT = re.compile(r"[{\[]"), re.compile(r"\{")
-_DECODER, _ATTEMPTS = json.JSONDecoder(), 1000
+_OPENING = re.compile(r"[{\[]")
+_OBJECT = re.compile(r"\{")
+_ATTEMPTS = 1000  # openings of JSON that are tried in one reply
 
 
 class CannotAnswer(RuntimeError):
@@ -50,11 +51,10 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         shares the prefix of the team's other agents.
     context_tokens: the context for `remaining_tokens`.
     choice: makes `model` again elsewhere; without it the client cannot be dumped.
+    on_completion: gets each completion with its cost.
 
     calls: number of completions, cached ones included.
     usage: computed calls and tokens.
-    cut_off: the last completion ended at its length limit.
-    too_long: the request that did not fit the model's context, if any, and its completion.
     """
 
     component_type = "model"
@@ -69,10 +69,12 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         task: Request | None = None,
         context_tokens: int = 32_768,
         choice: ModelChoice | None = None,
+        on_completion: Callable[[CountedCompletion], None] = lambda counted: None,
     ) -> None:
         self.model = model
-        self.cut_off = False
-        self.count_anew()
+        self.usage = Usage()
+        self.calls = 0
+        self._total = RequestUsage(0, 0)
         self._settings = settings or AgentSettings()
         self._seed = seed
         self._id = task.id if task else f"chat-{uuid.uuid4().hex}"
@@ -80,13 +82,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         self._task = task
         self._context_tokens = context_tokens
         self._choice = choice
-
-    def count_anew(self) -> None:
-        """Forgets what was counted so far."""
-        self.usage = Usage()
-        self.calls = 0
-        self.too_long: tuple[Request, Completion] | None = None
-        self._total = RequestUsage(0, 0)
+        self._on_completion = on_completion
 
     async def create(
         self,
@@ -104,42 +100,49 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         Raises CannotAnswer where the prompt does not fit, the model refuses it, or the reply is no such JSON;
         ModelError where all calls failed; and CancelledError where the token was cancelled.
         """
-        listed = _listed(tools, tool_choice)
-        own = [tools_part(listed, required=tool_choice not in ("auto", "none"))] if listed else []
-        if json_output:
-            form = "Reply with one JSON object and nothing else."
-            if isinstance(json_output, type):
-                schema = json.dumps(json_output.model_json_schema(), sort_keys=True, ensure_ascii=False)
-                form = f"{form} It must fit this JSON schema: {schema}"
-            own.append(f"{FORMAT}\n{form}")
         if unknown := extra_create_args.keys() - {"seed", "temperature", "max_tokens"}:
             raise ValueError(
                 f"extra_create_args: {', '.join(sorted(unknown))} unknown; give seed, temperature, max_tokens"
             )
-        request = laid_out(messages, own, self._task)
+        schemas = _schemas(tools, tool_choice)
+        sections = []
+        if schemas:
+            sections.append(tools_part(schemas, required=tool_choice not in ("auto", "none")))
+        if json_output:
+            sections.append(_format_part(json_output))
+        request = laid_out(messages, sections, self._task)
+
         # From the conversation, so that answers do not depend on the order of calls.
         seed = derive_seed(self._seed, request.prefix, request.system, request.shared, request.own)
-        settings = self._settings
-        defaults = {"seed": seed, "temperature": settings.temperature, "max_tokens": settings.max_tokens}
+        sampling = {
+            "seed": seed,
+            "temperature": self._settings.temperature,
+            "max_tokens": self._settings.max_tokens,
+            **extra_create_args,
+        }
         # Ids are unique among all processes that share a pool; answers do not depend on them.
         self._requests += 1
-        request = replace(request, id=f"{self._id}/{self._requests}", **{**defaults, **extra_create_args})
+        request = replace(request, id=f"{self._id}/{self._requests}", **sampling)
         completion = await self._complete(request, cancellation_token)
-        text = completion.text
-        thought, calls = parse_calls(text, [tool["name"] for tool in listed])
+        usage = RequestUsage(completion.prompt_tokens, completion.completion_tokens)
+        thought, calls = parse_calls(completion.text, [schema["name"] for schema in schemas])
         # A reply that calls tools is not yet the answer.
-        if json_output and not calls:
-            text = _checked_json(text, json_output)
+        if calls:
+            return CreateResult(
+                finish_reason="function_calls",
+                content=[
+                    FunctionCall(f"{request.seed:x}-{number}", json.dumps(arguments, ensure_ascii=False), tool)
+                    for number, (tool, arguments) in enumerate(calls)
+                ],
+                usage=usage,
+                cached=completion.reused,
+                thought=thought or None,
+            )
         return CreateResult(
-            finish_reason="function_calls" if calls else "length" if completion.stop == "length" else "stop",
-            content=[
-                FunctionCall(f"{request.seed:x}-{i}", json.dumps(arguments, ensure_ascii=False), tool)
-                for i, (tool, arguments) in enumerate(calls)
-            ]
-            or text,
-            usage=RequestUsage(completion.prompt_tokens, completion.completion_tokens),
+            finish_reason="length" if completion.stop == "length" else "stop",
+            content=_fitting_json(completion.text, json_output) if json_output else completion.text,
+            usage=usage,
             cached=completion.reused,
-            thought=thought if calls and thought else None,
         )
 
     async def create_stream(
@@ -152,26 +155,23 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         yield result
 
     async def _complete(self, request: Request, token: CancellationToken | None) -> Completion:
-        for attempt in range(self._settings.retries + 1):
-            # A separate future, so that cancelling the token also stops the model.
-            call = asyncio.ensure_future(self.model.complete(request))
-            if token is not None:
-                token.link_future(call)
-            try:
-                completion = await call
-                break
-            except ModelError:  # a failed call is counted without its tokens
-                self.usage += Usage(calls=1)
-                if attempt == self._settings.retries:
-                    raise
-        if completion.stop == "too_long":  # nothing was computed for it
-            self.too_long = request, completion
-            size = f" ({completion.prompt_tokens} tokens, {completion.limit_tokens} at most)"
-            size = size if completion.limit_tokens else ""
+        # A separate future, so that cancelling the token also stops the model.
+        calling = asyncio.ensure_future(complete_with_retries(self.model, request, self._settings.retries))
+        if token is not None:
+            token.link_future(calling)
+        counted = await calling
+        completion = counted.completion
+        self.usage += counted.usage
+        self.calls += counted.calls
+        self._on_completion(counted)
+
+        if completion.stop == "too_long":
+            size = ""
+            if completion.limit_tokens:
+                size = f" ({completion.prompt_tokens} tokens, {completion.limit_tokens} at most)"
             raise CannotAnswer(f"the conversation does not fit the model's context{size}: shorten it")
-        self.usage += Usage.of(completion)
-        self.calls += 1
-        self.cut_off = completion.stop == "length"
+        if not counted.calls:
+            raise ModelError(completion.error)
         # An error counts as well: the model has answered with its reason.
         self._total.prompt_tokens += completion.prompt_tokens
         self._total.completion_tokens += completion.completion_tokens
@@ -192,8 +192,9 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
 
     def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
         """Estimates tokens, at four characters each."""
-        listed = _listed(tools, "auto")
-        request = laid_out(messages, [tools_part(listed)] if listed else [], self._task)
+        schemas = _schemas(tools, "auto")
+        sections = [tools_part(schemas)] if schemas else []
+        request = laid_out(messages, sections, self._task)
         characters = len(request.system) + len(request.shared) + len(request.own)
         return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_PICTURE * len(request.images)
 
@@ -228,30 +229,51 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         return cls(config.model(), choice=config)
 
 
-def _listed(tools: Sequence[Tool | ToolSchema], choice: Tool | Literal["auto", "required", "none"]) -> list[ToolSchema]:
-    schemas = [tool if isinstance(tool, dict) else tool.schema for tool in tools if choice != "none"]
-    return [schema for schema in schemas if not isinstance(choice, Tool) or schema["name"] == choice.name]
+def _schemas(
+    tools: Sequence[Tool | ToolSchema], choice: Tool | Literal["auto", "required", "none"]
+) -> list[ToolSchema]:
+    """Returns the schemas of the tools among which the model has the choice."""
+    if choice == "none":
+        return []
+    schemas = [tool if isinstance(tool, dict) else tool.schema for tool in tools]
+    if isinstance(choice, Tool):
+        return [schema for schema in schemas if schema["name"] == choice.name]
+    return schemas
 
 
-def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:
+def _format_part(json_output: bool | type[BaseModel]) -> str:
+    form = "Reply with one JSON object and nothing else."
+    if isinstance(json_output, type):
+        schema = json.dumps(json_output.model_json_schema(), sort_keys=True, ensure_ascii=False)
+        form = f"{form} It must fit this JSON schema: {schema}"
+    return f"{FORMAT}\n{form}"
+
+
+def _fitting_json(text: str, form: bool | type[BaseModel]) -> str:
     """Returns the last JSON in a reply that fits, whatever surrounds it: thoughts, a fence, a sentence. Raises
     CannotAnswer where there is none."""
-    reason, fitting, at = "there is no object in it", "", 0
-    opening = _OPENING if isinstance(schema, type) else _OBJECT
-    for _ in range(_ATTEMPTS if spoken(text, lambda _: False) else 0):  # thoughts alone are no reply
-        if (begin := opening.search(text, at)) is None:
+    decoder = json.JSONDecoder()
+    opening = _OPENING if isinstance(form, type) else _OBJECT
+    reason = "there is no object in it"
+    fitting = ""
+    start = 0
+    thoughts_alone = not spoken(text, lambda _: False)
+    for _ in range(0 if thoughts_alone else _ATTEMPTS):
+        match = opening.search(text, start)
+        if match is None:
             break
-        at = begin.end()
+        start = match.end()
         try:
-            _, end = _DECODER.raw_decode(text, begin.start())
-            found, at = text[begin.start() : end], end
-            if isinstance(schema, type):
-                schema.model_validate_json(found)
-            fitting = found
-        except ValidationError as error:  # first, since it is a ValueError too
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            reason = f"it does not fit {schema}: {where + ': ' if where else ''}{first['msg']}"
+            _, end = decoder.raw_decode(text, match.start())
+            candidate = text[match.start() : end]
+            start = end
+            if isinstance(form, type):
+                form.model_validate_json(candidate)
+            fitting = candidate
+        except ValidationError as error:  # before ValueError, which it is too
+            fault = error.errors(include_url=False)[0]
+            place = "".join(f"{key}." for key in fault["loc"]).removesuffix(".")
+            reason = f"it does not fit {form}: {place}{': ' if place else ''}{fault['msg']}"
         except (ValueError, RecursionError) as error:
             reason = str(error)
     if not fitting:

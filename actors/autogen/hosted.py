@@ -14,17 +14,17 @@ from typing import Any, cast
 
 from autogen_agentchat.base import ChatAgent
 from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextMessage
-from autogen_core import CancellationToken, Image
+from autogen_core import CancellationToken
 from autogen_core.models import ChatCompletionClient
 
-from actors.agents.role_agent import Asked, Complete, RoleAgent
+from actors.agents.role_agent import Complete, RoleAgent
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import SourceImage, task_text
 from actors.backends.chat import chat, picture_urls
 from actors.errors import ModelGone, UserError
 from actors.lookup import imported, is_reference
 from actors.messages import Abilities, Completion, Message, Request, Role, Turn, Usage
-from actors.models import Model
+from actors.models import CountedCompletion, Model
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings, shown
 
@@ -48,7 +48,11 @@ class HostedAgent(RoleAgent):
     async def _answer(
         self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...], complete: Complete
     ) -> tuple[Message, Usage]:
-        host = Host(self._factory, self.role, self._model, self._settings, turn.seed)
+        def make_agent(task: Request, on_completion: Callable[[CountedCompletion], None]) -> object:
+            client = ModelClient(self._model, self._settings, turn.seed, task, on_completion=on_completion)
+            return self._factory(self.role, client)
+
+        host = Host(make_agent)
         try:
             return await super()._answer(turn, recalled, cut, host.complete)
         finally:
@@ -56,44 +60,66 @@ class HostedAgent(RoleAgent):
 
 
 class Host:
-    """The user's agent in the place of a model, for one turn. A repair is asked of the agent that gave the reply."""
+    """The user's agent in the place of a model, for one turn. A repair is asked of the agent that gave the reply.
 
-    def __init__(self, factory: Factory, role: Role, model: Model, settings: AgentSettings, seed: int) -> None:
-        self._make = partial(factory, role)
-        self._make_client = partial(ModelClient, model, settings, seed)
-        self._client: ModelClient | None = None
+    make_agent: called with the first request, and a function that takes each completion of the run's model.
+    """
+
+    def __init__(self, make_agent: Callable[[Request, Callable[[CountedCompletion], None]], object]) -> None:
+        self._make_agent = make_agent
         self._agent: object = None
+        self._ask: Reply | None = None
+        self._completions: list[CountedCompletion] = []  # of the run's model, for the present request
 
-    async def complete(self, request: Request) -> Asked:
-        """Returns the agent's reply, the number of its completions, and what it has used. Raises ModelGone."""
-        if new := self._client is None or not request.correction:
+    async def complete(self, request: Request) -> CountedCompletion:
+        """Returns the agent's reply with all that it has used. Raises ModelGone."""
+        self._completions.clear()
+        if not request.correction:
             await self.close()
-            self._client = self._make_client(task=request)
-        client, reported, completion = self._client, Usage(), Completion(request.id, "")
-        client.count_anew()
+        is_new = self._ask is None
+        reported = Usage()
         try:
-            if new:
-                self._agent = agent = self._make(client)
-                self._ask = replies_of(agent)
-            text, reported = await self._ask(request, new)
-            completion = replace(completion, text=text, stop="length" if client.cut_off else "stop")
+            if self._ask is None:
+                self._agent = self._make_agent(request, self._completions.append)
+                self._ask = reply_function(self._agent)
+            text, reported = await self._ask(request, is_new)
+            is_cut_off = bool(self._completions) and self._completions[-1].completion.stop == "length"
+            reply = Completion(request.id, text, stop="length" if is_cut_off else "stop")
         except ModelGone:  # ends the run: later turns would fail, too
             raise
-        except Exception as raised:  # the user's agent may raise anything
+        except Exception as error:  # the user's agent may raise anything
             # An agent may have handled a request that did not fit: then nothing is cut.
-            if client.too_long is not None:
-                self._client = None  # the agent would remember the evidence that is cut
-                return Asked(client.too_long[1], 0, client.usage)
-            completion = replace(completion, stop="error", error=one_line(f"{type(raised).__name__}: {raised}"))
-        # An agent with another model has not called ours: then only its report counts.
-        total, used = (client.total_usage(), client.usage) if client.calls else (reported, client.usage + reported)
-        prompt, reply = total.prompt_tokens, total.completion_tokens
-        counted = replace(completion, prompt_tokens=prompt, completion_tokens=reply)
-        return Asked(counted, client.calls or reported.calls, used)
+            for counted in self._completions:
+                if counted.completion.stop == "too_long":
+                    await self.close()  # the agent would remember the evidence that is cut
+                    return CountedCompletion(counted.completion, 0, self._usage())
+            reply = Completion(request.id, "", stop="error", error=one_line(f"{type(error).__name__}: {error}"))
+        return self._counted(reply, reported)
+
+    def _counted(self, reply: Completion, reported: Usage) -> CountedCompletion:
+        """Adds the tokens of the run's model to a reply. Without a call of that model, the agent's report counts."""
+        completions = [counted.completion for counted in self._completions if counted.calls]
+        if not completions:
+            prompt_tokens = reported.prompt_tokens
+            completion_tokens = reported.completion_tokens
+            calls = reported.calls
+            usage = self._usage() + reported
+        else:
+            prompt_tokens = sum(completion.prompt_tokens for completion in completions)
+            completion_tokens = sum(completion.completion_tokens for completion in completions)
+            calls = len(completions)
+            usage = self._usage()
+        reply = replace(reply, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+        return CountedCompletion(reply, calls, usage)
+
+    def _usage(self) -> Usage:
+        return sum((counted.usage for counted in self._completions), Usage())
 
     async def close(self) -> None:
-        """Closes the agent, if there is one."""
-        agent, self._agent = self._agent, None
+        """Closes the agent, if there is one. The next request gets a new one."""
+        agent = self._agent
+        self._agent = None
+        self._ask = None
         if isinstance(agent, ChatAgent):
             try:
                 await agent.close()
@@ -106,75 +132,87 @@ def load_factory(spec: str, key: str) -> Factory:
 
     Raises UserError, which names the setting `key`, where it takes neither a role and a client nor messages.
     """
-    name = spec.rpartition(":")[2]
     if not is_reference(spec):
         raise UserError(f"{key}={shown(spec)}: expected package.module:function, such as my_agents:make_critic")
-    factory = imported(spec, key)
-    if not callable(factory):
-        raise UserError(f"{key}={shown(spec)}: {shown(name)} is not a function")
-    is_agent = inspect.iscoroutinefunction(factory)
+    name = shown(spec.rpartition(":")[2])
+    function = imported(spec, key)
+    if not callable(function):
+        raise UserError(f"{key}={shown(spec)}: {name} is not a function")
+
+    is_agent = inspect.iscoroutinefunction(function)
+    parameters = ("messages",) if is_agent else ("role", "client")
     try:
-        inspect.signature(factory).bind(*([None] if is_agent else [None, None]))
+        inspect.signature(function).bind(*parameters)
     except TypeError as error:
-        call = f"{name}(messages)" if is_agent else f"{name}(role, client)"
-        raise UserError(f"{key}={shown(spec)}: {shown(name)} is called as {call}, but it has {error}") from error
-    return (lambda role, client: factory) if is_agent else cast(Factory, factory)
+        call = f"{name}({', '.join(parameters)})"
+        raise UserError(f"{key}={shown(spec)}: {name} is called as {call}, but it has {error}") from error
+    if is_agent:
+        return lambda role, client: function
+    return cast(Factory, function)
 
 
-# Returns a reply and the usage that the agent reports. A `new` agent has not read what comes before a correction.
+# Returns a reply and the usage that the agent reports. A new agent has not read what comes before a correction.
 Reply = Callable[[Request, bool], Awaitable[tuple[str, Usage]]]
 
 
-def replies_of(agent: object) -> Reply:
+def reply_function(agent: object) -> Reply:
     """Returns how an agent is asked. Raises TypeError for an object that is no agent."""
     if isinstance(agent, ChatAgent):
-        return partial(_of_autogen, agent)
+        return partial(_ask_autogen, agent)
     if hasattr(agent, "run") and hasattr(agent, "create_session"):
-        return partial(_of_framework, agent, agent.create_session())
+        return partial(_ask_framework, agent, agent.create_session())
     if callable(agent):
-        return partial(_of_function, agent)
+        return partial(_ask_function, agent)
     raise TypeError(f"{type(agent).__name__} is no agent of AutoGen or agent-framework, and no async function")
 
 
-async def _of_autogen(agent: ChatAgent, request: Request, new: bool) -> tuple[str, Usage]:
-    message: BaseChatMessage = TextMessage(content=task_text(request), source="user")
+async def _ask_autogen(agent: ChatAgent, request: Request, is_new: bool) -> tuple[str, Usage]:
+    text = task_text(request)
+    messages: list[BaseChatMessage]
     if request.images:
-        parts: list[str | Image] = [task_text(request), *map(SourceImage, request.images)]
-        message = MultiModalMessage(content=parts, source="user")
-    asked = [message]
+        messages = [MultiModalMessage(content=[text, *map(SourceImage, request.images)], source="user")]
+    else:
+        messages = [TextMessage(content=text, source="user")]
     if request.correction:
-        asked.append(TextMessage(content=request.rejected, source=agent.name))
-        asked.append(TextMessage(content=request.correction, source="user"))
-    response = await agent.on_messages(asked if new else asked[-1:], CancellationToken())
-    messages = (*(response.inner_messages or ()), response.chat_message)
-    counts = [message.models_usage for message in messages if message.models_usage]
-    used = (Usage(1, count.prompt_tokens, 0, count.completion_tokens) for count in counts)
-    return response.chat_message.to_model_text(), sum(used, Usage())
+        messages.append(TextMessage(content=request.rejected, source=agent.name))
+        messages.append(TextMessage(content=request.correction, source="user"))
+    response = await agent.on_messages(messages if is_new else messages[-1:], CancellationToken())
+    usage = Usage()
+    for message in (*(response.inner_messages or ()), response.chat_message):
+        if message.models_usage:
+            tokens = message.models_usage
+            usage += Usage(1, prompt_tokens=tokens.prompt_tokens, completion_tokens=tokens.completion_tokens)
+    return response.chat_message.to_model_text(), usage
 
 
-async def _of_framework(agent: Any, session: object, request: Request, new: bool) -> tuple[str, Usage]:
+async def _ask_framework(agent: Any, session: object, request: Request, is_new: bool) -> tuple[str, Usage]:
     from agent_framework import Content, Message  # the agent's own library, which the project does without
 
-    def part(content: dict[str, Any]) -> Any:
-        return content["text"] if "text" in content else Content.from_uri(content["image_url"]["url"])
+    def contents(message: dict[str, Any]) -> list[Any]:
+        content = message["content"]
+        if isinstance(content, str):
+            return [content]
+        return [part["text"] if "text" in part else Content.from_uri(part["image_url"]["url"]) for part in content]
 
-    said = [
-        Message(one["role"], [one["content"]] if isinstance(one["content"], str) else [*map(part, one["content"])])
-        for one in chat(request, picture_urls(request))[0 if new else -1 :]
-    ]
-    response = await agent.run(said, session=session)
-    used = response.usage_details or {}
-    names = ("input_token_count", "cache_read_input_token_count", "output_token_count")
-    return response.text, Usage(1, *(used.get(name) or 0 for name in names))
+    turns = chat(request, picture_urls(request))
+    messages = [Message(turn["role"], contents(turn)) for turn in (turns if is_new else turns[-1:])]
+    response = await agent.run(messages, session=session)
+    details = response.usage_details or {}
+    return response.text, Usage(
+        1,
+        prompt_tokens=details.get("input_token_count") or 0,
+        cached_tokens=details.get("cache_read_input_token_count") or 0,
+        completion_tokens=details.get("output_token_count") or 0,
+    )
 
 
-async def _of_function(function: Callable[..., Any], request: Request, new: bool) -> tuple[str, Usage]:
+async def _ask_function(function: Callable[..., Any], request: Request, is_new: bool) -> tuple[str, Usage]:
     match await function(chat(request, picture_urls(request))):
         case str(text):
             return text, Usage(1)
         case (str(text), int(prompt_tokens), int(completion_tokens)):
-            return text, Usage(1, prompt_tokens, 0, completion_tokens)
-        case other:
+            return text, Usage(1, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+        case reply:
             raise TypeError(
-                f"expected text, or (text, prompt tokens, completion tokens), and got {type(other).__name__}"
+                f"expected text, or (text, prompt tokens, completion tokens), and got {type(reply).__name__}"
             )

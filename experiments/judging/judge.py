@@ -9,13 +9,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from actors.agents.repair import ChangeRequest, ask_in_form
 from actors.backends.redaction import without_keys
-from actors.errors import ModelError
-from actors.messages import Abilities, Completion, FieldKind, Grading, Request, Status, Usage, derive_seed
-from actors.models import Model, abilities_of
+from actors.messages import Abilities, FieldKind, Grading, Request, Status, Usage, derive_seed
+from actors.models import CountedCompletion, Model, abilities_of, complete_with_retries
 from actors.prompting.form import as_json, in_lines, schema
-from actors.prompting.prompt import CHOICES, QUESTION, REPLY_FORM, is_enforced, repair_request
-from actors.prompting.reply import read_completion
+from actors.prompting.prompt import CHOICES, QUESTION, REPLY_FORM, is_enforced
 from actors.prompting.safe_text import line_of_its_own, one_line, safe_line
 from actors.settings import Replies
 from experiments.datasets.item import Item
@@ -82,14 +81,14 @@ class Judge:
             return Judgement(1, "There is no answer.")
         if self._abilities is None:  # asked once: they do not change while the model runs
             self._abilities = await abilities_of(self._model)
-        request, form = grading_request(item, answer, is_enforced(self._replies, self._abilities), rubric), rubric.form
-        completions = [await self._complete(request)]
-        reading = read_completion(form, completions[0])
-        # Not after an error, which has had its retries already.
-        if reading is not None and reading.faults:
-            repair = repair_request(request, completions[0].text, form, reading.faults)
-            completions.append(await self._complete(repair))
-            reading = reading.repaired_by(form, completions[1])
+        enforced = is_enforced(self._replies, self._abilities)
+        request = grading_request(item, answer, enforced, rubric)
+
+        async def ask(change: ChangeRequest) -> CountedCompletion:
+            return await self._complete(change(request))
+
+        counted_completions, reading = await ask_in_form(rubric.form, ask)
+        completions = [counted.completion for counted in counted_completions]
         last = completions[-1]
         verdict = reading.value(rubric.verdict) if reading else None
         unread = f"no {rubric.verdict.lower()} in {one_line(last.text)[:200]!r} ({last.stop})"
@@ -104,23 +103,13 @@ class Judge:
         )
         return without_keys(judgement)
 
-    async def _complete(self, request: Request) -> Completion:
-        """Requests the completion, or makes one with `stop="error"` after the last retry."""
+    async def _complete(self, request: Request) -> CountedCompletion:
         # Two methods that gave the same answer may be judged at once: the same request, under two ids.
         self._requests += 1
         request = replace(request, id=f"{request.id}/{self._requests}")
-        reason = ""
-        for _ in range(RETRIES + 1):
-            try:
-                completion = await self._model.complete(request)
-            except ModelError as error:
-                reason = str(error)
-                # A failed call is a call too; its tokens are unknown.
-                self.usage += Usage(calls=1)
-            else:
-                self.usage += Usage.of(completion)
-                return completion
-        return Completion(request.id, "", stop="error", error=reason)
+        counted = await complete_with_retries(self._model, request, RETRIES)
+        self.usage += counted.usage
+        return counted
 
 
 def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rubric = GRADED) -> Request:
