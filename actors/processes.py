@@ -1,11 +1,8 @@
 """Ends processes that other code started, counts those killed for memory, and collects garbage rarely."""
 
 import asyncio
-import atexit
 import gc
-import subprocess
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -17,20 +14,6 @@ WAIT_S = 5.0
 POLL_S = 0.05
 CGROUP = Path("/sys/fs/cgroup")
 VMSTAT = Path("/proc/vmstat")
-# Waits until its parent ends. Holds processes by descriptors, as the system may give a number to another process.
-HOLD = """
-import contextlib, os, signal, sys
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-    signal.signal(number, signal.SIG_IGN)
-held = []
-for process in sys.argv[1:]:
-    with contextlib.suppress(OSError):
-        held.append(os.pidfd_open(int(process)))
-os.read(0, 1)
-for process in held:
-    with contextlib.suppress(OSError):
-        signal.pidfd_send_signal(process, signal.SIGKILL)
-"""
 
 
 def descendants(children: Iterable[BaseProcess]) -> list[psutil.Process]:
@@ -55,22 +38,6 @@ def kill(processes: Iterable[psutil.Process]) -> None:
             if not _is_tracker(process):
                 # SIGKILL, since a process that is stopped or hangs handles no other signal.
                 process.kill()
-
-
-def kill_at_end(processes: Iterable[psutil.Process]) -> Callable[[], None]:
-    """Kills processes when this one ends, however it ends, or when the returned function is called. Needs Linux.
-
-    Without it, Python waits at its end for the children that `multiprocessing` started, and SIGKILL leaves them behind.
-    """
-    command = [sys.executable, "-I", "-S", "-c", HOLD, *(str(process.pid) for process in processes)]
-    holder = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-
-    def end() -> None:
-        atexit.unregister(end)
-        holder.communicate()  # closes its input and waits for it
-
-    atexit.register(end)
-    return end
 
 
 async def ended(processes: Iterable[psutil.Process]) -> bool:

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,9 +25,10 @@ from actors.backends.model_settings import ModelSettings, template_arguments
 from actors.errors import ModelError, ModelLost
 from actors.messages import Abilities, Completion, Kind, Request, Source
 from actors.pictures import read_picture
-from actors.processes import descendants, ended, kill, kill_at_end, kills
+from actors.processes import descendants, ended, kill, kills
 from actors.prompting.likelihood import Tokens, of_text, pieces
 from actors.prompting.safe_text import one_line, without_tokens
+from actors.watcher import Watcher
 
 BEAT_S = 1.0
 # An engine that answers nothing for so long is lost. It must exceed the longest step: one chunk of prompts
@@ -130,7 +131,7 @@ class VllmModel:
         self.hang_s = settings.hang_s or HANG_S
         self._engine: Any = None
         self._processes: list[psutil.Process] = []
-        self._end_processes: Callable[[], None] = lambda: None
+        self._watcher: Watcher | None = None
         self._lost: asyncio.Future[str] | None = None
         self._heartbeat: asyncio.Task[None] | None = None
         self._in_flight = 0
@@ -161,7 +162,7 @@ class VllmModel:
             reason = str(error) if isinstance(error, OSError | ValueError | RuntimeError) else repr(error)
             raise ValueError(f"vLLM cannot load {self.settings.name!r}: {one_line(reason)}") from error
         self._processes = descendants(set(multiprocessing.active_children()) - others)
-        self._end_processes = kill_at_end(self._processes)
+        self._watcher = Watcher(process.pid for process in self._processes)
         self._lost = asyncio.get_running_loop().create_future()
         LOG.info("%s is loaded after %.0f s", self.settings.name, time.monotonic() - began)
         try:
@@ -356,7 +357,8 @@ class VllmModel:
         if self._heartbeat is not None:
             self._heartbeat.cancel()
         engine.shutdown()
-        self._end_processes()
+        if self._watcher is not None:
+            self._watcher.close()
         await ended(self._processes)
 
 

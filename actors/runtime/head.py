@@ -23,39 +23,10 @@ from actors.errors import ClusterError
 from actors.own_folder import own_folder
 from actors.processes import kill
 from actors.runtime import TOKEN, use_own_token
+from actors.runtime.head_program import LOCAL
 from actors.signals import held_back
 
-# Starts a local Ray, and ends it when its standard input ends, which is when the run's process does. The session's
-# folder goes with it, unless a run has joined it and did not end well. A cluster it only joins and leaves, to learn
-# whether that works: Ray tries for minutes, in which the run's own process could not be interrupted. Ctrl-C reaches all
-# processes of a terminal: this one, and what it starts, end when the run has nothing more to ask. Where a busy machine
-# needs more than Ray's 30 s for a start, it tries once more.
-PROGRAM = """
-import logging, os, shutil, signal, sys
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-import ray
-address, folder = sys.argv[1:]
-local = address == "local"
-options = dict(include_dashboard=False, _temp_dir=folder) if local else {}
-def tell(answer):
-    try:
-        os.write(1, (answer + "\\n").encode())
-    except BrokenPipeError:
-        pass
-for again in (local, False):
-    try:
-        joined = ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options).address_info
-        break
-    except Exception as error:
-        if not again:
-            tell("failed " + (" ".join(str(error).split()) or type(error).__name__)[:300])
-            sys.exit()
-tell("up " + joined["gcs_address"])
-told = sys.stdin.read().split() if local else ["joined"]
-ray.shutdown()
-if told != ["joined"]:
-    shutil.rmtree(joined["session_dir"], ignore_errors=True)
-"""
+PROGRAM = Path(__file__).with_name("head_program.py")
 # Documented for macOS and Windows, where Ray then listens on 127.0.0.1 alone; it does so on Linux, too.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 # No workers wait for the head's own process, which runs nothing; workers get as much of a busy machine as others.
@@ -106,7 +77,7 @@ class Head:
             if {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ} or file.exists():
                 os.environ.setdefault("RAY_AUTH_MODE", "token")
         self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, "local" if given is None else _answering(given), str(self._folder)],
+            [sys.executable, "-P", str(PROGRAM), LOCAL if given is None else _answering(given), str(self._folder)],
             env={**os.environ, **WORKERS},
             cwd=self._folder.parent,  # where no module of this folder hides one of Ray's
             stdin=subprocess.PIPE,

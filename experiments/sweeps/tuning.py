@@ -25,9 +25,9 @@ from ray.exceptions import OutOfMemoryError
 from ray.tune.schedulers import ASHAScheduler
 
 from actors.errors import ClusterError
-from actors.runtime.guard import Guard
 from actors.runtime.remote import OUT_OF_MEMORY
 from actors.runtime.supervision import OnEvent
+from actors.watcher import Watcher
 from experiments.config.setting_groups import SweepSettings
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import JUDGEMENTS, SCORES, RunFolder
@@ -52,7 +52,7 @@ class TrialProcess(tune.Trainable):
     def setup(  # type: ignore[override]
         self, config: dict[str, Any], shared: Shared, trials: Path, each_step: bool, hung_s: float
     ) -> None:
-        self._guard = Guard(os.getpid(), hung_s)
+        self._watcher = Watcher([os.getpid()], hung_s)
         self._loop = asyncio.new_event_loop()
         self._opened = Opened(shared)
         self._trials, self._each_step = trials, each_step
@@ -73,7 +73,7 @@ class TrialProcess(tune.Trainable):
         self._end()
         self._loop.run_until_complete(self._opened.close())
         self._loop.close()
-        self._guard.close()
+        self._watcher.close()
 
     def _end(self) -> None:
         # Runs the generator's `finally`, which cancels the trial and closes its records.
