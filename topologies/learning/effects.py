@@ -23,8 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from topologies.wiring import KINDS
+
 # About U of one edge after 100 samples with credits of .45: there the bound is tightest. Fixed beforehand.
 TIGHTEST_AT = 5.0
+LARGEST_LOGIT = 8.0
+"""Bound of logits, where p is .9997."""
 
 
 class Estimate(NamedTuple):
@@ -33,11 +37,21 @@ class Estimate(NamedTuple):
     mean: Tensor
     variance: Tensor
 
+    @property
+    def logits(self) -> Tensor:
+        """Effects in units of their standard deviation."""
+        return bounded_logits(self.mean / self.variance.sqrt())
+
 
 # Prior of a sender's effect: its level is open, and it rises by .2 with the sender's own score, give or take .1.
 COMPETENCE = Estimate(torch.tensor([0.0, 0.2]).double(), torch.tensor([1e6, 0.1**2]).double())
 # The same of the gain by reading an agent: the agent's effect on others, give or take .05 and half of it.
 READING = Estimate(torch.tensor([0.0, 1.0]).double(), torch.tensor([0.05**2, 0.5**2]).double())
+
+
+def bounded_logits(values: Tensor) -> Tensor:
+    """Returns values as logits, within `LARGEST_LOGIT`."""
+    return values.clamp(-LARGEST_LOGIT, LARGEST_LOGIT).float()
 
 
 def surprise(taken: Tensor, allowed: Tensor, probability: Tensor) -> Tensor:
@@ -48,28 +62,29 @@ def surprise(taken: Tensor, allowed: Tensor, probability: Tensor) -> Tensor:
     return taken.double().sub_(probability.double()).mul_(allowed)
 
 
-def credited_sum(each: Tensor, credit: Tensor) -> Tensor:
-    """Sum over samples of each x credit, [..., rounds, sender, receiver], for one credit or several.
+def credited_sum(values: Tensor, credit: Tensor) -> Tensor:
+    """Sum over samples of values x credit, [..., rounds, sender, receiver], for one credit or several.
 
-    each: [k, rounds, sender, receiver], such as `surprise`; credit: c, [k, ..., rounds, receiver], the receiver's own
+    values: [k, rounds, sender, receiver], such as `surprise`; credit: c, [k, ..., rounds, receiver], the receiver's own
     score minus what its question leads to expect.
     """
-    total = torch.zeros(*credit.shape[1:-1], *each.shape[2:], dtype=torch.float64)
+    total = torch.zeros(*credit.shape[1:-1], *values.shape[2:], dtype=torch.float64)
     # Sample by sample: an einsum first moves samples to the last dimension, which takes twenty times as long.
-    for sample, credits in zip(each, credit.double()[..., None, :], strict=True):
-        total.addcmul_(sample.double(), credits)
+    for sample_values, sample_credit in zip(values, credit.double()[..., None, :], strict=True):
+        total.addcmul_(sample_values.double(), sample_credit)
     return total
 
 
-def raw_effects(products: Tensor, squares: Tensor, spread: Tensor) -> Estimate:
+def raw_effects(products: Tensor, squares: Tensor, credit_variance: Tensor) -> Estimate:
     """Returns beta = num / den with variance s^2 / den; 0 and infinity for an edge never drawn or never left out.
 
-    products, squares: sums of (e - p) c and of (e - p)^2, any shape.
-    spread: s^2, the variance of credit, broadcast against them.
+    products, squares: sums of (e - p) c and of (e - p)^2, any shape; credit_variance: s^2, broadcast against them.
     """
-    known = squares > 0
-    safe = squares.where(known, 1)
-    return Estimate((products / safe).where(known, 0), (spread / safe).where(known, torch.inf))
+    tried = squares > 0
+    divisor = squares.where(tried, 1)
+    mean = (products / divisor).where(tried, 0)
+    variance = (credit_variance / divisor).where(tried, torch.inf)
+    return Estimate(mean, variance)
 
 
 def sender_means(edges: Estimate) -> Estimate:
@@ -86,11 +101,13 @@ def regression(values: Estimate, covariates: Tensor, extra_variance: float | Ten
     prior: of the coefficients [p], normal; a slight precision keeps it solvable when covariates are constant or fewer
         than p values are known.
     """
-    mean, variance, x = (each.numpy() for each in (*values, covariates))
-    weight, precision = 1 / (variance + float(extra_variance)), 1 / prior.variance.numpy()
+    x = covariates.numpy()
+    weight = 1 / (values.variance.numpy() + float(extra_variance))
+    precision = 1 / prior.variance.numpy()
     inverse = np.linalg.inv(x.T @ (weight[:, None] * x) + np.diag(precision))
-    fitted = x @ (inverse @ (x.T @ (weight * mean) + precision * prior.mean.numpy()))
-    return Estimate(torch.from_numpy(fitted), torch.from_numpy(((x @ inverse) * x).sum(1)))
+    coefficients = inverse @ (x.T @ (weight * values.mean.numpy()) + precision * prior.mean.numpy())
+    variance = ((x @ inverse) * x).sum(1)
+    return Estimate(torch.from_numpy(x @ coefficients), torch.from_numpy(variance))
 
 
 def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) -> Tensor:
@@ -100,12 +117,14 @@ def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) 
     certainty that all are alike: it is at least half its standard error above 0 (Chung et al. 2013).
     """
     weight = (1 / values.variance).flatten()
-    total, free = weight.sum(), int((weight > 0).sum()) - fitted_parameters
-    if free < 1:
+    total = weight.sum()
+    degrees = int((weight > 0).sum()) - fitted_parameters
+    if degrees < 1:
         return (1 / total).where(total > 0, 0)
-    surplus = (weight * (values.mean - expected).flatten() ** 2).sum() - free
+
+    surplus = (weight * (values.mean - expected).flatten() ** 2).sum() - degrees
     scale = total - (weight**2).sum() / total
-    return surplus.clamp(min=sqrt(2 * free) / 2) / scale
+    return surplus.clamp(min=sqrt(2 * degrees) / 2) / scale
 
 
 def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
@@ -115,8 +134,17 @@ def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
     """
     trust = scatter / (scatter + values.variance)
     unknown = values.variance.isinf()
-    left = torch.where(unknown, scatter, trust * values.variance.where(~unknown, 0))
-    return Estimate(prior.mean + trust * (values.mean - prior.mean), left + (1 - trust) ** 2 * prior.variance)
+    mean = prior.mean + trust * (values.mean - prior.mean)
+    variance = torch.where(unknown, scatter, trust * values.variance.where(~unknown, 0))
+    return Estimate(mean, variance + (1 - trust) ** 2 * prior.variance)
+
+
+def shrink_to_line(values: Estimate, covariate: Tensor, prior: Estimate) -> Estimate:
+    """Draws each value [n] towards the line on a covariate [n] that fits all values; prior: of the line."""
+    line = torch.stack([torch.ones_like(covariate), covariate], dim=1)
+    expected = regression(values, line, 0.0, prior).mean
+    scatter = excess_variance(values, expected, fitted_parameters=2)
+    return shrink(values, regression(values, line, scatter, prior), scatter)
 
 
 def among_peers(scores: Tensor, visual: Tensor) -> Tensor:
@@ -136,63 +164,74 @@ def significant(sums: Tensor, questions: Tensor) -> Tensor:
     """
     mean, square = sums / questions.clamp(min=1)
     error = (square - mean**2).mean() / (questions - 1).clamp(min=1e-9)
-    kept: Tensor = mean * (1 - 4 * error / (mean**2).clamp(min=1e-12)).clamp(min=0)
-    return kept
+    share = (1 - 4 * error / (mean**2).clamp(min=1e-12)).clamp(min=0)
+    shrunk: Tensor = mean * share
+    return shrunk
 
 
-def sender_effects(edges: Estimate, apart: Tensor) -> Estimate:
+def sender_effects(edges: Estimate, own_scores: Tensor) -> Estimate:
     """Steps (2) and (3): each sender's mean effect [senders], drawn towards what its own answers predict.
 
-    edges: [senders, receivers]; apart: [senders], the distance of each sender's own score from its peers'.
+    edges: [senders, receivers]; own_scores: [senders], the distance of each sender's own score from its peers'.
     """
-    means = sender_means(edges)
-    line = torch.stack([torch.ones_like(apart), apart], dim=1).double()
-    first = regression(means, line, 0.0, COMPETENCE)
-    scatter = excess_variance(means, first.mean, fitted_parameters=2)
-    return shrink(means, regression(means, line, scatter, COMPETENCE), scatter)
+    return shrink_to_line(sender_means(edges), own_scores, COMPETENCE)
 
 
 def posterior(edges: Estimate, senders: Estimate) -> Estimate:
     """Step (4): every edge's effect, from all edges [senders, receivers]; for one never drawn, its sender's."""
     prior = Estimate(senders.mean[:, None], senders.variance[:, None])
-    scatter = excess_variance(edges, prior.mean.expand_as(edges.mean), int((~edges.variance.isinf()).any(1).sum()))
+    tried_senders = int((~edges.variance.isinf()).any(1).sum())
+    scatter = excess_variance(edges, prior.mean.expand_as(edges.mean), fitted_parameters=tried_senders)
     return shrink(edges, prior, scatter)
 
 
-def posterior_by_kind(raw: Mapping[str, Estimate], apart: Tensor) -> dict[str, Estimate]:
-    """`posterior` of the edges of several kinds and rounds together, each [rounds or 1, sender, receiver].
+def posterior_of_all(raw: Estimate, own_scores: Tensor) -> Estimate:
+    """`posterior` of the edges of all kinds, [sender, 2 N + 1] (`side_by_side`).
 
     A sender's edges to agents are judged together. The decision agent is no receiver like others: it may need many
     voices where agents need few. What it gains by reading an agent is expected to rise with that agent's edges, from a
     level of its own; by itself its column has too little evidence, and noise would keep an agent that misleads.
     """
-    between = {kind: edges for kind, edges in raw.items() if kind != "decision"}
-    columns = {kind: Estimate(*(part.transpose(0, 1).flatten(1) for part in edges)) for kind, edges in between.items()}
-    widths = [edges.mean.shape[1] for edges in columns.values()]
-    together = Estimate(*(torch.cat(parts, dim=1) for parts in zip(*columns.values(), strict=True)))
-    of_senders = sender_effects(together, apart)
-    split = zip(*(torch.split(part, widths, dim=1) for part in posterior(together, of_senders)), strict=True)
-    found = {
-        kind: Estimate(*(part.unflatten(1, (len(raw[kind].mean), -1)).transpose(0, 1) for part in parts))
-        for kind, parts in zip(between, split, strict=True)
-    }
-    senders = of_senders.mean
-    read = Estimate(*(part.mean(0).flatten() for part in raw["decision"]))
-    line = torch.stack([torch.ones_like(senders), senders], dim=1)
-    scatter = excess_variance(read, regression(read, line, 0.0, READING).mean, fitted_parameters=2)
-    judged = shrink(read, regression(read, line, scatter, READING), scatter)
-    return found | {"decision": Estimate(*(part[None, :, None].expand_as(raw["decision"].mean) for part in judged))}
+    between_agents = Estimate(raw.mean[:, :-1], raw.variance[:, :-1])
+    senders = sender_effects(between_agents, own_scores)
+    edges = posterior(between_agents, senders)
+    to_decision = shrink_to_line(Estimate(raw.mean[:, -1], raw.variance[:, -1]), senders.mean, READING)
+    mean = torch.cat([edges.mean, to_decision.mean[:, None]], dim=1)
+    return Estimate(mean, torch.cat([edges.variance, to_decision.variance[:, None]], dim=1))
+
+
+def side_by_side(values: Mapping[str, Tensor]) -> Tensor:
+    """Puts values of all kinds of edges [..., sender, receiver] side by side, [..., sender, 2 N + 1].
+
+    The columns are the receivers of spatial edges, those of temporal ones, and the decision agent.
+    """
+    return torch.cat([values[kind] for kind in KINDS], dim=-1)
+
+
+def by_kind(columns: Tensor) -> dict[str, Tensor]:
+    """Parts what `side_by_side` has put together."""
+    agents = columns.shape[-1] // 2
+    parts = (columns[..., :agents], columns[..., agents:-1], columns[..., -1:])
+    # Copies: PyTorch rounds functions of strided tensors otherwise.
+    return {kind: part.contiguous() for kind, part in zip(KINDS, parts, strict=True)}
+
+
+def sums_to_agents(columns: Tensor) -> Tensor:
+    """Sums over each sender's edges to agents [..., sender], of `side_by_side`."""
+    agents = columns.shape[-1] // 2
+    return columns[..., :agents].sum(-1) + columns[..., agents:-1].sum(-1)
+
+
+def sender_sums(columns: Tensor) -> Tensor:
+    """Sums over all edges of each sender [..., sender], of `side_by_side`."""
+    return sums_to_agents(columns) + columns[..., -1]
 
 
 class Sums(NamedTuple):
     """S and U of edges, or of groups of edges, of one shape."""
 
     total: Tensor
-    spread: Tensor
-
-    def over(self, *dimensions: int) -> Sums:
-        """Sums of groups: all edges along some dimensions together."""
-        return Sums(self.total.sum(dimensions), self.spread.sum(dimensions))
+    bound: Tensor
 
 
 def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float | Tensor) -> Tensor:
@@ -202,14 +241,15 @@ def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float | Tens
     edges: the number of edges in each sum.
     """
     mixed = TIGHTEST_AT * edges.clamp(min=1)
-    bound = 2 * torch.as_tensor(tests / error_rate).log() + ((sums.spread + mixed) / mixed).log()
-    harm: Tensor = (sums.total < 0) & (sums.total**2 / (sums.spread + mixed) >= bound)
+    bound = 2 * torch.as_tensor(tests / error_rate).log() + ((sums.bound + mixed) / mixed).log()
+    harm: Tensor = (sums.total < 0) & (sums.total**2 / (sums.bound + mixed) >= bound)
     return harm
 
 
 def chance_of(sums: Sums) -> Tensor:
     """Chance of sums this large without any effect (chi-squared), over the last dimension; 1 without samples."""
-    known = sums.spread > 0
-    squared = (sums.total**2 / sums.spread.where(known, 1) * known).sum(-1)
-    number = known.sum(-1).double()
-    return torch.as_tensor(torch.special.gammaincc(number.clamp(min=1e-9) / 2, squared / 2)).where(number > 0, 1.0)
+    tried = sums.bound > 0
+    squared = (sums.total**2 / sums.bound.where(tried, 1) * tried).sum(-1)
+    degrees = tried.sum(-1).double()
+    chance = torch.special.gammaincc(degrees.clamp(min=1e-9) / 2, squared / 2)
+    return torch.as_tensor(chance).where(degrees > 0, 1.0)

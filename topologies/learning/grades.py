@@ -1,12 +1,83 @@
-"""Grades of agents by their own answers, or by utility where they are not heard: pure functions of scores."""
+"""Estimators `competence` and `removal`: grades of agents by their own answers, or by utility without them."""
 
 from dataclasses import replace
 
 import numpy as np
 import torch
+from scipy.stats import t
 from torch import Tensor
 
+from topologies.learning.early_stopping import end_of_estimate
+from topologies.learning.edge_state import EdgeState
+from topologies.learning.effects import Estimate, among_peers, bounded_logits
+from topologies.learning.estimator import Discussions, EdgeEstimator
+from topologies.learning.objective import Terms, terms_of
+from topologies.learning.spec import LearnerSpec
+from topologies.learning.stages import Stage
 from topologies.wiring import Edges, Wirings
+
+
+class Competence(EdgeEstimator):
+    """Grades agents, not edges: by their own answers, each question's mean against that of their modality.
+
+    An edge's logit is 1 plus its sender's grade over the critical value: p < 1/2 if and only if the sender is
+    significantly worse. state, [agents] each: sums over questions of differences and their squares, and their number.
+    """
+
+    prefix = "graded."
+    chance = 0.5
+    """Chance of each edge."""
+
+    def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
+        super().__init__(spec, edges)
+        self.visual = torch.tensor(spec.visual)
+        zeros = torch.zeros(len(self.visual), dtype=torch.float64)
+        self.state = {name: zeros.clone() for name in ("total", "squares", "number")}
+
+    def chances(self, stage: Stage) -> dict[str, Tensor]:
+        return {kind: torch.full_like(self.edges.logits[kind], self.chance) for kind in stage.drawn}
+
+    def lookahead(self, steps_left: int) -> int:
+        return steps_left  # nothing is cut before the end
+
+    def learn(self, stage: Stage, discussions: Discussions) -> tuple[dict[str, Tensor], Terms]:
+        terms = terms_of(stage, self.edges.mask, self.edges.logits, self.settings)
+        for question in discussions.questions:
+            difference = self.differences(discussions, discussions.question == question)
+            self.state["number"] += ~difference.isnan()
+            self.state["total"] += difference.nan_to_num()
+            self.state["squares"] += difference.nan_to_num() ** 2
+        degrees = (self.state["number"] - 1).clamp(min=1).numpy()
+        critical = torch.from_numpy(t.isf(self.settings.error_rate / len(degrees), degrees))
+        sender_logits = bounded_logits(1 + grades(**self.state) / critical)
+        change = {}
+        for kind, logits in self.edges.logits.items():
+            change[kind] = (sender_logits[:, None] - logits) * stage.start[kind]
+            logits += change[kind]
+        return change, terms
+
+    def forecast(self, steps: int, steps_left: int) -> dict[str, Estimate]:
+        return {kind: end_of_estimate(logits, steps, steps_left) for kind, logits in self.edges.logits.items()}
+
+    def begin(self, stage: Stage) -> None:
+        """Goes on: grades are of all stages."""
+
+    def differences(self, discussions: Discussions, chosen: Tensor) -> Tensor:
+        """Differences that one question's discussions show, double [agents], NaN where none; chosen: bool [k]."""
+        return among_peers(discussions.turn_scores[chosen].mean((0, 1)), self.visual)
+
+
+class Removal(Competence):
+    """Grades agents by utility with all heard, minus utility without one agent or turn."""
+
+    chance = 1.0
+
+    def differences(self, discussions: Discussions, chosen: Tensor) -> Tensor:
+        utility = discussions.utility[chosen].double()
+        heard = heard_turns(discussions.wirings)[chosen]
+        # Means over none are NaN: without the sample that hears all there is nothing to compare.
+        utility_of_all = utility[heard.all(2).all(1)].mean()
+        return torch.stack([utility_of_all - utility[removed].mean() for removed in ~heard.all(1).T])
 
 
 def grades(total: Tensor, squares: Tensor, number: Tensor) -> Tensor:
@@ -16,26 +87,40 @@ def grades(total: Tensor, squares: Tensor, number: Tensor) -> Tensor:
     return torch.where(number > 1, mean / variance.sqrt(), mean)
 
 
-def heard(wirings: Wirings) -> Tensor:
+def heard_turns(wirings: Wirings) -> Tensor:
     """Turns that any agent, or the decision agent, hears, bool [k, rounds, agents]."""
-    later = np.concatenate([wirings.temporal[:, 1:].any(3), wirings.decision[:, None]], axis=1)
-    return torch.from_numpy(wirings.spatial.any(3) | later)
+    heard_later = np.concatenate([wirings.temporal[:, 1:].any(3), wirings.decision[:, None]], axis=1)
+    return torch.from_numpy(wirings.spatial.any(3) | heard_later)
 
 
-def with_removals(wirings: Wirings, each: int, step: int, turns: bool) -> Wirings:
-    """Makes a question's `each` samples equal but for one agent or turn that is not heard. The first sample hears all.
+def with_removals(wirings: Wirings, samples: int, step: int, turns: bool) -> Wirings:
+    """Makes a question's samples equal but for one agent or turn that is not heard. The first sample hears all.
 
-    The next agents or turns follow in the next samples and steps. Turns before the one removed are equal, with equal
-    seeds, and so computed once: their history is restored.
+    samples: number of each question. turns: whether turns are removed, or agents with all their turns. The next ones
+    follow in the next samples and steps. Turns before the one removed are equal, with equal seeds, and so computed
+    once: their history is restored.
     """
-    (k, rounds, agents), sample = wirings.order.shape, np.arange(len(wirings.order))
-    first = sample - sample % each
-    copied = {name: getattr(wirings, name)[first] for name in ("spatial", "temporal", "order", "decision")}
-    number = (step * (k - k // each) + sample - sample // each - 1) % (agents * (rounds if turns else 1))
-    gone = np.zeros((k, rounds, agents), dtype=bool)
-    gone[sample, number // agents if turns else slice(None), number % agents] = True
-    gone[first] = False
-    copied["spatial"] &= ~gone[..., None]
-    copied["temporal"][:, 1:] &= ~gone[:, :-1, :, None]
-    copied["decision"] &= ~gone[:, -1]
-    return replace(wirings, **copied, allowed=Edges(*(could[first] for could in wirings.allowed)))
+    k, rounds, agents = wirings.order.shape
+    sample = np.arange(k)
+    first = sample - sample % samples
+    # Removals so far: none in a question's first sample.
+    earlier = step * (k - k // samples) + sample - sample // samples - 1
+    agent = earlier % agents
+    removed = np.zeros((k, rounds, agents), dtype=bool)
+    if turns:
+        removed[sample, earlier // agents % rounds, agent] = True
+    else:
+        removed[sample, :, agent] = True
+    removed[first] = False
+
+    spatial = wirings.spatial[first] & ~removed[..., None]
+    temporal = wirings.temporal[first]
+    temporal[:, 1:] &= ~removed[:, :-1, :, None]
+    return replace(
+        wirings,
+        spatial=spatial,
+        temporal=temporal,
+        order=wirings.order[first],
+        decision=wirings.decision[first] & ~removed[:, -1],
+        allowed=Edges(wirings.allowed.spatial[first], wirings.allowed.temporal[first]),
+    )

@@ -8,8 +8,10 @@ credit c when the edges' own effects are taken away. Where it differs, j is judg
 import torch
 from torch import Tensor
 
-MOST_AGENTS = 40  # up to which pairs are looked at: the cost grows with the third power of their number
-LEVEL = 0.01  # share of runs without interactions in which any is found
+MOST_AGENTS = 40
+"""Team up to which pairs are looked at: the cost grows with the third power of the number of agents."""
+LEVEL = 0.01
+"""Share of runs without interactions in which any is found."""
 
 
 def pair_sums(surprise: Tensor, heard: Tensor, credit: Tensor) -> Tensor:
@@ -20,9 +22,9 @@ def pair_sums(surprise: Tensor, heard: Tensor, credit: Tensor) -> Tensor:
     them was drawn; credit: [k, rounds, receiver].
     """
     x = surprise.transpose(0, 2).flatten(1)  # [sender, rounds * k * receiver]
-    unheard = (~heard).transpose(0, 2).flatten(1).to(x.dtype)
+    not_heard = (~heard).transpose(0, 2).flatten(1).to(x.dtype)
     credited = x * credit.transpose(0, 1).flatten()
-    return torch.stack([credited @ x.T, credited**2 @ (x**2).T, credited @ unheard.T, x**2 @ unheard.T])
+    return torch.stack([credited @ x.T, credited**2 @ (x**2).T, credited @ not_heard.T, x**2 @ not_heard.T])
 
 
 def without_spoilers(pairs: Tensor, senders: Tensor) -> Tensor:
@@ -30,11 +32,13 @@ def without_spoilers(pairs: Tensor, senders: Tensor) -> Tensor:
 
     Of two that seem to harm, and surely do less together than the sum of their effects, the better one is spared.
     """
-    n, (total, spread, products, squares) = len(senders), pairs
-    bound = torch.special.ndtri(torch.tensor(1 - LEVEL / max(n * (n - 1) // 2, 1), dtype=torch.float64))
-    spoiled = (total < 0) & (total**2 > bound**2 * spread)
+    together, variance, products, squares = pairs
+    n = len(senders)
+    number = max(n * (n - 1) // 2, 1)
+    bound = torch.special.ndtri(torch.tensor(1 - LEVEL / number, dtype=torch.float64))
+    spoiled = (together < 0) & (together**2 > bound**2 * variance)
     alone = (products / squares.clamp(min=1e-9)).where(squares > 0, -torch.inf)
-    harmful = (senders < 0)[:, None] & (senders < 0)
-    spared = spoiled & harmful & (alone > alone.T) & ~torch.eye(n, dtype=torch.bool)
+    harmful = senders < 0
+    spared = spoiled & harmful[:, None] & harmful & (alone > alone.T) & ~torch.eye(n, dtype=torch.bool)
     best = alone.where(spared, -torch.inf).max(1).values
     return torch.maximum(senders, best)

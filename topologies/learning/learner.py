@@ -26,6 +26,7 @@ from topologies.learning.checked import checked_clock, checked_scores
 from topologies.learning.confirmation import GRAPHS, Confirmation
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
+from topologies.learning.estimator import Discussions
 from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.grades import with_removals
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
@@ -146,7 +147,7 @@ class Learner:
         if compared := self.confirming:
             self._confirmation.learn(self.step, int(group.max()) + 1, given.utilities, given.failed)
         else:
-            change, terms = self._estimator.learn(self._stage, wirings, scores, utility, group)
+            change, terms = self._estimator.learn(self._stage, Discussions(wirings, scores, utility, group))
             measured |= {name: term.item() for name, term in terms._asdict().items()}
             measured["objective"] += terms.weighted(self.spec.settings, self.spec.variant, self.stage).item()
             measured["gradient_norm"] = float(torch.stack([g.norm() for g in change.values()]).norm())
@@ -182,7 +183,7 @@ class Learner:
             return False
         if (self.evidence() or 0.0) > share:
             return False
-        ends = self._estimator.outlook(self.step, self._schedule.steps - self.step)
+        ends = self._estimator.forecast(self.step, self._schedule.steps - self.step)
         generator, wrong, whole = self._generator("settling"), 0.0, 0.0
         for block in self._stage.blocks:
             cut = self._rule.end_cut(self._stage, block)

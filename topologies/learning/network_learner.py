@@ -199,7 +199,7 @@ class NetworkLearner:
         clock = {"stage": self.stage, "step": self.step, "finished": int(self.finished)}
         tensors = {name: torch.tensor(value) for name, value in clock.items()}
         # Weights alone would fit any team with such profiles.
-        tensors["visual"] = torch.tensor([str(modality) == "visual" for modality in self.spec.modalities])
+        tensors["visual"] = torch.tensor(self.spec.visual)
         tensors |= {f"memory.{name}": value for name, value in self.memory.items()}
         tensors |= {f"network.{name}": value for name, value in self.net.state_dict().items()}
         for number, weight in enumerate(self._trained):

@@ -15,9 +15,9 @@ from topologies.learning.variants import Variant
 class Terms(NamedTuple):
     """Objective's terms without utility, scalars without their weights."""
 
-    rank: Tensor
-    noise: Tensor
-    alignment: Tensor
+    rank: Tensor = torch.zeros(())
+    noise: Tensor = torch.zeros(())
+    alignment: Tensor = torch.zeros(())
 
     def weighted(self, settings: LearnerSettings, variant: Variant, stage: int) -> Tensor:
         """Their sum as a stage's objective adds it to utility (Eqs. 7, 11).

@@ -3,16 +3,18 @@
 To add one, write its class here, and name it in `RULES` and in `Rule` (variants.py).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
 
 from topologies.learning.early_stopping import EndCut
 from topologies.learning.edge_state import EdgeState
+from topologies.learning.effects import by_kind, side_by_side
 from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.stages import Block, Stage
 from topologies.learning.variants import Rule
+from topologies.wiring import KINDS
 
 Random = Callable[[str], Generator]
 """Makes a generator for a purpose, from the learner's seed, stage and step."""
@@ -33,7 +35,9 @@ class PruningRule:
     prefix = ""
 
     def __init__(self, pruning: PruningSettings, edges: EdgeState, random: Random) -> None:
-        self.pruning, self.edges, self.random = pruning, edges, random
+        self.pruning = pruning
+        self.edges = edges
+        self.random = random
         self.state: dict[str, Tensor] = {}
         self.schedules = {intra: pruning.schedule(pruning.first_rate(intra)) for intra in (True, False)}
         self.rate = pruning.first_rate(intra=True)
@@ -47,22 +51,37 @@ class PruningRule:
 
     def cut(self, stage: Stage, tick: int = 1) -> None:
         """Cuts at the end of a stage. Doing it again changes nothing."""
-        for kind, kept in self.left(stage, stage.final).items():
-            self.edges.keep(kind, kept, tick)
+        for kind, left in self.left(stage, stage.final).items():
+            self.edges.keep(kind, left, tick)
 
     def left(self, stage: Stage, final: bool) -> dict[str, Tensor]:
         """Edges left if the stage ended now, by kind; `final`: if no later stage learned them again either."""
-        kept = {kind: mask.clone() for kind, mask in self.edges.mask.items()}
+        left = {kind: mask.clone() for kind, mask in self.edges.mask.items()}
+        probabilities = self.probabilities(stage)
         for block in stage.blocks:
-            p, present = block.of(self.edges.probability(block.kind)), block.of(self.edges.mask[block.kind])
-            rooms = [room_for(self.share(stage, block), of_round) for of_round in self.start(stage, block)]
-            rounds = [self.left_of(block, *each, final) for each in zip(p, present, rooms, strict=True)]
-            kept[block.kind][(..., *block.cells)] = torch.stack(rounds)
-        return kept
+            rounds = zip(
+                block.of(probabilities[block.kind]),
+                block.of(self.edges.mask[block.kind]),
+                self.rooms(stage, block),
+                strict=True,
+            )
+            of_rounds = [self.left_of(block, p, present, room, final) for p, present, room in rounds]
+            block.put(left[block.kind], torch.stack(of_rounds))
+        return left
 
-    def start(self, stage: Stage, block: Block) -> Tensor:
-        """Edges of a matrix before the stage pruned any, bool [rounds or 1, sender, receiver]."""
-        return block.of(stage.start[block.kind].expand(self.edges.mask[block.kind].shape))
+    def probabilities(self, stage: Stage) -> dict[str, Tensor]:
+        """Probabilities that a cut at the end goes by, [rounds or 1, sender, receiver] by kind."""
+        return {kind: self.edges.probability(kind) for kind in KINDS}
+
+    def rooms(self, stage: Stage, block: Block) -> list[int]:
+        """Number of a matrix's edges that the cut at the end leaves at most, in each round that has its own."""
+        share = self.share(stage, block)
+        start = stage.start[block.kind].expand(self.edges.mask[block.kind].shape)
+        return [room_for(share, of_round) for of_round in block.of(self.existing(block.kind, start))]
+
+    def existing(self, kind: str, start: Tensor) -> Tensor:
+        """Edges of a stage's start that can be left, bool [rounds or 1, sender, receiver]."""
+        return start
 
     def share(self, stage: Stage, block: Block) -> float:
         """Share of a matrix's edges that the cut at the end leaves at most."""
@@ -80,7 +99,7 @@ class PruningRule:
 
     def end_cut(self, stage: Stage, block: Block) -> EndCut:
         """Returns a matrix's cut at the end of a stage if no later stage relearned its edges."""
-        return EndCut(room_for(self.share(stage, block), self.start(stage, block)[-1]), self.by_sign)
+        return EndCut(self.rooms(stage, block)[-1], self.by_sign)
 
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
         """Agents that take no part, bool [rounds or 1, agents]; None where all do. `ended`: if the stage ended now."""
@@ -101,9 +120,9 @@ class Progressive(PruningRule):
             return
         generator = self.random("pruning")
         for block, room, present in zip(stage.blocks, rooms, presents, strict=True):
-            kept = self.edges.mask[block.kind].clone()
-            kept[(..., *block.cells)] = largest(block.of(self.edges.probability(block.kind)), present, room, generator)
-            self.edges.keep(block.kind, kept, tick=step + 1)
+            left = self.edges.mask[block.kind].clone()
+            block.put(left, largest(block.of(self.edges.probability(block.kind)), present, room, generator))
+            self.edges.keep(block.kind, left, tick=step + 1)
 
     def cut_rest(self, stage: Stage) -> None:
         self.after_step(stage, self.pruning.steps - 1)
@@ -134,20 +153,25 @@ class BySign(PruningRule):
         return 1.0 if block.kind == "decision" else self.schedules[block.intra][-1].share
 
     def _judge(self) -> None:
-        self.state |= {f"judged.{kind}": mask.any(0) for kind, mask in self.edges.mask.items()}
+        self.state = {f"judged.{kind}": mask.any(0) for kind, mask in self.edges.mask.items()}
 
-    def left(self, stage: Stage, final: bool) -> dict[str, Tensor]:
-        theta = {kind: each.mean(0) for kind, each in self.edges.logits.items()}
-        judged = {kind: self.state[f"judged.{kind}"] for kind in theta}
-        harmful = {kind: judged[kind] & (theta[kind] < 0) & stage.start[kind] for kind in theta}
-        self._spared = {kind: harmful[kind] & ~cut for kind, cut in worst_half(harmful, theta, judged).items()}
-        return super().left(stage, final)
+    def probabilities(self, stage: Stage) -> dict[str, Tensor]:
+        """Spares harmful edges beyond half of what a receiver hears: they are at least 1/2."""
+        logits = side_by_side({kind: values.mean(0) for kind, values in self.edges.logits.items()})
+        judged = side_by_side({kind: self.state[f"judged.{kind}"] for kind in KINDS})
+        harmful = judged & (logits < 0) & side_by_side(stage.start)
+        spared = by_kind(harmful & ~worst_half(harmful, logits, judged))
+        probabilities = super().probabilities(stage)
+        return {kind: p.where(~spared[kind], p.clamp(min=0.5)) for kind, p in probabilities.items()}
 
     def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool) -> Tensor:
         """Keeps edges without a negative effect (p >= 1/2), at the end the `room` best; one reader at least."""
-        p = p.where(~block.of(self._spared[block.kind]), p.clamp(min=0.5)) * present
-        least = p.flatten().topk(room if final else p.numel()).values[-1].clamp(min=0.5)
-        return present & (p >= (least.clamp(max=p.max()) if block.kind == "decision" else least))
+        p = p * present
+        number = room if final else p.numel()
+        least = p.flatten().topk(number).values[-1].clamp(min=0.5)
+        if block.kind == "decision":
+            least = least.clamp(max=p.max())
+        return present & (p >= least)
 
 
 class Once(PruningRule):
@@ -168,7 +192,9 @@ class Likely(PruningRule):
 
     def left_of(self, block: Block, p: Tensor, present: Tensor, room: int, final: bool) -> Tensor:
         likely = present & (p > 0.5) if final else present
-        return largest(p, present, 1, self.random("cut")) if block.kind == "decision" and not likely.any() else likely
+        if block.kind == "decision" and not likely.any():
+            return largest(p, present, 1, self.random("cut"))
+        return likely
 
 
 class AgentRule(Once):
@@ -186,8 +212,8 @@ class AgentRule(Once):
 
     def begin(self) -> None:
         super().begin()
-        for theta in self.edges.logits.values():
-            theta.zero_()
+        for logits in self.edges.logits.values():
+            logits.zero_()
         self.edges.forget_gradients()
 
     def cut(self, stage: Stage, tick: int = 1) -> None:
@@ -196,14 +222,13 @@ class AgentRule(Once):
         super().cut(stage, tick=stage.number)
 
     def left(self, stage: Stage, final: bool) -> dict[str, Tensor]:
-        if stage.number == 1:
-            dropped = self._weakest(stage)
-            return {kind: without(dropped, mask, kind) for kind, mask in self.edges.mask.items()}
-        return super().left(stage, final)
+        if stage.number > 1:
+            return super().left(stage, final)
+        dropped = self._weakest(stage)
+        return {kind: without(dropped, mask, kind) for kind, mask in self.edges.mask.items()}
 
-    def start(self, stage: Stage, block: Block) -> Tensor:
-        start = stage.start[block.kind].expand(self.edges.mask[block.kind].shape)
-        return block.of(without(self.state["dropped"], start, block.kind))
+    def existing(self, kind: str, start: Tensor) -> Tensor:
+        return without(self.state["dropped"], start, kind)
 
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
         dropped = self._weakest(stage) if ended and stage.number == 1 else self.state["dropped"]
@@ -212,7 +237,7 @@ class AgentRule(Once):
     def _weakest(self, stage: Stage) -> Tensor:
         # Edges within a round decide: they all exist in both stages, temporal ones may be switched off.
         start = stage.start["spatial"]
-        return torch.stack([weakest_agents(theta, start, AGENT_RATE) for theta in self.edges.logits["spatial"]])
+        return torch.stack([weakest_agents(logits, start, AGENT_RATE) for logits in self.edges.logits["spatial"]])
 
 
 RULES: dict[Rule, type[PruningRule]] = {
@@ -260,24 +285,23 @@ def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tens
     return stays.view(present.shape)
 
 
-def worst_half(
-    harmful: Mapping[str, Tensor], theta: Mapping[str, Tensor], mask: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
+def worst_half(harmful: Tensor, logits: Tensor, mask: Tensor) -> Tensor:
     """Picks the harmful edges to cut at once: at most half of what a receiver hears, the most harmful first.
 
     An edge was judged with the others there. Where messages replace each other each seems to harm, and without the
-    others it may help: what is left is judged again. harmful, mask: bool, theta: float, [sender, receiver] by kind; the
-    decision agent is one more receiver.
+    others it may help: what is left is judged again. harmful, mask: bool, logits: float, [sender, 2 N + 1]
+    (`side_by_side`); the decision agent is one more receiver.
     """
+    # Senders of both kinds, by receiver, [2 N, N].
+    both_kinds = [torch.cat(columns[:, :-1].chunk(2, dim=1)) for columns in (harmful, logits, mask)]
+    between_agents = _worst_half(*both_kinds)
+    to_decision = _worst_half(harmful[:, -1:], logits[:, -1:], mask[:, -1:])
+    return torch.cat([*between_agents.chunk(2), to_decision], dim=1)
 
-    def worst(harmful: Tensor, theta: Tensor, mask: Tensor) -> Tensor:
-        rank = theta.where(harmful, torch.inf).argsort(dim=0, stable=True).argsort(dim=0)
-        return harmful & (rank < (mask.sum(0) + 1) // 2)
 
-    kinds = ("spatial", "temporal")
-    both = worst(*(torch.cat([each[kind] for kind in kinds]) for each in (harmful, theta, mask)))
-    alone = worst(*(each["decision"] for each in (harmful, theta, mask)))
-    return dict(zip((*kinds, "decision"), (*both.chunk(2), alone), strict=True))
+def _worst_half(harmful: Tensor, logits: Tensor, mask: Tensor) -> Tensor:
+    rank = logits.where(harmful, torch.inf).argsort(dim=0, stable=True).argsort(dim=0)
+    return harmful & (rank < (mask.sum(0) + 1) // 2)
 
 
 def weakest_agents(logits: Tensor, present: Tensor, rate: float) -> Tensor:
@@ -286,9 +310,11 @@ def weakest_agents(logits: Tensor, present: Tensor, rate: float) -> Tensor:
     One agent is always left, and of equal ones the first goes. The mean of no edges is 0. Result: bool [agents].
     logits: float, present: bool, [sender, receiver].
     """
-    of_agents = logits.where(present, 0), present.float()
-    total, number = (each.sum(0) + each.sum(1) for each in of_agents)
-    lightest_first = (total / number.clamp(min=1)).argsort(stable=True)
-    dropped = torch.zeros(len(logits), dtype=torch.bool)
-    dropped[lightest_first[: min(round(rate * len(logits)), len(logits) - 1)]] = True
+    agents = len(logits)
+    logits = logits.where(present, 0)
+    total = logits.sum(0) + logits.sum(1)
+    number = present.sum(0) + present.sum(1)
+    ascending = (total / number.clamp(min=1)).argsort(stable=True)
+    dropped = torch.zeros(agents, dtype=torch.bool)
+    dropped[ascending[: min(round(rate * agents), agents - 1)]] = True
     return dropped

@@ -7,21 +7,24 @@ With y the sum over a sender's receivers of (e - p) c (effects.py) and n of (e -
 n, C_j the sum of n (x - m_j)(x - m_j)', h_j that of (x - m_j) y, and s_j^2 C_j its variance if no effect depends on x.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
 from actors.messages import derive_seed
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.effects import Estimate
-from topologies.learning.objective import Terms
-from topologies.learning.randomised import CREDITS, MOST, Effects
+from topologies.learning.effects import Estimate, by_kind
+from topologies.learning.estimator import Discussions
+from topologies.learning.randomised import CREDITS, Effects
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
-from topologies.wiring import Floats, Wirings
+from topologies.wiring import Floats
 
-WIDTH, BEFORE = 32, "before."
+WIDTH = 32
+"""Largest number of features that deviations depend on."""
+BEFORE = "before."
+"""Prefix of the sums as they were before the stage."""
 
 
 class Deviations(NamedTuple):
@@ -34,19 +37,28 @@ class Deviations(NamedTuple):
 
     def chances(self) -> Tensor:
         """Chance of each |h_j|^2, and of their sum, [senders + 1], if no effect depended on x (Satterthwaite 1946)."""
-        trace, size = self.spread.diagonal(dim1=1, dim2=2).sum(1), (self.spread**2).sum((1, 2)).clamp(min=1e-12)
+        trace, size = self._trace_and_size()
+        degrees = (trace**2 / size).clamp(min=1e-6)
         squared = torch.where(self.noise > 0, (self.total**2).sum(1) / self.noise * trace / size, 0)
-        parts = ((trace**2 / size).clamp(min=1e-6), squared)
-        return torch.as_tensor(torch.special.gammaincc(*(torch.cat([of, of.sum()[None]]) / 2 for of in parts)))
+        all_degrees = torch.cat([degrees, degrees.sum()[None]])
+        all_squared = torch.cat([squared, squared.sum()[None]])
+        return torch.as_tensor(torch.special.gammaincc(all_degrees / 2, all_squared / 2))
 
     def at(self, x: Tensor) -> Estimate:
         """d_j(x) of a question [w]: posterior mean and variance [senders], with t_j^2 by moments (empirical Bayes)."""
-        surplus = (self.total**2).sum(1) - self.noise * self.spread.diagonal(dim1=1, dim2=2).sum(1)
-        scatter = (surplus.clamp(min=0) / (self.spread**2).sum((1, 2)).clamp(min=1e-12))[:, None]
-        size, axes = torch.linalg.eigh(self.spread)
-        apart, h = ((each[:, None] @ axes)[:, 0] for each in (x - self.mean, self.total))
-        trust = scatter / (scatter * size.clamp(min=0) + self.noise[:, None]).clamp(min=1e-12)
-        return Estimate((apart * trust * h).sum(1), (apart**2 * trust).sum(1) * self.noise)
+        trace, size = self._trace_and_size()
+        surplus = (self.total**2).sum(1) - self.noise * trace
+        scatter = (surplus.clamp(min=0) / size)[:, None]
+        lengths, axes = torch.linalg.eigh(self.spread)
+        difference = ((x - self.mean)[:, None] @ axes)[:, 0]
+        total = (self.total[:, None] @ axes)[:, 0]
+        trust = scatter / (scatter * lengths.clamp(min=0) + self.noise[:, None]).clamp(min=1e-12)
+        return Estimate((difference * trust * total).sum(1), (difference**2 * trust).sum(1) * self.noise)
+
+    def _trace_and_size(self) -> tuple[Tensor, Tensor]:
+        """Trace of C_j, and of its square, [senders]."""
+        trace = self.spread.diagonal(dim1=1, dim2=2).sum(1)
+        return trace, (self.spread**2).sum((1, 2)).clamp(min=1e-12)
 
 
 class EffectsByQuestion(Effects):
@@ -59,62 +71,80 @@ class EffectsByQuestion(Effects):
 
     def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
         super().__init__(spec, edges)
-        drawn = Generator().manual_seed(derive_seed(spec.seed, "question features"))
-        wide, agents, of = min(spec.features, WIDTH), len(spec.modalities), len(CREDITS)
-        projection = torch.randn(spec.features, wide, generator=drawn, dtype=torch.float64) / WIDTH**0.5
-        self.project = projection if spec.features > WIDTH else torch.eye(spec.features, dtype=torch.float64)
-        shapes = {"squares": (agents, wide + 1, wide + 1), "products": (of, agents, wide + 1), "noise": (of, agents)}
-        self.state |= {f"question.{name}": torch.zeros(shape).double() for name, shape in shapes.items()}
-        self.state |= {BEFORE + name: each.clone() for name, each in self.state.items()}
+        self.projection = torch.eye(spec.features, dtype=torch.float64)
+        if spec.features > WIDTH:
+            generator = Generator().manual_seed(derive_seed(spec.seed, "question features"))
+            normal = torch.randn(spec.features, WIDTH, generator=generator, dtype=torch.float64)
+            self.projection = normal / WIDTH**0.5
+        agents = len(self.visual)
+        rows = 1 + self.projection.shape[1]
+        shapes = {
+            "squares": (agents, rows, rows),
+            "products": (len(CREDITS), agents, rows),
+            "noise": (len(CREDITS), agents),
+        }
+        for name, shape in shapes.items():
+            self.state[f"question.{name}"] = torch.zeros(shape, dtype=torch.float64)
+        self._remember()
 
-    def learn(self, stage: Stage, wirings: Wirings, *scores: Any) -> tuple[dict[str, Tensor], Terms]:
-        x = None if wirings.features is None else torch.tensor(wirings.features) @ self.project
-        self.rows = None if x is None else torch.nn.functional.pad(x, (1, 0), value=1.0)
-        return super().learn(stage, wirings, *scores)
+    def _remember(self) -> None:
+        """Keeps the sums as they are before a stage."""
+        sums = {name: values for name, values in self.state.items() if not name.startswith(BEFORE)}
+        self.state |= {BEFORE + name: values.clone() for name, values in sums.items()}
 
-    def _add(self, kind: str, allowed: Tensor, taken: Tensor, probability: Tensor, credit: Tensor) -> Tensor:
-        unforeseen = super()._add(kind, allowed, taken, probability, credit)
-        if self.rows is not None:
-            squared, each = unforeseen**2, credit.movedim(1, -1)
-            self.state["question.squares"] += torch.einsum(
-                "ks,kvw->svw", squared.sum((1, 3)), self.rows[:, None] * self.rows[..., None]
-            )
-            self.state["question.products"] += (unforeseen @ each).sum(1).permute(2, 1, 0) @ self.rows
-            self.state["question.noise"] += (squared @ each**2).sum((0, 1)).T
-        return unforeseen
+    def _add(self, kind: str, allowed: Tensor, surprises: Tensor, credit: Tensor, discussions: Discussions) -> None:
+        super()._add(kind, allowed, surprises, credit, discussions)
+        features = discussions.wirings.features
+        if features is None:
+            return
+        x = torch.tensor(features) @ self.projection
+        rows = torch.nn.functional.pad(x, (1, 0), value=1.0)
+        squared = surprises**2
+        by_credit = credit.movedim(1, -1)
+        outer = rows[:, None] * rows[..., None]
+        self.state["question.squares"] += torch.einsum("ks,kvw->svw", squared.sum((1, 3)), outer)
+        self.state["question.products"] += (surprises @ by_credit).sum(1).permute(2, 1, 0) @ rows
+        self.state["question.noise"] += (squared @ by_credit**2).sum((0, 1)).T
 
     def _deviations(self) -> Deviations:
         credit = CREDITS.index(self.surrogate().credit)
-        squares, products, noise = (self.state[f"question.{name}"] for name in ("squares", "products", "noise"))
+        squares = self.state["question.squares"]
+        products = self.state["question.products"][credit]
         number = squares[:, :1, 0].clamp(min=1e-12)
         mean = squares[:, 0, 1:] / number
-        spread = squares[:, 1:, 1:] - number[..., None] * mean[:, :, None] * mean[:, None]
-        total = products[credit, :, 1:] - mean * products[credit, :, :1]
-        return Deviations(mean, total, spread, noise[credit] / number[:, 0])
+        return Deviations(
+            mean,
+            total=products[:, 1:] - mean * products[:, :1],
+            spread=squares[:, 1:, 1:] - number[..., None] * mean[:, :, None] * mean[:, None],
+            noise=self.state["question.noise"][credit] / number[:, 0],
+        )
 
     def by_question(self) -> bool:
-        *each, together = map(float, self._deviations().chances())
-        return 2 * min(len(each) * min(each), together) <= self.settings.error_rate
+        *of_senders, of_all = self._deviations().chances().tolist()
+        return bool(2 * min(len(of_senders) * min(of_senders), of_all) <= self.settings.error_rate)
 
     def logits_of(self, features: Floats) -> dict[str, Tensor]:
         """Logits of a question, by kind. They stay below those after the stage before, so that cut edges stay cut."""
         if not self.by_question():
             return self.edges.logits
-        now, found = self.state, self._at(features)
-        self.state = {name.removeprefix(BEFORE): each for name, each in now.items() if name.startswith(BEFORE)}
-        then = self._at(features) if self.by_question() else found
+        logits = self._logits_at(features)
+        now = self.state
+        self.state = {name.removeprefix(BEFORE): values for name, values in now.items() if name.startswith(BEFORE)}
+        if self.by_question():
+            logits = logits.minimum(self._logits_at(features))
         self.state = now
-        return {kind: theta.minimum(then[kind]) for kind, theta in found.items()}
+        return {kind: of_kind[None] for kind, of_kind in by_kind(logits).items()}
 
-    def _at(self, features: Floats) -> dict[str, Tensor]:
-        apart = self._deviations().at(torch.tensor(features) @ self.project)
-        both = {kind: [part + apart[n][:, None] for n, part in enumerate(of)] for kind, of in self.posterior().items()}
-        return {kind: (mean / variance.sqrt()).clamp(-MOST, MOST).float() for kind, (mean, variance) in both.items()}
+    def _logits_at(self, features: Floats) -> Tensor:
+        """Logits of a question with features [d], [sender, 2 N + 1]."""
+        deviation = self._deviations().at(torch.tensor(features) @ self.projection)
+        effect = self.posterior()
+        mean = effect.mean + deviation.mean[:, None]
+        return Estimate(mean, effect.variance + deviation.variance[:, None]).logits
 
     def begin(self, stage: Stage) -> None:
         super().begin(stage)
-        now = {name: each.clone() for name, each in self.state.items() if not name.startswith(BEFORE)}
-        self.state |= {BEFORE + name: each for name, each in now.items()}
+        self._remember()
 
     def evidence(self) -> float:
         return 0.0 if self.by_question() else super().evidence()

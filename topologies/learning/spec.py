@@ -39,6 +39,11 @@ class LearnerSpec:
     profiles: Floats | None = field(default=None, compare=False)
 
     @property
+    def visual(self) -> list[bool]:
+        """Whether each agent is visual."""
+        return [str(modality) == "visual" for modality in self.modalities]
+
+    @property
     def stages(self) -> int:
         """One stage, or two where modalities differ or the rule prunes agents first."""
         mixed = len({str(modality) for modality in self.modalities}) > 1

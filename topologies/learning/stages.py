@@ -77,6 +77,10 @@ class Block:
         """Cuts the block out of [..., sender, receiver]; it may share the memory."""
         return values[(..., *self.cells)]
 
+    def put(self, values: Tensor, part: Tensor) -> None:
+        """Writes the block into [..., sender, receiver]."""
+        values[(..., *self.cells)] = part
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -104,7 +108,7 @@ def stages_of(spec: LearnerSpec, ties: Ties) -> dict[int, Stage]:
     exists = {kind: ties.count(kind) > 0 for kind in KINDS}
     exists["temporal"] &= spec.rounds > 1 and spec.variant.temporal
     exists["decision"] &= not spec.reads_everyone
-    of_agents = torch.tensor([str(modality) == "visual" for modality in spec.modalities])
+    of_agents = torch.tensor(spec.visual)
     visual = ties.gathered("decision", of_agents[:, None].long())[:, 0] > 0
     same = visual[:, None] == visual
     units = torch.arange(len(visual))

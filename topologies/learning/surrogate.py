@@ -31,16 +31,24 @@ def compare(sums: Tensor, linked: bool) -> Surrogate:
 
     linked: whether the two scores correlate at all; where they do not, the final one counts.
     """
-    a, f, both, a2, f2 = sums.numpy()
-    product, square = a * f - both, a**2 - a2
+    own, final, products, own_squares, final_squares = sums.numpy()
+    total = float((own * final - products).sum())
+    scale = float((own**2 - own_squares).sum())
     # Of a product of independent sums: with no effect at all, only the last term is there.
-    variance = np.maximum(a**2 * f2 + f**2 * a2 - a2 * f2, a2 * f2)
-    total, error, scale = float(product.sum()), sqrt(variance.sum()), float(square.sum())
+    noise = own_squares * final_squares
+    variance = np.maximum(own**2 * final_squares + final**2 * own_squares - noise, noise)
+    error = sqrt(variance.sum())
     # Within its noise the ratio means nothing.
-    known = scale > 2 * sqrt((2 * a2**2).sum()) and error > 0
-    slope, error = (total / scale, error / scale) if known else (0.0, 0.0)
-    bound = ndtri(1 - 0.025 / max(len(a), 1))
-    apart = (a * f < 0) & (a**2 > bound**2 * a2) & (f**2 > bound**2 * f2)
-    credit = "own" if linked and slope + bound * error >= 0 else "final"
-    senders = tuple(np.flatnonzero(apart).tolist()) if credit == "own" else ()
-    return Surrogate(slope, slope - 1.96 * error, slope + 1.96 * error, credit, senders)
+    if scale > 2 * sqrt((2 * own_squares**2).sum()) and error > 0:
+        slope = total / scale
+        error = error / scale
+    else:
+        slope = error = 0.0
+
+    bound = ndtri(1 - 0.025 / max(len(own), 1))
+    interval = (slope, slope - 1.96 * error, slope + 1.96 * error)
+    if not linked or slope + bound * error < 0:
+        return Surrogate(*interval, credit="final", senders=())
+    significant = (own**2 > bound**2 * own_squares) & (final**2 > bound**2 * final_squares)
+    opposite = np.flatnonzero((own * final < 0) & significant)
+    return Surrogate(*interval, credit="own", senders=tuple(opposite.tolist()))

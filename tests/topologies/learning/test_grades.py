@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from topologies.learning.effects import among_peers
-from topologies.learning.grades import grades, heard, with_removals
+from topologies.learning.grades import grades, heard_turns, with_removals
 from topologies.learning.learner import Learner
 from topologies.learning.variants import C3, COMPETENCE, LEAVE_ONE_OUT, Variant
 from topologies.wiring import Wirings
@@ -23,7 +23,7 @@ def learned(variant: Variant, own: bool, final: bool, steps: int = 12) -> Learne
         wirings = learner.sample(11)
         scores = (generator.random((11, 2, 5)) < 0.6).astype(float)
         scores[:, :, LIAR] *= not own
-        harm = 0.4 * heard(wirings)[:, :, LIAR].double().mean(1).numpy() * final
+        harm = 0.4 * heard_turns(wirings)[:, :, LIAR].double().mean(1).numpy() * final
         learner.learn(wirings, scores, generator.random() * 0.3 + 0.5 - harm)
     learner.next_stage()
     return learner
@@ -32,7 +32,7 @@ def learned(variant: Variant, own: bool, final: bool, steps: int = 12) -> Learne
 def silent(learner: Learner) -> set[int]:
     """Agents that no other agent hears, nor the decision agent."""
     left = learner.inference_wirings()
-    return set(np.flatnonzero(~heard(left)[0].any(0).numpy()).tolist())
+    return set(np.flatnonzero(~heard_turns(left)[0].any(0).numpy()).tolist())
 
 
 def test_competence_cuts_who_answers_worse_than_its_modality_and_no_other() -> None:
@@ -54,7 +54,7 @@ def test_competence_does_not_see_a_hypocrite() -> None:
 def test_samples_of_a_question_differ_from_the_first_in_one_agent_or_turn(variant: Variant) -> None:
     learner = Learner(TEAM, seed=1, variant=variant)
     wirings = learner.sample(12, questions=2)
-    hears = heard(wirings).numpy()
+    hears = heard_turns(wirings).numpy()
     removed = {tuple(turn) for turn in np.argwhere(~hears)}
     for question in (0, 6):
         assert hears[question].all()
@@ -66,14 +66,14 @@ def test_samples_of_a_question_differ_from_the_first_in_one_agent_or_turn(varian
             apart = wirings.spatial[sample] != wirings.spatial[question]
             assert {(t, sender) for t, sender, _ in np.argwhere(apart)} <= set(gone)
     rest = Learner(TEAM, seed=1, variant=variant)
-    tried = {(t, agent) for one, t, agent in np.argwhere(~heard(rest.sample(11)).numpy())}
+    tried = {(t, agent) for one, t, agent in np.argwhere(~heard_turns(rest.sample(11)).numpy())}
     assert tried == {(t, agent) for t in range(2) for agent in range(5)}
 
 
 def test_all_turns_before_the_removed_one_are_equal() -> None:
     whole = Learner(TEAM, seed=1, variant=COMPETENCE).sample(4)
     changed = with_removals(whole, 4, step=2, turns=True)
-    turns = [np.argwhere(~heard(one).numpy()) for one in (whole, changed)]
+    turns = [np.argwhere(~heard_turns(one).numpy()) for one in (whole, changed)]
     assert len(turns[1]) >= len(turns[0])
     last: Wirings = changed
     assert not (last.spatial & ~last.allowed.spatial).any()

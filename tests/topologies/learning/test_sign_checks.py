@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from topologies.learning.effects import significant
+from topologies.learning.effects import by_kind, significant
 from topologies.learning.interactions import pair_sums, without_spoilers
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
@@ -76,10 +76,10 @@ def test_of_two_that_harm_together_and_help_alone_the_better_is_spared(together:
 
 
 def test_at_most_half_of_what_a_receiver_hears_goes_at_once_and_the_most_harmful_first() -> None:
-    theta = {kind: torch.arange(9.0).view(3, 3) - 9 for kind in ("spatial", "temporal")}
-    theta["decision"] = torch.tensor([[-1.0], [-3.0], [-2.0]])
-    there = {kind: torch.ones_like(each, dtype=torch.bool) for kind, each in theta.items()}
-    cut = worst_half(there, theta, there)
+    logits = torch.arange(9.0).view(3, 3) - 9
+    logits = torch.cat([logits, logits, torch.tensor([[-1.0], [-3.0], [-2.0]])], dim=1)
+    present = torch.ones_like(logits, dtype=torch.bool)
+    cut = by_kind(worst_half(present, logits, present))
     assert (cut["spatial"] | cut["temporal"]).sum(0).tolist() == [2, 2, 2]
     assert cut["spatial"].sum() + cut["temporal"].sum() == 9
     assert cut["decision"].flatten().tolist() == [False, True, True]
