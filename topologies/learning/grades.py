@@ -1,7 +1,5 @@
 """Estimators `competence` and `removal`: grades of agents by their own answers, or by utility without them."""
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from scipy.stats import t
@@ -14,7 +12,7 @@ from topologies.learning.estimator import Discussions, EdgeEstimator
 from topologies.learning.objective import Terms, terms_of
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
-from topologies.wiring import Edges, Wirings
+from topologies.wiring import Wirings
 
 
 class Competence(EdgeEstimator):
@@ -91,36 +89,3 @@ def heard_turns(wirings: Wirings) -> Tensor:
     """Turns that any agent, or the decision agent, hears, bool [k, rounds, agents]."""
     heard_later = np.concatenate([wirings.temporal[:, 1:].any(3), wirings.decision[:, None]], axis=1)
     return torch.from_numpy(wirings.spatial.any(3) | heard_later)
-
-
-def with_removals(wirings: Wirings, samples: int, step: int, turns: bool) -> Wirings:
-    """Makes a question's samples equal but for one agent or turn that is not heard. The first sample hears all.
-
-    samples: number of each question. turns: whether turns are removed, or agents with all their turns. The next ones
-    follow in the next samples and steps. Turns before the one removed are equal, with equal seeds, and so computed
-    once: their history is restored.
-    """
-    k, rounds, agents = wirings.order.shape
-    sample = np.arange(k)
-    first = sample - sample % samples
-    # Removals so far: none in a question's first sample.
-    earlier = step * (k - k // samples) + sample - sample // samples - 1
-    agent = earlier % agents
-    removed = np.zeros((k, rounds, agents), dtype=bool)
-    if turns:
-        removed[sample, earlier // agents % rounds, agent] = True
-    else:
-        removed[sample, :, agent] = True
-    removed[first] = False
-
-    spatial = wirings.spatial[first] & ~removed[..., None]
-    temporal = wirings.temporal[first]
-    temporal[:, 1:] &= ~removed[:, :-1, :, None]
-    return replace(
-        wirings,
-        spatial=spatial,
-        temporal=temporal,
-        order=wirings.order[first],
-        decision=wirings.decision[first] & ~removed[:, -1],
-        allowed=Edges(wirings.allowed.spatial[first], wirings.allowed.temporal[first]),
-    )

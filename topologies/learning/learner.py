@@ -28,10 +28,9 @@ from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.estimator import Discussions
 from topologies.learning.estimators import ESTIMATORS
-from topologies.learning.grades import with_removals
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.pruning_rules import RULES
-from topologies.learning.sampling import sample_wirings
+from topologies.learning.sampling import sample_wirings, with_removals
 from topologies.learning.spec import CONFIRMED, CONFIRMING, EXPLORING, LearnerSpec, StepReport, Surrogate
 from topologies.learning.stages import Stage, Ties, stages_of
 from topologies.wiring import KINDS, Bools, Edges, Floats, Wirings, check_shapes

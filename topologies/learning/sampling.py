@@ -1,6 +1,7 @@
 """Draws wirings: uniform speaking orders, then every allowed edge by its own chance (M3Prune, Algorithm 1)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -99,3 +100,36 @@ def sample_edges(probability: Tensor, allowed: Tensor, generator: Generator) -> 
     # One number for every edge, allowed or not: a mask does not shift the draws that follow.
     noise = torch.rand(allowed.shape, generator=generator)
     return (noise < probability) & allowed
+
+
+def with_removals(wirings: Wirings, samples: int, step: int, turns: bool) -> Wirings:
+    """Makes a question's samples equal but for one agent or turn that is not heard. The first sample hears all.
+
+    samples: number of each question. turns: whether turns are removed, or agents with all their turns. The next ones
+    follow in the next samples and steps. Turns before the one removed are equal, with equal seeds, and so computed
+    once: their history is restored.
+    """
+    k, rounds, agents = wirings.order.shape
+    sample = np.arange(k)
+    first = sample - sample % samples
+    # Removals so far: none in a question's first sample.
+    earlier = step * (k - k // samples) + sample - sample // samples - 1
+    agent = earlier % agents
+    removed = np.zeros((k, rounds, agents), dtype=bool)
+    if turns:
+        removed[sample, earlier // agents % rounds, agent] = True
+    else:
+        removed[sample, :, agent] = True
+    removed[first] = False
+
+    spatial = wirings.spatial[first] & ~removed[..., None]
+    temporal = wirings.temporal[first]
+    temporal[:, 1:] &= ~removed[:, :-1, :, None]
+    return replace(
+        wirings,
+        spatial=spatial,
+        temporal=temporal,
+        order=wirings.order[first],
+        decision=wirings.decision[first] & ~removed[:, -1],
+        allowed=Edges(wirings.allowed.spatial[first], wirings.allowed.temporal[first]),
+    )

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from topologies.learning.effects import among_peers
-from topologies.learning.grades import grades, heard_turns, with_removals
+from topologies.learning.grades import grades, heard_turns
 from topologies.learning.learner import Learner
+from topologies.learning.sampling import with_removals
 from topologies.learning.variants import C3, COMPETENCE, LEAVE_ONE_OUT, Variant
 from topologies.wiring import Wirings
 
