@@ -4,7 +4,8 @@ docs/runs.md lists its files. Long files of traces are compressed when the run e
 
 A checkpoint has the sizes of the training records, so resuming cuts them back to these. Evaluated questions need no
 checkpoint: those with a complete trace and score count, and a trace or score alone is cut off. Resuming also drops
-questions with a turn that failed for another reason than the question itself: they are asked and judged again.
+questions with a turn that failed for another reason than the question itself: they are asked and judged again. Each
+score is computed again from its trace, and refused where it differs.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from io import FileIO
@@ -37,6 +38,9 @@ SCORES = "scores.jsonl"
 TIMINGS = "timings"  # the folder of `timings.py`'s files
 JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"  # of a judge (`judging/`)
 LOST = "restore it from a copy, or start a new run, which finds its model's replies in the completion cache"
+
+LATER_FIELDS = ("strict_em", "path_count", "failed_calls", "certified", "cluster")  # than version 0.2.0
+MOST_SHOWN = 80  # characters of a value in an error
 
 log = logging.getLogger(__name__)
 
@@ -129,18 +133,21 @@ class RunFolder:
 
     def scores(self) -> Iterator[Scored]:
         """Scored answers in the order in which they were recorded. Raises UserError where one is there twice."""
-        return (scored for *_, scored in self.placed_scores())
+        return (scored for _, scored in self.score_lines())
 
-    def placed_scores(self) -> Iterator[tuple[int, int, Scored]]:
-        """As `scores`, each with the places of its line's first byte and of the next line's."""
-        path, seen = self.path / SCORES, set[tuple[str, str]]()
-        for number, (place, line) in enumerate(jsonl.placed(path), start=1):
+    def score_lines(self) -> Iterator[tuple[bytes, Scored]]:
+        """As `scores`, each with its line."""
+        path = self.path / SCORES
+        answered = set[tuple[str, str]]()
+        for number, line in enumerate(jsonl.lines(path), start=1):
             scored = jsonl.decoded(path, number, line, Scored.decode, DAMAGED)
-            if (answered := (scored.method, scored.question)) in seen:
-                method, question = answered
-                raise UserError(f"{path}, line {number}: {method} has answered {question} before; {DAMAGED}")
-            seen.add(answered)
-            yield place, place + len(line), scored
+            key = scored.method, scored.question
+            if key in answered:
+                raise UserError(
+                    f"{path}, line {number}: {scored.method} has answered {scored.question} before; {DAMAGED}"
+                )
+            answered.add(key)
+            yield line, scored
 
     def checkpoint(self) -> Checkpoint | None:
         """Reads the learner's state, None before the first training step. Raises UserError when it is damaged."""
@@ -189,10 +196,16 @@ class Recorder(_Writer):
     """Writes a run's evaluation, and compresses long traces of a run that ends well.
 
     Opening it cuts off whatever a killed run left incomplete. Raises UserError when another process is writing the
-    folder, or its records are damaged.
+    folder, its records are damaged, or a score is not the one that `rescore` computes from its trace.
+
+    rescore: computes a score again (`Scoring`); None for scores that no data set gives.
     """
 
     lock = SCORES
+
+    def __init__(self, run: RunFolder, rescore: Callable[[Trace], Scored] | None = None) -> None:
+        self._rescore = rescore
+        super().__init__(run)
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.close()
@@ -230,54 +243,99 @@ class Recorder(_Writer):
         """Notes the questions with a complete trace and score by method. Cuts off others and drops failed ones."""
         for graph in self.run.all_learned():
             graph.checkpoint()  # for its errors alone: a learner that goes on from it is launched much later
-        done: dict[str, set[str]] = {}
-        kept: dict[str, int] = {}
-        traces: dict[str, Iterator[tuple[int, bytes]]] = {}
-        # Places of the lines to drop, by file.
-        failed: dict[str, set[int]] = {}
         path = self.run.path
-        evaluations = jsonl.files(path / "traces", "evaluate-*.jsonl")
-        scores = list(self.run.placed_scores())
-        # No kill leaves several traces without any score, or scores without any trace of their method.
-        traced = [file.name for file in evaluations if len(list(islice(jsonl.lines(file), 2))) > 1]
-        if traced and not scores:
-            raise UserError(f"{path / SCORES} has no scores for {', '.join(traced)}; {LOST}")
-        for begins, ends, scored in scores:
-            name = _evaluation(scored.method)
-            finished = done.setdefault(scored.method, set())
-            # Each method's traces are in the order of its scores.
-            for place, trace in traces.setdefault(name, jsonl.placed(path / name)):
-                kept[name] = place + len(trace)
-                question, answer, again = jsonl.decoded(path / name, len(finished) + 1, trace, _answered, DAMAGED)
-                if again:
-                    failed.setdefault(name, set()).add(place)
-                if (question, answer) == (scored.question, scored.answer):
-                    break
-                # A kill may have dropped the score of a failed question, and not its trace yet.
-                if not again:
-                    raise UserError(f"{path / name} and {path / SCORES} list different answers; {DAMAGED}")
-            else:
-                if name not in kept:
-                    raise UserError(f"{path / name} has no discussions for the scores in {path / SCORES}; {LOST}")
-                # Its trace did not reach the disk; later ones were written after it and are asked again.
+        evaluations = {file.name: EvaluationFile(file) for file in jsonl.files(path / "traces", "evaluate-*.jsonl")}
+        scores = list(self.run.score_lines())
+        if not scores:
+            # No kill leaves several traces without any score.
+            unscored = [name for name, file in evaluations.items() if len(list(islice(jsonl.lines(file.path), 2))) > 1]
+            if unscored:
+                raise UserError(f"{path / SCORES} has no scores for {', '.join(unscored)}; {LOST}")
+
+        kept_lines: list[bytes] = []
+        for line, scored in scores:
+            file = path / _evaluation(scored.method)
+            evaluation = evaluations.setdefault(file.name, EvaluationFile(file))
+            trace = evaluation.find(scored, path / SCORES)
+            if trace is None:
+                # It did not reach the disk; later ones were written after it and are asked again.
                 break
-            if again:
-                failed.setdefault(SCORES, set()).add(begins)
-            else:
-                finished.add(scored.question)
-            kept[SCORES] = ends
-        if failed:
+            if self._rescore:
+                line = self._checked(line, scored, self._rescore(trace))
+            if not asks_again(trace):
+                evaluation.finished.add(scored.question)
+                kept_lines.append(line)
+
+        dropped = [evaluation for evaluation in evaluations.values() if evaluation.failed_places]
+        if dropped:
             for judged in (JUDGEMENTS, SCENES):
                 (path / judged).unlink(missing_ok=True)
         # Also of methods without any complete question: their half-written files become empty.
-        for file in [path / SCORES, *evaluations]:
-            name = file.relative_to(path).as_posix()
-            jsonl.cut_to(file, kept.get(name, 0), failed.get(name, ()))
-            if name in failed and name in self._files:
-                # The name is another file's now.
-                self._files.pop(name).close()
-                jsonl.lock(self._file(name))
-        self._done = done
+        for evaluation in evaluations.values():
+            jsonl.cut_to(evaluation.path, evaluation.kept_bytes, evaluation.failed_places)
+        self._write_scores(b"".join(kept_lines))
+        self._done = {evaluation.method: evaluation.finished for evaluation in evaluations.values()}
+
+    def _checked(self, line: bytes, recorded: Scored, computed: Scored) -> bytes:
+        """Returns the line of a score. Raises UserError where its trace and its question's label give another one."""
+        if recorded == computed:
+            return line
+        given = json.loads(line)
+        # Version 0.2.0 wrote no strict score, and lacks what came later: it is completed.
+        later = () if "strict_em" in given else LATER_FIELDS
+        for name in Scored.__slots__:
+            if getattr(recorded, name) != getattr(computed, name) and not (name in later and name not in given):
+                raise UserError(
+                    f"{self.run.path / SCORES}: {name} of {recorded.method} on {recorded.question} is "
+                    f"{shown(getattr(recorded, name))}, and its trace and label give "
+                    f"{shown(getattr(computed, name))}; {LOST}"
+                )
+        return f"{computed.encode()}\n".encode()
+
+    def _write_scores(self, content: bytes) -> None:
+        path = self.run.path / SCORES
+        before = path.read_bytes()
+        if before.startswith(content):
+            jsonl.cut_to(path, len(content))
+            return
+        write_atomically(path, content)
+        # The name is another file's now.
+        self._files.pop(SCORES).close()
+        jsonl.lock(self._file(SCORES))
+
+
+class EvaluationFile:
+    """Recorded discussions of one method, read side by side with its scores.
+
+    kept_bytes: of the discussions read so far. failed_places: of the lines that are asked again. finished: questions.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.method = path.stem.removeprefix("evaluate-")
+        self.kept_bytes = 0
+        self.failed_places = set[int]()
+        self.finished = set[str]()
+        self._lines = enumerate(jsonl.placed(path), start=1)
+
+    def find(self, scored: Scored, scores: Path) -> Trace | None:
+        """Reads on to the discussion of a score in the file `scores`. None where the discussions end before it.
+
+        Raises UserError for discussions in another order and for none at all.
+        """
+        for number, (place, line) in self._lines:
+            trace = jsonl.decoded(self.path, number, line, decode_trace, DAMAGED)
+            self.kept_bytes = place + len(line)
+            if asks_again(trace):
+                self.failed_places.add(place)
+            if (trace.question, trace.answer) == (scored.question, scored.answer):
+                return trace
+            # A kill may have dropped the score of a failed question, and not its trace yet.
+            if not asks_again(trace):
+                raise UserError(f"{self.path} and {scores} list different answers; {DAMAGED}")
+        if not self.kept_bytes:
+            raise UserError(f"{self.path} has no discussions for the scores in {scores}; {LOST}")
+        return None
 
 
 class LearningRecorder(_Writer):
@@ -345,9 +403,11 @@ def _evaluation(method: str) -> str:
 _hash = partial(hashlib.blake2b, digest_size=16)
 
 
-def _answered(line: str) -> tuple[str, str | None, bool]:
-    """Reads a question, its answer, and whether it is to be asked again."""
-    # Decoding a whole trace of every question would make resumption slow.
-    trace = json.loads(line)
-    failed = (turn.get("error", "") for turn in trace["turns"] if turn.get("status") == Status.FAILED)
-    return trace["question"], trace.get("answer"), not all(map(of_question, failed))
+def asks_again(trace: Trace) -> bool:
+    """True for a discussion that a resumed run holds again: a turn failed, and not for its question alone."""
+    return any(turn.status is Status.FAILED and not of_question(turn.error) for turn in trace.turns)
+
+
+def shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

@@ -11,6 +11,7 @@ from experiments.planning.plan import Job, Plan
 from experiments.planning.run_models import JUDGE
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.scoring import Scoring
 from experiments.records.tracking import Tracker
 from experiments.running import inputs, launching, replayed_run, runtime_start
 from experiments.running.discussions import Discussions
@@ -25,6 +26,10 @@ class DiscussionJob(Job):
     async def discuss(self, discussions: Discussions) -> None:
         """Learns and evaluates, once all are up. Another job may do else. Raises UserError as `Job.run`."""
         await discussions.run()
+
+    def scoring(self, plan: Plan, dataset: Dataset) -> Scoring:
+        """Returns the scores that the recorded discussions get."""
+        return Scoring(dataset)
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:
         """Sums up the records. Returns False where too much has failed for that."""
@@ -45,7 +50,7 @@ class DiscussionJob(Job):
         with Tracker(folder.path, asdict(config), config.wandb) as tracker:
             # The recorder first: a folder that is in use is refused before any process is started.
             with (
-                Recorder(folder) as recorder,
+                Recorder(folder, self.scoring(plan, dataset)) as recorder,
                 Progress() as progress,
                 runtime_start.runtime_started(config, progress) as runtime,
             ):

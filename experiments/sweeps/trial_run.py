@@ -24,6 +24,7 @@ from experiments.config.saved import read
 from experiments.jobs import plan_of
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.scoring import Scoring
 from experiments.records.tracking import Tracker
 from experiments.running import inputs
 from experiments.running.conclude import conclude
@@ -106,7 +107,7 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
     dataset, evidence = opened.data.of(plan)
     # A new id for every attempt: agents may still hold half a discussion of an earlier one.
     team = opened.shared.agents.team(uuid.uuid4().hex)
-    with Recorder(run) as recorder:
+    with Recorder(run, Scoring(dataset)) as recorder:
         # A resumed trial reports the mean over all its steps, those before the interruption too. Step 0 has no terms.
         recorded = [
             step for graph in run.all_learned() if graph.path.name not in plan.shared_from for step in graph.learning()

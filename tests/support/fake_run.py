@@ -12,7 +12,7 @@ from actors.messages import Message, Question, Status, Trace
 from experiments.analysis.summary import RunFacts
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
-from experiments.records.records import LearningStep, matrix
+from experiments.records.records import LearningStep, Scored, matrix
 
 AGENTS = ("reader", "tables", "linker", "critic", "planner", "scene", "ocr", "counter", "layout")
 MODALITIES = ("text",) * 5 + ("visual",) * 4
@@ -129,8 +129,18 @@ def evaluate(recorder: Recorder, questions: int) -> None:
             if item(number).question.id not in done:
                 # Seeded by name, not drawn in turn: a run that goes on after a kill scores as a whole one.
                 right = random.Random(f"{method}/{number}").random() < ability
-                score = Score(utility=float(right), f1=1.0 if right else 0.5)
-                recorder.evaluated(trace(number, method, right=right), item(number), score)
+                discussion = trace(number, method, right=right)
+                recorder.evaluated(discussion, item(number), score_of(discussion))
+
+
+def score_of(discussion: Trace) -> Score:
+    right = discussion.answer == f"tower {int(discussion.question[1:])}"
+    return Score(utility=float(right), f1=1.0 if right else 0.5, strict_em=float(right))
+
+
+def rescored(discussion: Trace) -> Scored:
+    """Scores a discussion as `evaluate` has."""
+    return Scored.of(discussion, item(int(discussion.question[1:])), score_of(discussion))
 
 
 def make_run(output: Path, steps: int = 6, questions: int = 30) -> RunFolder:
@@ -141,7 +151,7 @@ def make_run(output: Path, steps: int = 6, questions: int = 30) -> RunFolder:
 
 
 def carry_on(run: RunFolder, steps: int, questions: int) -> None:
-    with Recorder(run) as recorder:
+    with Recorder(run, rescored) as recorder:
         with LearningRecorder(run.learned("m3prune")) as learning:
             learn(learning, steps)
         evaluate(recorder, questions)

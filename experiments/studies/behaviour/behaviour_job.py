@@ -9,12 +9,13 @@ from experiments.planning.plan import Plan
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
+from experiments.records.scoring import Scoring
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_table
-from experiments.studies.behaviour.measure import NOTHING, RELEVANT, ask_every_question, conditions
+from experiments.studies.behaviour.measure import NOTHING, RELEVANT, MisledScoring, ask_every_question, conditions
 
 FILE = "behaviour.json"
 
@@ -30,6 +31,9 @@ class BehaviourJob(DiscussionJob):
             raise UserError(f"attack={plan.config.attack.kind}: job=behaviour has none; leave it out")
         if plan.models.judge:
             raise UserError(f"judge={plan.models.judge.settings.kind}: job=behaviour has none; leave it out")
+
+    def scoring(self, plan: Plan, dataset: Dataset) -> Scoring:
+        return MisledScoring(dataset, plan.config.seed)
 
     async def discuss(self, discussions: Discussions) -> None:
         config = discussions.context.config

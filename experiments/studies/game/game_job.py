@@ -10,6 +10,7 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import make_topology
 from experiments.records.recorder import RunFolder
+from experiments.records.scoring import Scoring
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
@@ -37,6 +38,9 @@ class GameJob(DiscussionJob):
     def discussions(self, plan: Plan, questions: int) -> int:
         game, attacks = plan.config.game, len(plan.config.game.attacks) + ROUNDS
         return questions * (attacks + 3) + game.training * (attacks + (ROUNDS + 2) * game.tries)
+
+    def scoring(self, plan: Plan, dataset: Dataset) -> Scoring:
+        return Scoring(dataset, with_training=True)
 
     async def discuss(self, discussions: Discussions) -> None:
         await discussions.prepare()

@@ -15,6 +15,7 @@ import numpy as np
 from actors.errors import UserError
 from actors.messages import Trace
 from actors.runtime.in_order import in_order
+from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item
 from experiments.records.records import Scored
 from experiments.running.discussions import Discussions
@@ -182,6 +183,8 @@ class Redundancy:
             async for (method, _, item), trace in in_order(missing, answer, context.config.concurrency):
                 # An edge's effect is a difference: a turn that failed on one side alone would be taken for one.
                 context.breaker.check(f"{method}, question {item.question.id}", [trace])
-                scored = context.recorder.evaluated(trace, item, context.dataset.score(item, trace.answer))
+                score = context.dataset.score(item, trace.answer)
+                harm = Harm.of(trace, item, context.dataset)
+                scored = context.recorder.evaluated(trace, item, score, harm)
                 self.scores.setdefault(method, {})[item.question.id] = scored
                 bar.advance()

@@ -1,5 +1,6 @@
 """Records are written a line at a time, and a run killed at any moment ends with the same records as another."""
 
+import json
 import os
 import re
 import signal
@@ -22,7 +23,7 @@ from experiments.records import jsonl
 from experiments.records.checkpoint import Checkpoint
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.records import Scored, by_question, decode_trace, encode_trace
-from tests.support.fake_run import carry_on, cut, evaluate, item, learn, learning_step, make_run, trace
+from tests.support.fake_run import carry_on, cut, evaluate, item, learn, learning_step, make_run, rescored, trace
 from tests.support.paths import ROOT
 
 text = st.text(max_size=20)
@@ -345,6 +346,59 @@ def test_scores_changed_by_hand_are_refused_and_nothing_is_cut(tmp_path: Path, w
         Recorder(run)
     assert "\n" not in str(raised.value)
     assert records(run) == before
+
+
+EDITS = {
+    "text": "Which?",
+    "gold": ["tower 7"],
+    "utility": 0.5,
+    "f1": 0.75,
+    "strict_em": 0.5,
+    "prompt_tokens": 1,
+    "completion_tokens": 1,
+    "calls": 1,
+    "edges": 1,
+    "failed_turns": 1,
+    "cut_turns": 1,
+    "tags": {"hop": "multi"},
+    "attack_success": 1.0,
+    "infection": [0.5],
+    "carried": [0.5],
+    "path_recall": 1.0,
+    "path_count": 1,
+    "group": "q000",
+    "cluster": "tower",
+    "failed_calls": 1,
+    "certified": 1,
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_score_that_its_trace_and_label_do_not_give_is_refused_and_nothing_is_cut(tmp_path: Path, name: str) -> None:
+    run = make_run(tmp_path, steps=0, questions=3)
+    path = run.path / "scores.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    lines[7] = json.dumps(json.loads(lines[7]) | {name: EDITS[name]}) + "\n"
+    path.write_text("".join(lines))
+    before = records(run)
+    with pytest.raises(UserError, match=rf"scores\.jsonl: {name} of full-graph on q001"):
+        Recorder(run, rescored)
+    assert records(run) == before
+
+
+def test_scores_without_the_fields_of_later_versions_are_completed(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=0, questions=3)
+    path = run.path / "scores.jsonl"
+    whole = path.read_bytes()
+    earlier = [json.loads(line) for line in whole.splitlines()]
+    for scored in earlier:
+        del scored["strict_em"], scored["path_count"]
+    path.write_text("".join(f"{json.dumps(scored)}\n" for scored in earlier))
+    with Recorder(run, rescored) as recorder:
+        assert recorder.done("m3prune") == {"q000", "q001", "q002"}
+        recorder.evaluated(trace(3), item(3), Score(1, 1, 1))
+    assert path.read_bytes().startswith(whole)
+    assert path.read_bytes().count(b"\n") == 16
 
 
 @pytest.mark.parametrize("name", ["learning.jsonl", "traces/train-1.jsonl"])
