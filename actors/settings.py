@@ -2,11 +2,11 @@
 
 A field is declared with `setting(...)`, and its description is the docstring below it:
 
-    rounds: int = setting(3, at_least=1, at_most=100, when="methods=bdog|bdog_debate")
+    rounds: int = setting(3, at_least=1, at_most=100)
     '''BDoG: most rounds of a debate.'''
 
-`check_bounds` checks the bounds of a whole tree of settings, and `experiments.planning.unused` refuses a setting that
-was chosen in a run where its condition does not hold.
+`check_bounds` checks the bounds of a whole tree of settings, and `experiments.unused` refuses a setting that was chosen
+in a run where it has no effect.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -72,9 +72,9 @@ def setting(
     default: the default; `factory` makes it where it is a list or a group.
     at_least, at_most, above, below: bounds of the number, or of each number of a list; the last two exclude the bound.
     when: conditions that must all hold, separated by `, `, for the setting to have an effect. Each is
-        `<key>=<value>|<value>` or `<key>!=<value>`, where the key is a sibling field or else a dotted key of the
-        configuration (`methods=` holds when one of the values is among the methods), or the name of a fact of the
-        plan, such as `learns`. A group's condition holds for all its settings.
+        `<sibling>=<value>|<value>` or `<sibling>!=<value>` of a field of the same group, or the name of a fact of the
+        plan, such as `learns`. A group's condition holds for all its settings. Which parts of a run (methods, attacks,
+        models, ...) read the setting is declared by them, in `reads`.
     over: the group of settings that the field, a dict, has overrides for.
     outside: true for a value that leads out of a run folder: code to import, an address, a file to read or write.
         A resumed run takes it from a saved configuration only where the command line repeats it.

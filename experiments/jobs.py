@@ -2,11 +2,9 @@
 
 from actors.backends.redaction import keep_secret
 from experiments.config.config import Config
-from experiments.config.loading import Overrides
 from experiments.config.references import keys_of
 from experiments.planning.checks import check_plan
 from experiments.planning.plan import Plan, make_plan
-from experiments.planning.unused import check_used
 from experiments.running.prune import Prune
 from experiments.studies.behaviour.behaviour_job import BehaviourJob
 from experiments.studies.game.game_job import GameJob
@@ -17,15 +15,13 @@ from experiments.studies.redundancy.redundancy_job import RedundancyJob
 JOBS = {job.name: job for job in (Prune(), RecallJob(), PlantedJob(), RedundancyJob(), BehaviourJob(), GameJob())}
 
 
-def plan_of(config: Config, overrides: Overrides | None = None) -> Plan:
+def plan_of(config: Config) -> Plan:
     """Makes the plan of a configuration. From then on this process removes its keys from what is read.
 
-    Raises UserError for anything that would end the run at its start or later, and for `overrides` without effect.
+    Raises UserError for anything that would end the run at its start or later.
     """
     keep_secret(keys_of(config))
     plan = make_plan(config, JOBS[config.job])
     check_plan(plan)
     plan.job.check(plan)
-    if overrides is not None:
-        check_used(overrides, plan)
     return plan

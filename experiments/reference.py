@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from actors.backends.backends import BACKENDS
 from actors.errors import UserError
 from actors.lookup import installed, near_miss
-from actors.settings import BOUNDS, WHEN
+from actors.settings import BOUNDS
 from experiments.attacks.catalogue import ATTACKS
 from experiments.config.config import Config, among, of_any_role, written
 from experiments.config.loading import experiments, load_overrides
@@ -22,6 +22,7 @@ from experiments.config.setting_groups import RoleSettings
 from experiments.config.study_settings import OF_JOBS
 from experiments.config.values import near_key, paths
 from experiments.datasets.catalogue import DATASETS
+from experiments.unused import PARTS, conditions, readers
 from topologies.catalogue import METHODS
 
 WIDTH = 110
@@ -102,7 +103,7 @@ def _keys(key: str) -> dict[str, str]:
 @cache  # the source of all settings is parsed
 def _documented() -> tuple[Row, ...]:
     """Every key with its default and description. Groups of keys without a default."""
-    studies = (_rows(getattr(kind(), job), job, f"job={job}") for job, kind in OF_JOBS.items())
+    studies = (_rows(getattr(kind(), job), job) for job, kind in OF_JOBS.items())
     return (*_rows(Config()), *chain.from_iterable(studies))
 
 
@@ -110,21 +111,21 @@ def _first_paragraph(documented: object) -> str:
     return " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split())
 
 
-def _rows(group: Any, key: str = "", condition: str = "") -> Iterator[Row]:
+def _rows(group: Any, key: str = "") -> Iterator[Row]:
     """Yields the row of a group, unless it is the whole configuration, and of its settings."""
     kind = type(group)
     if key:
         text = _first_paragraph(kind)
         # A dataclass without a docstring has its signature there.
         text = "" if text.startswith(f"{kind.__name__}(") else text
-        yield key, key, f"{text} (counts with {condition})".lstrip() if condition else text
+        yield key, key, f"{text}{_counts_with(key)}".lstrip()
     hints, documents = get_type_hints(kind), _documents(kind)
     for f in fields(group):
-        own, value, condition = f"{key}.{f.name}".lstrip("."), getattr(group, f.name), f.metadata.get(WHEN, "")
+        own, value = f"{key}.{f.name}".lstrip("."), getattr(group, f.name)
         if own == "roles":
             own, value = "roles.<role>", RoleSettings()
         if is_dataclass(value):
-            yield from _rows(value, own, condition)
+            yield from _rows(value, own)
             continue
         text, choices = documents[f.name], _choices(hints[f.name])
         # A setting whose text names them all needs no list.
@@ -132,7 +133,13 @@ def _rows(group: Any, key: str = "", condition: str = "") -> Iterator[Row]:
             text = f"{text.rstrip('.')}; one of {', '.join(choices)}"
         if bounds := f.metadata.get(BOUNDS):
             text = f"{text} [{bounds}]"
-        yield own, f"{own}={written(value)}", f"{text} (counts with {condition})" if condition else text
+        yield own, f"{own}={written(value)}", f"{text}{_counts_with(own)}"
+
+
+def _counts_with(key: str) -> str:
+    """Writes the parts that read a setting and its other conditions, in brackets. Empty where it always counts."""
+    stated = [*filter(None, (readers(key, named_by) for named_by in PARTS)), *conditions(key)]
+    return f" (counts with {', '.join(stated)})" if stated else ""
 
 
 def _choices(kind: Any) -> list[str]:

@@ -8,11 +8,11 @@ from experiments.config.config import Config
 from experiments.config.loading import Overrides
 from experiments.config.references import resumption
 from experiments.config.saved import save
-from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import discard, is_recorded
 from experiments.records.start import write_start
+from experiments.unused import plan_run
 
 # They end a run, which can be resumed.
 LOST = (ModelGone, ClusterError, StoreError, AgentLost, TooManyFailures)
@@ -38,7 +38,7 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
 
         dry_run_sweep(plan_sweep(config, overrides))
         return None
-    plan = plan_of(config, overrides)
+    plan = plan_run(config, overrides)
     if not config.dry_run:
         return lambda folder: run(plan, folder)
     from experiments.dry_run.dry_run import dry_run

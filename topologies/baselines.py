@@ -150,5 +150,6 @@ METHODS = (
         needs_graph=True,
         alone=True,
         graded=True,
+        rivals=("single", "full"),
     ),
 )

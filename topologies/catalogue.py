@@ -36,35 +36,10 @@ _BASELINES = (zero_shot, ddcot, mad, visual_retrieval, llava_mr2ag, core_mmrag)
 _SYSTEMS = (bdog, mmapg, mh_mmkg, omnisearch, vidorag, hm_rag, e_agent)
 METHODS: tuple[Method, ...] = tuple(method for module in (*_TEAMS, *_BASELINES, *_SYSTEMS) for method in module.METHODS)
 OURS = {method.name: method for method in METHODS}
-_COLD = {"agents.temperature": 0}
-# By method, the methods that `experiment=<method>` evaluates before it, and the settings of its paper.
-EXPERIMENTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    **dict.fromkeys(
-        "agentdropout agentprune agp c3 competence eib_learner g_designer gptswarm leave_one_out".split(),
-        (("single", "full", "random"), {}),
-    ),
-    "dytopo": (("single", "full", "random"), {}),
-    **dict.fromkeys(("best_single", "self_consistency"), (("single", "full"), {})),
-    **dict.fromkeys(("e_agent", "omnisearch", "vidorag"), (("single",), {})),
-    **dict.fromkeys(("echosight", "llava_mr2ag", "rora_vlm", "wiki_llava"), (("sp", "single"), {})),
-    **dict.fromkeys(("ccot", "mad"), (("sp", "cot"), _COLD)),
-    **dict.fromkeys(("mh_dfs", "mh_offline", "mh_vanilla_plus"), (("mh_vanilla",), _COLD)),
-    **dict.fromkeys(("mh_knowledgeable", "mh_perceptive"), (("mh_vanilla_plus",), _COLD)),
-    "mh_vanilla": ((), _COLD),
-    "mh_mmkg": (("single", "mh_vanilla"), _COLD),
-    "sp": ((), {}),
-    "cot": (("sp",), {"agents.max_tokens": 1024}),
-    "self_correction": (("sp", "cot"), {}),
-    "ddcot": (("sp", "cot"), {"agents.temperature": 0.1}),
-    "core_mmrag": (("sp", "single"), _COLD),
-    "bdog": (("cot", "bdog_debate", "bdog_graph"), {**_COLD, "systems.context": "retrieved"}),
-    "mmapg": (("cot", "mmapg_no_planning", "mmapg_no_retrieval"), {}),
-    "hm_rag": (("hm_rag_vector", "hm_rag_graph", "hm_rag_web"), _COLD),
-}
 # Traces lie in files that are named after methods, and these two after the phases before the evaluation.
 _PHASES = ("train", "calibrate")
 # Attributes of a topology's class that override the defaults of `Method`.
-_ATTRIBUTES = ("name", "roles", "asks_team", "needs_graph", "needs_calibration", "needs_library", "alone")
+_ATTRIBUTES = ("name", "roles", "asks_team", "needs_graph", "needs_calibration", "needs_library", "alone", "reads")
 
 
 def find_methods(names: Sequence[str]) -> tuple[Method, ...]:

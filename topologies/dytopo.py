@@ -98,4 +98,13 @@ def matches(offers: Floats, needs: Floats, tau: float) -> Bools:
     return found
 
 
-METHODS = (Method("dytopo", "each round's needs and offers, matched, decide who hears whom", DyTopo, roles=(MANAGER,)),)
+METHODS = (
+    Method(
+        "dytopo",
+        "each round's needs and offers, matched, decide who hears whom",
+        DyTopo,
+        roles=(MANAGER,),
+        reads=("systems.match",),
+        rivals=("single", "full", "random"),
+    ),
+)

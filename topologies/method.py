@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from actors.messages import Hit, Kind, Question, Role, Search, Source, Trace, Triple
 from actors.settings import setting
@@ -72,13 +72,13 @@ class DefenceSettings:
 
     calibration: int = setting(40, at_least=1, at_most=10_000_000, when="watches")
     """anomaly, agreement: unlabelled training questions on which agents are watched."""
-    dropped: int | None = setting(None, at_least=0, when="watches")
+    dropped: int | None = setting(None, at_least=0)
     """anomaly, agreement: number of agents to silence (null: the outliers, fewer than half)."""
-    error_rate: float = setting(0.05, at_least=1e-9, at_most=0.5, when="methods=e_process", since="0.4.0")
+    error_rate: float = setting(0.05, at_least=1e-9, at_most=0.5, since="0.4.0")
     """e_process: largest probability that any honest agent is ever isolated in an evaluation."""
-    tolerance: float = setting(0.05, at_least=0.001, at_most=0.4, when="methods=e_process", since="0.4.0")
+    tolerance: float = setting(0.05, at_least=0.001, at_most=0.4, since="0.4.0")
     """e_process: largest share of discussions in which an honest agent's answer is in no evidence."""
-    block: int = setting(4, at_least=1, at_most=100_000, when="methods=e_process", since="0.4.0")
+    block: int = setting(4, at_least=1, at_most=100_000, since="0.4.0")
     """e_process: number of discussions between two decisions, held at once whatever the concurrency."""
 
 
@@ -86,28 +86,24 @@ class DefenceSettings:
 class SystemSettings:
     """Settings of the systems of other papers; the defaults are theirs where they have one."""
 
-    context: Literal["own", "retrieved"] = setting(
-        "own", when="methods=sp|cot|self_correction|ccot|ddcot|mad|bdog_debate|bdog_graph|bdog"
-    )
+    context: Literal["own", "retrieved"] = "own"
     """SP, CoT, Self-Correction, CCoT, DDCoT, MAD and BDoG: evidence is a question's own hint and picture, or also the
     `retrieved` evidence."""
-    reader_sees: bool = setting(False, when="methods=echosight")
+    reader_sees: bool = False
     """EchoSight: shows pictures to the model that answers; in the paper it reads the section alone."""
-    rounds: int = setting(3, at_least=1, at_most=100, when="methods=bdog_debate|bdog")
+    rounds: int = setting(3, at_least=1, at_most=100)
     """BDoG: most rounds of a debate (the authors' code: 2)."""
-    epsilon: int | None = setting(0, at_least=0, when="methods=bdog")
+    epsilon: int | None = setting(0, at_least=0)
     """BDoG: ends a debate when the blueprint graphs of two rounds are at most this far apart (null: never, as in the
     authors' code)."""
-    blueprints: str | None = setting(None, outside=bool, when="methods=bdog_graph|bdog")
+    blueprints: str | None = setting(None, outside=bool)
     """BDoG: JSON file of first blueprint graphs by question id, such as those of GPT-4 or Gemini (null: drawn anew)."""
-    consistency: Literal["answers", "summaries", "majority"] = setting(
-        "answers", when="methods=hm_rag_no_vector|hm_rag_no_graph|hm_rag_no_web|hm_rag_no_decomposition|hm_rag"
-    )
+    consistency: Literal["answers", "summaries", "majority"] = "answers"
     """HM-RAG: when the light model merges the answers: with equal `answers`, or with `summaries` that are all alike
     (Eqs. 13 and 14). With `majority` an answer of two agents is final, as in the authors' code."""
-    match: float = setting(0.3, at_least=-1, at_most=1, when="methods=dytopo", since="0.4.0")
+    match: float = setting(0.3, at_least=-1, at_most=1, since="0.4.0")
     """DyTopo: an agent hears another whose offer has a cosine above this with its need (tau)."""
-    paths: int = setting(5, at_least=1, at_most=1_000, when="methods=mh_perceptive|mh_offline|mh_dfs|mh_mmkg")
+    paths: int = setting(5, at_least=1, at_most=1_000)
     """MH-MMKG: largest number of paths through a knowledge graph in an answer's evidence (alpha)."""
 
 
@@ -173,11 +169,14 @@ class Method:
     make: builds the topology, once for a run.
     roles: its own agents, launched with the agent that answers alone, which every method may ask.
     asks_team: whether the configured team takes part.
-    needs_graph: whether a graph is learned first; `learner` names the variant of a learned method itself.
+    needs_graph: whether a graph is learned first. learner: of a learned method itself, its
+        `topologies.learning.variants.Variant`.
     needs_calibration: whether it watches unlabelled discussions first.
     needs_library: whether it searches itself, instead of reading the evidence that is retrieved for every question.
     alone: whether it is one turn of one agent, which has no controls (`topologies.controls`).
     spends: whether it spends the tokens of the team before it; graded: whether it is chosen by grades of training.
+    reads: keys of settings that it reads and most methods do not, such as `systems.rounds`. Others are refused.
+    rivals: methods that `experiment=<name>` evaluates before it; settings: those of its paper, for that experiment.
     check: raises UserError where it cannot take these agents and this number of rounds.
     """
 
@@ -190,9 +189,12 @@ class Method:
     needs_calibration: bool = False
     needs_library: bool = False
     alone: bool = False
-    learner: str = ""
+    learner: Any = None
     spends: bool = False
     graded: bool = False
+    reads: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[Sequence[str], int], object] = lambda agents, rounds: None
 
 

@@ -32,6 +32,8 @@ class TokenCounting:
 class Backend:
     """A model as a configuration describes it. This base class cannot answer; kinds that can override `maker`.
 
+    reads: keys of the settings that count with it, as those of `model`; others are refused. By default those of
+        replicas.
     key: the group of settings, such as `model` or `judge`, for errors.
     reader: settings of the embedded reader.
     usual: values of the run's requests.
@@ -39,6 +41,7 @@ class Backend:
 
     name: ClassVar[str]
     description: ClassVar[str]
+    reads: ClassVar[tuple[str, ...]] = ("model.replicas", "model.capacity", "model.gpus")
     usual_replicas: ClassVar[int] = 2
     start_timeout_s: ClassVar[float] = 120.0
 

@@ -34,6 +34,7 @@ class ReaderBackend(Backend):
     """The embedded reader."""
 
     name = "reader"
+    reads = (*Backend.reads, "reader")
     description = "the embedded reader: no neural network, nothing to download"
 
     def maker(self) -> Callable[[], Model]:
@@ -59,6 +60,19 @@ class OpenAIBackend(Backend):
 
     name = "openai"
     description = "an endpoint that speaks OpenAI's chat protocol"
+    reads = (
+        "model.name",
+        "model.capacity",
+        "model.base_url",
+        "model.key_env",
+        "model.timeout_s",
+        "model.retries",
+        "model.requests_per_minute",
+        "model.tokens_per_minute",
+        "model.extra",
+        "model.thinking",
+        "model.abilities",
+    )
 
     def maker(self) -> Callable[[], Model]:
         model, key = self.settings, self.key
@@ -90,11 +104,13 @@ class OpenAIBackend(Backend):
 class ReplayBackend(Backend):
     name = "replay"
     description = "replies that the run `replay.run` recorded, read from its folder"
+    reads = ("reader",)  # which may have given them
 
 
 class NoBackend(Backend):
     name = "none"
     description = "no judge"
+    reads = ()
 
 
 @dataclass(frozen=True)
@@ -106,6 +122,15 @@ class OwnBackend(Backend):
     """
 
     factory: Callable[[ModelSettings], Model]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # each instance has its own
+        return self.settings.kind
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Settings of replicas, and those that the class or function names in its own `reads`."""
+        return (*Backend.reads, *getattr(self.factory, "reads", ()))
 
     def maker(self) -> Callable[[], Model]:
         if not callable(self.factory):

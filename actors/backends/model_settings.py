@@ -1,7 +1,7 @@
 """Settings of a model: what answers, and what it runs on."""
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from actors.errors import UserError
@@ -42,45 +42,45 @@ class ModelSettings:
     """`reader`, `vllm`, `openai` (any endpoint with OpenAI's protocol), `replay` (replies that the run `replay.run`
     recorded), `none` (no judge), or your own as `package.module:MyModel`: a class or function that is called with these
     settings and returns an object with `async complete(request)`."""
-    name: str = setting("", when="kind=vllm|openai", outside=bool)
+    name: str = setting("", outside=bool)
     """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
-    replicas: int | None = setting(None, at_least=1, at_most=10_000, when="kind=reader|vllm")
+    replicas: int | None = setting(None, at_least=1, at_most=10_000)
     """Copies of the model, each in a separate process (null: for vLLM one for each `tensor_parallel` GPUs, one on a
     CPU; for other kinds two). An endpoint has one."""
-    capacity: int = setting(64, at_least=1, when="kind=reader|vllm|openai")
+    capacity: int = setting(64, at_least=1)
     """Requests that one replica works on at once; further requests wait at the agents."""
-    gpus: float | None = setting(None, at_least=0, when="kind=reader|vllm")
+    gpus: float | None = setting(None, at_least=0)
     """GPUs that Ray reserves for each replica (null: `tensor_parallel` for vLLM where the cluster has GPUs, else 0)."""
-    tensor_parallel: int = setting(1, at_least=1, at_most=1_000, when="kind=vllm")
+    tensor_parallel: int = setting(1, at_least=1, at_most=1_000)
     """vLLM: GPUs that share one copy of the weights."""
-    max_model_len: int | None = setting(None, at_least=1, when="kind=vllm")
+    max_model_len: int | None = setting(None, at_least=1)
     """vLLM: longest context, prompt and reply together, in tokens (null: the model's maximum)."""
-    dtype: str = setting("auto", when="kind=vllm")
+    dtype: str = "auto"
     """vLLM: number type of the computation. `auto` is the weights' type; on a CPU bfloat16, or float32 if the weights
     are float32 or the processor lacks bfloat16."""
-    engine: dict[str, Any] = setting(factory=dict, when="kind=vllm", outside=bool)
+    engine: dict[str, Any] = setting(factory=dict, outside=bool)
     """vLLM: further engine arguments, passed on unchanged. On a CPU, block_size=32 and enforce_eager=true are the
     defaults."""
-    hang_s: float | None = setting(None, at_least=1, at_most=1e6, when="kind=vllm")
+    hang_s: float | None = setting(None, at_least=1, at_most=1e6)
     """vLLM: seconds without a sign of life after which an engine is restarted (null: 120, on a CPU 1800). Must exceed
     the longest step."""
-    base_url: str = setting("", when="kind=openai", outside=bool)
+    base_url: str = setting("", outside=bool)
     """Endpoint: address up to and including the version, such as `http://host:8000/v1`."""
-    key_env: str = setting("", when="kind=vllm|openai", outside=bool)
+    key_env: str = setting("", outside=bool)
     """Endpoint: environment variable that holds the key (empty: no key). The key is never written down."""
-    timeout_s: float = setting(120.0, at_least=0.1, at_most=1e6, when="kind=openai")
+    timeout_s: float = setting(120.0, at_least=0.1, at_most=1e6)
     """Endpoint: longest duration of one attempt, in seconds."""
-    retries: int = setting(4, at_least=0, at_most=100, when="kind=openai")
+    retries: int = setting(4, at_least=0, at_most=100)
     """Endpoint: retries after a fault, with growing pauses. Waiting for a rate limit takes none of them."""
-    requests_per_minute: float | None = setting(None, at_least=1, when="kind=openai")
+    requests_per_minute: float | None = setting(None, at_least=1)
     """Endpoint: most requests in any 60 s (null: no limit)."""
-    tokens_per_minute: float | None = setting(None, at_least=1, when="kind=openai")
+    tokens_per_minute: float | None = setting(None, at_least=1)
     """Endpoint: most tokens in any 60 s (null: no limit)."""
-    extra: dict[str, Any] = setting(factory=dict, when="kind=openai")
+    extra: dict[str, Any] = field(default_factory=dict)
     """Endpoint: further fields of the request's body, sent unchanged; null removes a field."""
-    thinking: bool | None = setting(None, when="kind=vllm|openai", since="0.3.0")
+    thinking: bool | None = setting(None, since="0.3.0")
     """vLLM and endpoint: whether a model that can think before it answers does so (null: its own default)."""
-    abilities: DeclaredAbilities = setting(factory=DeclaredAbilities, when="kind=vllm|openai")
+    abilities: DeclaredAbilities = field(default_factory=DeclaredAbilities)
     """vLLM and endpoint: abilities that are declared and not tested."""
 
     def check_values(self, key: str) -> None:

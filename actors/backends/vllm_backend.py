@@ -44,6 +44,18 @@ LOG = logging.getLogger(__name__)
 class VllmBackend(Backend):
     name = "vllm"
     description = "vLLM engines that the run starts"
+    reads = (
+        *Backend.reads,
+        "model.name",
+        "model.tensor_parallel",
+        "model.max_model_len",
+        "model.dtype",
+        "model.engine",
+        "model.hang_s",
+        "model.key_env",
+        "model.thinking",
+        "model.abilities",
+    )
     usual_replicas = 1
     start_timeout_s = 600.0
 

@@ -6,13 +6,13 @@ from actors.errors import UserError
 from actors.lookup import find
 from experiments.attacks.arguing import Collude, Contagion, Late, Response, Sabotage, Sleeper
 from experiments.attacks.input_and_memory import Input, Memory
-from experiments.attacks.kind import AttackKind
+from experiments.attacks.kind import AttackKind, NoAttack
 from experiments.attacks.poison import Corpus, Picture, Poison
 from experiments.attacks.transit import Delay, Drop, Duplicate, Impersonate, Misroute, Tamper
 
 _AGENTS = (Input, Response, Collude, Sleeper, Late, Sabotage, Contagion, Memory)
 _IN_TRANSIT = (Tamper, Drop, Delay, Duplicate, Misroute, Impersonate)
-ATTACKS: tuple[type[AttackKind], ...] = (AttackKind, *_AGENTS, *_IN_TRANSIT, Poison, Corpus, Picture)
+ATTACKS: tuple[type[AttackKind], ...] = (NoAttack, *_AGENTS, *_IN_TRANSIT, Poison, Corpus, Picture)
 
 
 @cache  # the measures of every attacked discussion look it up

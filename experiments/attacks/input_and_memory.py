@@ -22,6 +22,7 @@ class Input(AttackKind):
     """
 
     name = "input"
+    reads = ("attack.agents", "attack.number", "attack.when", "attack.clean")
     aimed = False
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:

@@ -12,9 +12,6 @@ from actors.settings import setting
 
 NONE = "none"
 ALTERED = Path(gettempdir())  # where pictures are altered outside a run
-UNAIMED = "drop|delay|duplicate|misroute"
-IN_TRANSIT = f"tamper|impersonate|{UNAIMED}"
-ARGUING = "kind=response|collude|sleeper|late|sabotage|contagion"
 Phase = Literal["train", "evaluate"]
 
 
@@ -24,35 +21,33 @@ class AttackSettings:
 
     kind: str = setting(NONE, outside=names_code("attacks"))
     """`none`, one that `help=attacks` lists, or one of your own as `package.module:Class`."""
-    agents: list[Any] = setting(factory=list, when="kind!=none")
+    agents: list[Any] = field(default_factory=list)
     """Positions in the team (from 0) or role names, such as [0, visual_critic]; empty: `number` of them, by seed."""
-    number: int = setting(1, at_least=1, when=f"kind!=none|poison|corpus|picture|{IN_TRANSIT}, agents=[]")
+    number: int = setting(1, at_least=1, when="agents=[]")
     """Number of compromised agents where `agents` names none."""
-    when: Literal["train", "evaluate", "both"] = setting("both", when="kind!=none|late|sabotage")
+    when: Literal["train", "evaluate", "both"] = "both"
     """Phases of a run that are attacked."""
-    clean: bool = setting(False, when="kind!=none, when!=train, job=prune", since="0.4.0")
+    clean: bool = setting(False, when="when!=train", since="0.4.0")
     """Evaluate every method a second time without the attack, along the same graphs, as `<method>-clean`."""
-    share: float = setting(0.5, at_least=0, at_most=1, when=f"kind=picture|sabotage|{IN_TRANSIT}")
+    share: float = setting(0.5, at_least=0, at_most=1)
     """Share of messages that are hit in transit (of those that `agents` send, of all where it is empty); picture: of
     pictures with text drawn into them; sabotage: of honest agents that are framed."""
-    source: Literal["text", "image"] = setting("text", when="kind=poison|corpus")
+    source: Literal["text", "image"] = "text"
     """Kind of the planted source, a passage or the caption of a picture."""
-    sources: int = setting(1, at_least=1, at_most=100, when="kind=corpus", since="0.4.0")
+    sources: int = setting(1, at_least=1, at_most=100, since="0.4.0")
     """corpus: number of sources that are planted for each question."""
-    from_round: int = setting(2, at_least=1, when="kind=sleeper")
+    from_round: int = setting(2, at_least=1)
     """sleeper: first round in which it is no longer honest."""
-    from_question: int = setting(0, at_least=0, when="kind=sleeper")
+    from_question: int = setting(0, at_least=0)
     """sleeper: number of questions of a phase that it answers honestly first."""
-    gradual: int = setting(0, at_least=0, when="kind=sleeper", since="0.4.0")
+    gradual: int = setting(0, at_least=0, since="0.4.0")
     """sleeper: number of further questions over which it defects in a growing share (0: at once)."""
-    target: int = setting(0, at_least=0, at_most=100, when=f"kind!=none|input|{UNAIMED}", since="0.4.0")
+    target: int = setting(0, at_least=0, at_most=100, since="0.4.0")
     """Wrong answer to argue for, by its place among those of a question (from 0); the first where it has fewer."""
-    phrasing: Literal["evidence", "authority", "consensus", "correction"] = setting(
-        "evidence", when=ARGUING, since="0.4.0"
-    )
+    phrasing: Literal["evidence", "authority", "consensus", "correction"] = setting("evidence", since="0.4.0")
     """Appeal by which an attacker argues: to the evidence, to an official record, to agreement, or to a mistake that it
     has corrected."""
-    confidence: float = setting(0.95, at_least=0, at_most=1, when=ARGUING, since="0.4.0")
+    confidence: float = setting(0.95, at_least=0, at_most=1, since="0.4.0")
     """Confidence that an attacker states."""
 
     def attacks(self, phase: Phase) -> bool:
@@ -88,9 +83,11 @@ class AttackContext:
 
 
 class AttackKind:
-    """No attack, and the base of all attacks. A subclass states its threat model in its docstring.
+    """Base of all attacks. A subclass states its threat model in its docstring.
 
     name: as in the configuration and in traces.
+    reads: keys of the settings that count with it; others are refused. By default those that the run itself reads for
+        an attack on agents with a target. An attack with settings of its own adds them to these.
     acts_on: `turns` or `memory` of the compromised agents, `messages` of all agents between sender and receiver, or
         `evidence`.
     aimed: it argues for a wrong answer; without one there is no success rate.
@@ -98,7 +95,14 @@ class AttackKind:
     spreads: agents that are not compromised may pass it on.
     """
 
-    name: ClassVar[str] = NONE
+    name: ClassVar[str]
+    reads: ClassVar[tuple[str, ...]] = (
+        "attack.agents",
+        "attack.number",
+        "attack.when",
+        "attack.clean",
+        "attack.target",
+    )
     acts_on: ClassVar[Literal["turns", "memory", "messages", "evidence"]] = "turns"
     aimed: ClassVar[bool] = True
     several_targets: ClassVar[bool] = False
@@ -129,3 +133,10 @@ class AttackKind:
     def carries(message: Message, target: str) -> bool:
         """True for a message that passes the attack on."""
         return False
+
+
+class NoAttack(AttackKind):
+    """No attack."""
+
+    name = NONE
+    reads = ()

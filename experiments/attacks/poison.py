@@ -7,6 +7,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from textwrap import fill
+from typing import ClassVar
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -28,6 +29,7 @@ class Poison(AttackKind):
     """
 
     name = "poison"
+    reads: ClassVar[tuple[str, ...]] = ("attack.when", "attack.clean", "attack.target", "attack.source")
     acts_on = "evidence"
 
     def publishes(self, question: Question, context: AttackContext) -> tuple[Source, ...]:
@@ -52,6 +54,7 @@ class Corpus(Poison):
     """
 
     name = "corpus"
+    reads = (*Poison.reads, "attack.sources")
 
     def publishes(self, question: Question, context: AttackContext) -> tuple[Source, ...]:
         [source] = super().publishes(question, context)
@@ -71,6 +74,7 @@ class Picture(AttackKind):
     """
 
     name = "picture"
+    reads = ("attack.when", "attack.clean", "attack.target", "attack.share")
     acts_on = "evidence"
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:

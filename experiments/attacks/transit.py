@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import ClassVar
 
 from actors.messages import Heard, Turn
 from experiments.attacks.kind import AttackContext, AttackKind
@@ -20,6 +21,7 @@ class Drop(AttackKind):
     """
 
     name = "drop"
+    reads: ClassVar[tuple[str, ...]] = ("attack.agents", "attack.when", "attack.clean", "attack.share")
     acts_on = "messages"
     aimed = False
 
@@ -89,6 +91,7 @@ class Tamper(Drop):
     """
 
     name = "tamper"
+    reads = (*Drop.reads, "attack.target")
     aimed = True
 
     def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:

@@ -40,9 +40,6 @@ Group = TypeVar("Group")
 _defaults = cache(OmegaConf.structured)
 MODELS = " + "  # between the names of several models that answer in one run
 MOST_SEED = 2**63 - 1
-# Conditions of groups: jobs with discussions, and those of whole teams.
-DISCUSSES = "job!=recall|planted"
-TEAM = "job!=recall|planted|behaviour"
 
 
 @dataclass
@@ -68,46 +65,45 @@ class Config:
     runtime: Literal["ray", "inline"] = "ray"
     """Place of agents, replicas and learners: `ray`: one process each; `inline`: one process (of a sweep: one
     for each of its `parallel` trials). Records are the same."""
-    concurrency: int = setting(64, at_least=1, at_most=100_000, when=DISCUSSES)
+    concurrency: int = setting(64, at_least=1, at_most=100_000)
     """Discussions at once; answers do not depend on it."""
-    figures: FigureSettings = setting(factory=FigureSettings, when="job=prune|behaviour")
+    figures: FigureSettings = setting(factory=FigureSettings)
     methods: list[str] = setting(
         factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"],
-        when="job!=planted",
         outside=lambda value: is_graph_file(value) or names_code("methods")(value),
     )
     """Methods to evaluate: names of ours or of installed packages, `learned` for all of ours that learn,
     `package.module:Name` for your own, or `graph:<file>` for a graph as a run writes it
     (`learned/<method>/topology.graphml`)."""
-    ablation: Literal["none", "no_alignment", "no_inter", "dummy_text", "dummy_visual"] = setting("none", when=TEAM)
+    ablation: Literal["none", "no_alignment", "no_inter", "dummy_text", "dummy_visual"] = "none"
     """Part of M3Prune to leave out (its Table 3)."""
-    data: DataSettings = setting(factory=DataSettings, when="job!=planted")
-    retrieval: RetrievalSettings = setting(factory=RetrievalSettings, when="job!=planted")
-    model: ModelSettings = setting(factory=ModelSettings, when=DISCUSSES)
-    judge: dict[str, Any] = setting(factory=dict, over=ModelSettings, when="job=prune|redundancy")
+    data: DataSettings = setting(factory=DataSettings)
+    retrieval: RetrievalSettings = setting(factory=RetrievalSettings)
+    model: ModelSettings = setting(factory=ModelSettings)
+    judge: dict[str, Any] = setting(factory=dict, over=ModelSettings)
     """Overrides over `model` for the model that judges answers (Acc*), by the same keys: `judge=openai judge.name=...`.
     Empty: no judge. Another kind starts from the defaults, another address without a key; one replica unless
     `judge.replicas` is given."""
-    judge_rubric: Literal["auto", "graded", "same_answer"] = setting("auto", when="judge!=none, job=prune|redundancy")
+    judge_rubric: Literal["auto", "graded", "same_answer"] = setting("auto", when="judges")
     """Rubric of the judge: `graded`: 1 to 5, right from 4 on; `same_answer`: same as the reference or not; `auto`: that
     of the data set's paper."""
-    replay: ReplaySettings = setting(factory=ReplaySettings, when=DISCUSSES)
+    replay: ReplaySettings = setting(factory=ReplaySettings)
     completions: CompletionSettings = setting(factory=CompletionSettings)
-    explain: ExplainSettings = setting(factory=ExplainSettings, when="job=prune", since="0.4.0")
+    explain: ExplainSettings = setting(factory=ExplainSettings, since="0.4.0")
     costs: CostSettings = setting(factory=CostSettings)
-    reader: ReaderSettings = setting(factory=ReaderSettings, when=f"reader, {DISCUSSES}")
-    roles: dict[str, RoleSettings] = setting(factory=dict, when=DISCUSSES)
-    agents: AgentSettings = setting(factory=AgentSettings, when=DISCUSSES)
-    topology: TopologySettings = setting(factory=TopologySettings, when=TEAM)
+    reader: ReaderSettings = setting(factory=ReaderSettings)
+    roles: dict[str, RoleSettings] = setting(factory=dict)
+    agents: AgentSettings = setting(factory=AgentSettings)
+    topology: TopologySettings = setting(factory=TopologySettings)
     training: TrainingSettings = setting(factory=TrainingSettings)
-    learner: LearnerSettings = setting(factory=LearnerSettings, when="job!=behaviour|game")
+    learner: LearnerSettings = setting(factory=LearnerSettings)
     pruning: PruningSettings = setting(factory=PruningSettings)
-    attack: AttackSettings = setting(factory=AttackSettings, when=DISCUSSES)
-    defence: DefenceSettings = setting(factory=DefenceSettings, when=DISCUSSES)
-    game: GameSettings = setting(factory=GameSettings, when="job=game", since="0.4.0")
-    systems: SystemSettings = setting(factory=SystemSettings, when=DISCUSSES)
-    compare: CompareSettings = setting(factory=CompareSettings, when=DISCUSSES, since="0.4.0")
-    failures: FailureSettings = setting(factory=FailureSettings, when=DISCUSSES, since="0.3.0")
+    attack: AttackSettings = setting(factory=AttackSettings)
+    defence: DefenceSettings = setting(factory=DefenceSettings)
+    game: GameSettings = setting(factory=GameSettings, since="0.4.0")
+    systems: SystemSettings = setting(factory=SystemSettings)
+    compare: CompareSettings = setting(factory=CompareSettings, since="0.4.0")
+    failures: FailureSettings = setting(factory=FailureSettings, since="0.3.0")
     sweep: SweepSettings = setting(factory=SweepSettings)
     ray: RaySettings = setting(factory=RaySettings)
     wandb: WandbSettings = setting(factory=WandbSettings)

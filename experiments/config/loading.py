@@ -18,7 +18,7 @@ from experiments.config.saved import read
 from experiments.config.values import is_key, nested, paths, single, typed
 from experiments.config.yaml_tree import Plain, check_literal, read_yaml, yaml_tree
 from experiments.records.recorder import RunFolder
-from topologies.catalogue import EXPERIMENTS, OURS
+from topologies.catalogue import OURS
 
 PRESETS = Path(__file__).parents[1] / "presets"
 Tree = dict[str, Any]
@@ -127,9 +127,9 @@ def _preset(name: str) -> tuple[Tree, str, bool]:
     elif (PRESETS / f"{name}.yaml").is_file() if is_key(name) else False:
         path = PRESETS / f"{name}.yaml"
     elif name in OURS:
+        method = OURS[name]
         # Its rivals first, as in the tables of its paper.
-        compared, settings = EXPERIMENTS.get(name, ((), {}))
-        return {"methods": [*compared, name], **settings}, name, True
+        return {"methods": [*method.rivals, name], **method.settings}, name, True
     else:
         known = experiments()
         raise UserError(f"unknown experiment {shown(name)!r}.{near_miss(name, known)} Known: {', '.join(known)}")

@@ -145,9 +145,9 @@ class CompareSettings:
     """Loss of utility below which a method is not worse than another. State it before the run."""
     question: str = setting("", since="0.4.0")
     """Question of the study, in words."""
-    plan: str | None = setting(None, outside=bool, when="job=prune", since="0.4.0")
+    plan: str | None = setting(None, outside=bool, since="0.4.0")
     """File of a plan that `lock=<file>` wrote before the run; the report names what differs from it."""
-    stop: list[str] = setting(factory=list, when="job=prune", since="0.4.0")
+    stop: list[str] = setting(factory=list, since="0.4.0")
     """Two methods, [effects, full]: evaluation stops when an anytime-valid test of them reaches a verdict (empty: it
     does not). Questions then come in an order by seed, and are looked at ten by ten."""
     variance_from: str | None = setting(None, outside=bool, since="0.4.0")
@@ -158,7 +158,7 @@ class CompareSettings:
     """Correlation of the differences of a cluster's questions, where no earlier run has it."""
     graph_deviation: float = setting(0.0, at_least=0, at_most=1, since="0.4.0")
     """Standard deviation between the graphs that a method learns with different seeds, where no earlier run has it."""
-    twins: bool = setting(False, when="controls, job=prune", since="0.4.0")
+    twins: bool = setting(False, when="controls", since="0.4.0")
     """Evaluate two controls of every method: `<method>-twin`, one agent that spends the method's tokens on a vote of
     samples of its answer, and `<method>-placebo`, the method with messages of another question."""
 

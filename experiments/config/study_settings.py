@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from actors.errors import UserError
-from actors.settings import setting
+from actors.lookup import near_miss
+from actors.settings import setting, shown
 from experiments.config.config import Config
-from topologies.learning.variants import LearnedMethod
+from topologies.learning.variants import VARIANTS
 
 
 class Influence(StrEnum):
@@ -62,7 +63,7 @@ EASY = (Influence.ANSWERS, Influence.EVIDENCE, Influence.HELP, Influence.DEAF, I
 class PlantedSettings:
     """Learners and worlds of `job=planted`. By default 65 worlds, of about fifteen seconds of one core each."""
 
-    learners: list[LearnedMethod] = setting(factory=lambda: list(LearnedMethod))
+    learners: list[str] = setting(factory=lambda: list(VARIANTS))
     """Learned methods to compare; `training.share` adds learners from another's discussions."""
     seeds: int = setting(5, at_least=1, at_most=10_000)
     """Number of teams for each setting; their adversaries are spread over all agents."""
@@ -81,7 +82,11 @@ class PlantedSettings:
     baseline, other rewards, without stages or penalties (empty: not)."""
 
     def check_values(self, key: str) -> None:
-        """Raises UserError for strengths that are no pairs."""
+        """Raises UserError for a learner that does not exist, and strengths that are no pairs."""
+        for name in self.learners:
+            if name not in VARIANTS:
+                hint = f"{near_miss(name, VARIANTS)} Known: {', '.join(VARIANTS)}"
+                raise UserError(f"{key}.learners: there is no learner {shown(name)!r}.{hint}")
         if not self.strengths or any(len(pair) != 2 for pair in self.strengths):
             raise UserError(f"{key}.strengths={self.strengths}: expected pairs of conformity and distraction")
 

@@ -18,7 +18,7 @@ from actors.settings import OVER, check_bounds, shown
 from experiments.config.config import Config, Leaf, flat, merged, of_any_role
 from experiments.config.study_settings import OF_JOBS
 from experiments.config.yaml_tree import Plain
-from topologies.learning.variants import LearnedMethod
+from topologies.learning.variants import VARIANTS
 
 KEY_CHARACTERS = 300
 NULL = ("", "~", "null")
@@ -263,6 +263,6 @@ def typed(layers: Sequence[Mapping[str, Any]], base: Config | None = None) -> Co
     if judge := config.judge_model:
         check_bounds(judge, "judge.")
     # Written out, so that a saved configuration means the same to later versions, which have others.
-    every = {"learned": list(map(str, LearnedMethod))}
+    every = {"learned": list(VARIANTS)}
     config.methods = list(dict.fromkeys(each for name in config.methods for each in every.get(name, [name])))
     return config

@@ -16,7 +16,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark
 from experiments.datasets.fields import Id, Label, Text
 from experiments.datasets.item import Item
-from experiments.datasets.kind import DataRequest
+from experiments.datasets.kind import OF_FILES, DataRequest
 from experiments.datasets.reading import once, placed, read_table
 
 # In order of preference: posts with agreed labels first.
@@ -71,6 +71,7 @@ class CrisisMmd(Benchmark):
     """Trains on the official train split and evaluates on test. A post with several pictures is in one of them only."""
 
     name = "crisismmd"
+    reads = (*OF_FILES, "data.task")
     metric = "accuracy"
     release = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
     evaluated = "test"

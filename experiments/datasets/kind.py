@@ -12,6 +12,8 @@ from actors.settings import setting
 from experiments.datasets.item import Dataset
 from experiments.datasets.reading import once, placed
 
+OF_FILES = ("data.root", "data.allow_links")
+
 
 @dataclass
 class DataSettings:
@@ -19,25 +21,21 @@ class DataSettings:
 
     kind: str = setting("sample", outside=names_code("datasets"))
     """One that `help=data` lists, or one of your own as `package.module:load`."""
-    root: str | None = setting(None, when="kind!=sample")
+    root: str | None = None
     """Folder of the benchmark's official release; the generated sample needs none."""
     limit: int | None = setting(100, at_least=1, at_most=10_000_000)
     """Number of evaluated questions, chosen by seed; null for all."""
-    selection: Literal["all", "paper"] = setting("all", when="kind=mmqa")
+    selection: Literal["all", "paper"] = "all"
     """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441 remain)."""
-    metric: Literal["official", "containment"] = setting(
-        "official", when="kind=tatqa", since="0.3.0", before="containment"
-    )
+    metric: Literal["official", "containment"] = setting("official", since="0.3.0", before="containment")
     """TAT-QA only: the official EM and F1, which count a number's scale, or EM by containment without the scale."""
-    split: Literal["test", "minitest", "val", "minival"] = setting("test", when="kind=scienceqa")
+    split: Literal["test", "minitest", "val", "minival"] = "test"
     """ScienceQA only: the evaluated split."""
-    pictures: bool = setting(False, when="kind=scienceqa")
+    pictures: bool = False
     """ScienceQA only: evaluate and learn from questions with a picture only (2,017 of the 4,241 of test), as BDoG."""
-    task: Literal["informative", "humanitarian", "humanitarian_merged", "damage"] = setting(
-        "informative", when="kind=crisismmd"
-    )
+    task: Literal["informative", "humanitarian", "humanitarian_merged", "damage"] = "informative"
     """CrisisMMD only: informativeness, humanitarian category (`_merged`: five of them, not eight), or damage."""
-    allow_links: bool = setting(False, when="kind!=sample", outside=bool)
+    allow_links: bool = setting(False, outside=bool)
     """Follow links in `data.root` that lead outside of it; for links of your own, never for a folder from others."""
 
 
@@ -78,6 +76,8 @@ class DatasetKind:
 
     release: where its files come from, in a phrase.
     make: opens the data set for a run.
+    reads: keys of the settings that it reads and not every data set does; others are refused. By default those of
+        files in a folder.
     directed: edges of its own knowledge graph lead from head to tail only. Edges of an
         extracted graph have the directions of the wording and are followed both ways.
     advice: its authors' advice to an agent that decides where a search through that graph continues.
@@ -89,6 +89,7 @@ class DatasetKind:
     name: str
     release: str
     make: Callable[[DataRequest], Dataset]
+    reads: tuple[str, ...] = OF_FILES
     directed: bool = False
     advice: str = ""
     rubric: Literal["graded", "same_answer"] = "graded"

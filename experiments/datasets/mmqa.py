@@ -14,6 +14,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text, inside, member
 from experiments.datasets.item import Item
+from experiments.datasets.kind import OF_FILES
 from experiments.datasets.reading import each, once, placed, read_lines, row_cells
 
 MANY = 5  # supporting documents; questions with more have one tag
@@ -74,6 +75,7 @@ class Mmqa(Benchmark):
     """
 
     name = "mmqa"
+    reads = (*OF_FILES, "data.selection")
     release = "the dataset/ folder of github.com/allenai/multimodalqa"
     parts: ClassVar[Parts] = {
         part: (f"MMQA_{part}.jsonl", f"MMQA_{part}.jsonl.gz") for part in ("train", "dev", "texts", "tables", "images")

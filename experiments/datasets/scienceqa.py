@@ -29,7 +29,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Stripped, Text, matching
 from experiments.datasets.item import Item
-from experiments.datasets.kind import DataRequest
+from experiments.datasets.kind import OF_FILES, DataRequest
 from experiments.datasets.reading import placed, read_json, read_members
 
 SUBJECTS = {"natural science": "NAT", "social science": "SOC", "language science": "LAN"}
@@ -77,6 +77,7 @@ class ScienceQa(Benchmark):
     """
 
     name = "scienceqa"
+    reads = (*OF_FILES, "data.split", "data.pictures")
     metric = "accuracy"
     release = "the data/ folder of github.com/lupantech/ScienceQA"
     pictures_for = "pictured"

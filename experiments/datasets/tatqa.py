@@ -18,7 +18,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark, Parts
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, answer_text, inside
 from experiments.datasets.item import Item, Score, text_score
-from experiments.datasets.kind import DataRequest
+from experiments.datasets.kind import OF_FILES, DataRequest
 from experiments.datasets.reading import each, once, placed, read_elements, row_cells
 from experiments.metrics.tatqa_metric import official_score
 from topologies.amounts import scaled
@@ -78,6 +78,7 @@ class TatQa(Benchmark):
     """
 
     name = "tatqa"
+    reads = (*OF_FILES, "data.metric")
     release = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
     parts: ClassVar[Parts] = {
         "train": ("tatqa_dataset_train.json",),

@@ -18,11 +18,11 @@ from experiments.datasets.kind import DatasetKind
 from experiments.evidence.extraction import CAPTIONS, GRAPH, Step
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.judging.rubric import RUBRICS, Rubric
-from experiments.planning.learners import learned_methods, plan_learners
+from experiments.planning.learners import learned_variants, plan_learners
 from experiments.planning.run_models import RunModels, find_models
 from experiments.planning.run_roles import RunRoles, find_roles
 from experiments.records.recorder import RunFolder
-from topologies.catalogue import METHODS, find_methods
+from topologies.catalogue import find_methods
 from topologies.learning.spec import LearnerSpec, shared_training
 from topologies.method import Method
 
@@ -31,6 +31,7 @@ class Job:
     """One value of `job=`: a kind of run, and the steps that the runner takes with it.
 
     name: as in the configuration.
+    reads: keys of the settings that count with it, of those that do not count with every job.
     asks_team: the team takes part whatever the methods are.
     learns: graphs of its learned methods are learned.
     holds_out: training questions are held out whatever the methods are.
@@ -39,6 +40,7 @@ class Job:
     """
 
     name: ClassVar[str]
+    reads: ClassVar[tuple[str, ...]] = ()
     asks_team: ClassVar[bool] = False
     learns: ClassVar[bool] = True
     holds_out: ClassVar[bool] = False
@@ -97,27 +99,27 @@ class Plan:
     @property
     def learns(self) -> bool:
         """True if a graph is learned, or one is needed."""
-        return bool(learned_methods(self.methods)) or not self.all_ours
+        return bool(learned_variants(self.methods))
 
     @property
     def watches(self) -> bool:
         """True if a method watches unlabelled discussions before the evaluation."""
-        return self.watched_questions > 0 or not self.all_ours
+        return self.watched_questions > 0
 
     @property
     def searches(self) -> bool:
         """True if a method searches a knowledge graph and the web."""
-        return (self.job.searches and self.has_library) or not self.all_ours
+        return self.job.searches and self.has_library
 
     @property
-    def reader(self) -> bool:
+    def judges(self) -> bool:
+        """True if a model judges answers."""
+        return self.models.judge is not None
+
+    @property
+    def asks_reader(self) -> bool:
         """True if a model is the embedded reader, or recorded answers may be its."""
-        return any(backend.settings.kind in ("reader", "replay") for backend in self.models.all)
-
-    @property
-    def all_ours(self) -> bool:
-        """True if every method is one of the project's. Which settings another one reads is unknown."""
-        return all(method in METHODS for method in self.methods)
+        return any("reader" in backend.reads for backend in self.models.all)
 
     @property
     def has_library(self) -> bool:
@@ -208,8 +210,7 @@ def make_plan(config: Config, job: Job) -> Plan:
     )
     extracting = [step.role for step in extraction]
     roles = find_roles(config, methods, asks_team, extracting)
-    learned = learned_methods(methods) if job.learns else ()
-    learners = plan_learners(config, learned, roles.team)
+    learners = plan_learners(config, learned_variants(methods) if job.learns else (), roles.team)
     return Plan(
         config=config,
         job=job,

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
+from typing import ClassVar
 
 from actors.errors import visible
 from experiments.config.references import resumption_line
@@ -22,6 +23,23 @@ from experiments.running.run_context import RunContext
 
 class DiscussionJob(Job):
     """A job whose agents discuss. A subclass has the subject and the conclusion."""
+
+    reads: ClassVar[tuple[str, ...]] = (
+        "concurrency",
+        "methods",
+        "data",
+        "retrieval",
+        "model",
+        "replay",
+        "reader",
+        "roles",
+        "agents",
+        "attack",
+        "defence",
+        "systems",
+        "compare",
+        "failures",
+    )
 
     async def discuss(self, discussions: Discussions) -> None:
         """Learns and evaluates, once all are up. Another job may do else. Raises UserError as `Job.run`."""

@@ -17,6 +17,20 @@ class Prune(DiscussionJob):
     """The job of most experiments."""
 
     name = "prune"
+    reads = (
+        *DiscussionJob.reads,
+        "figures",
+        "ablation",
+        "topology",
+        "learner",
+        "judge",
+        "judge_rubric",
+        "explain",
+        "attack.clean",
+        "compare.plan",
+        "compare.stop",
+        "compare.twins",
+    )
     searches = True
     is_counted = True
 

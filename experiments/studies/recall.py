@@ -95,6 +95,7 @@ class RecallJob(Job):
     """Searches for the evidence of every question, without agents."""
 
     name = "recall"
+    reads = ("methods", "data", "retrieval")
     learns = False
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:

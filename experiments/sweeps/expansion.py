@@ -22,7 +22,7 @@ from experiments.config.values import check_key, set_by, typed
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import compared_pairs
-from experiments.planning.unused import check_used
+from experiments.unused import check_used
 from topologies.catalogue import find_methods
 
 Values = dict[str, Any]
@@ -103,7 +103,7 @@ def planted_of(config: Config) -> PlantedConfig | None:
     """Returns the study of `sweep.planted` with the sweep's learners; None without. Raises UserError for mistakes."""
     if not config.sweep.planted:
         return None
-    learners = [method.learner for method in find_methods(config.methods) if method.learner]
+    learners = [method.name for method in find_methods(config.methods) if method.learner]
     planted = typed([{"job": "planted", "planted": {"learners": learners, **config.sweep.planted}}])
     assert isinstance(planted, PlantedConfig)
     return replace(planted, seed=config.seed, learner=config.learner, pruning=config.pruning, training=config.training)

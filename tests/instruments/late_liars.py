@@ -23,7 +23,7 @@ from experiments.studies.planted.scenarios import SCENARIOS, Scenario, TwoFaced
 from experiments.studies.planted.steps import learn
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.spec import LearnerSpec
-from topologies.learning.variants import VARIANTS, LearnedMethod
+from topologies.learning.variants import VARIANTS
 
 
 class LateHypocrite(TwoFaced):
@@ -47,7 +47,7 @@ def found(scenario: Scenario, special: bool, number: int, learner: str) -> dict[
     with mock.patch.dict(SCENARIOS, {Influence.ANSWERS: scenario}):
         chosen = scenario.chosen(number % 9 if special else None, 9)
         team = OpinionTeam(model, derive_seed(0, "late liars", number), chosen if special else ())
-        variant = VARIANTS[LearnedMethod(learner)]
+        variant = VARIANTS[learner]
         own = make_learner(LearnerSpec(team.modalities, 2, team.seed, variant, config.learner, config.pruning))
         steps = list(learn(own, team, config.training.samples))
         return watched(own, team, [step.scores for step in steps])

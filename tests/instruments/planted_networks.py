@@ -19,7 +19,7 @@ from experiments.studies.planted.truth import random_wirings, utility
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.spec import LearnerSpec
-from topologies.learning.variants import VARIANTS, LearnedMethod
+from topologies.learning.variants import VARIANTS
 
 WORLDS = (Influence.ANSWERS, Influence.MIXED, Influence.SHIFT, Influence.HYPOCRITE, Influence.COLLUSION)
 LEARNERS = ("effects", "gptswarm", "g_designer", "agp", "eib_learner")
@@ -28,7 +28,7 @@ K, EVALUATED = 10, 2_000
 
 def learned(team: OpinionTeam, name: str) -> tuple[float, float | None, float]:
     """Utility of a learner's graphs, AUC of the special agents' spatial edges, and spatial edges of a graph."""
-    variant = VARIANTS[LearnedMethod(name)]
+    variant = VARIANTS[name]
     width = len(team.model.kinds) * variant.by_question
     spec = LearnerSpec(team.modalities, team.model.rounds, team.seed, variant, features=width)
     learner = make_learner(replace(spec, pruning=PruningSettings()))

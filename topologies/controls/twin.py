@@ -101,4 +101,14 @@ def self_consistency(context: MethodContext) -> Topology:
 
 
 WHAT = "one agent that spends the tokens of the team named before it on samples of its answer, and votes"
-METHODS = (Method("self_consistency", WHAT, self_consistency, asks_team=False, alone=True, spends=True),)
+METHODS = (
+    Method(
+        "self_consistency",
+        WHAT,
+        self_consistency,
+        asks_team=False,
+        alone=True,
+        spends=True,
+        rivals=("single", "full"),
+    ),
+)

@@ -75,4 +75,11 @@ def claims(talk: Talk) -> Floats:
     return made
 
 
-METHODS = (Method("e_process", "complete graph without agents whose answers too often have no source", EProcesses),)
+METHODS = (
+    Method(
+        "e_process",
+        "complete graph without agents whose answers too often have no source",
+        EProcesses,
+        reads=("defence.error_rate", "defence.tolerance", "defence.block"),
+    ),
+)

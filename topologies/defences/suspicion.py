@@ -110,11 +110,13 @@ METHODS = (
         "complete graph without the agents that agreed least in unlabelled discussions",
         lambda context: silenced(context, disagreement),
         needs_calibration=True,
+        reads=("defence.dropped",),
     ),
     Method(
         "anomaly",
         "complete graph without the agents that behaved least like the others in unlabelled discussions",
         lambda context: silenced(context, anomaly),
         needs_calibration=True,
+        reads=("defence.dropped",),
     ),
 )

@@ -1,6 +1,6 @@
 """Estimators of the policy gradient: how scores of sampled wirings become the edges' logits (Eq. 8).
 
-To add one, derive a class from `EdgeEstimator`, name it in `ESTIMATORS` and in `Estimator` (variants.py).
+To add one, derive a class from `EdgeEstimator`, and describe it as an `Estimator` in variants.py.
 """
 
 import torch
@@ -10,14 +10,10 @@ from topologies.learning.early_stopping import end_of_climb
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
 from topologies.learning.estimator import Discussions, EdgeEstimator
-from topologies.learning.grades import Competence, Removal
 from topologies.learning.objective import Terms, credited_slope, leave_one_out, terms_of
-from topologies.learning.question_model import EffectsByQuestion
-from topologies.learning.randomised import Effects
 from topologies.learning.sampling import drawn
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
-from topologies.learning.variants import Estimator
 from topologies.wiring import KINDS
 
 
@@ -102,13 +98,3 @@ class Rloo(Reinforce):
 
     def credit(self, values: Tensor, question: Tensor) -> Tensor:
         return leave_one_out(values, question)
-
-
-ESTIMATORS: dict[Estimator, type[EdgeEstimator]] = {
-    "reinforce": Reinforce,
-    "rloo": Rloo,
-    "effects": Effects,
-    "effects_by_question": EffectsByQuestion,
-    "competence": Competence,
-    "removal": Removal,
-}

@@ -6,6 +6,7 @@ Where graphs depend on questions, a question's features are its embedding and th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -27,10 +28,9 @@ TRAINING = "train."
 
 def make_learner(spec: LearnerSpec) -> Learner:
     """Makes a learner in the calling process, which imports PyTorch only now. Raises UserError on bad settings."""
-    if spec.variant.estimator == "network":
-        from topologies.learning.networks import NETWORKS
-
-        return cast("Learner", NETWORKS[spec.variant.name](**vars(spec)))  # it has the same members
+    if spec.variant.estimator.is_network:
+        network_learner = resolve_name(spec.variant.estimator.implementation)
+        return cast("Learner", network_learner(**vars(spec)))  # it has the same members
     from topologies.learning.learner import Learner
 
     return Learner(**vars(spec))

@@ -13,6 +13,7 @@ at any time.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,8 @@ from topologies.learning.checked import checked_clock, checked_scores
 from topologies.learning.confirmation import GRAPHS, Confirmation
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.estimator import Discussions
-from topologies.learning.estimators import ESTIMATORS
+from topologies.learning.estimator import Discussions, EdgeEstimator
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
-from topologies.learning.pruning_rules import RULES
 from topologies.learning.sampling import sample_wirings, with_removals
 from topologies.learning.spec import CONFIRMED, CONFIRMING, EXPLORING, LearnerSpec, StepReport, Surrogate
 from topologies.learning.stages import Stage, Ties, stages_of
@@ -61,9 +60,9 @@ class Learner:
         ties = Ties.of(spec)
         self._stages = stages_of(spec, ties)
         self._edges = EdgeState(self._stages[1].start, ties, spec.rounds if spec.variant.per_round else None)
-        self._estimator = ESTIMATORS[spec.variant.estimator](spec, self._edges)
+        self._estimator: EdgeEstimator = resolve_name(spec.variant.estimator.implementation)(spec, self._edges)
         self._asked: Any = self._estimator if spec.variant.by_question else None
-        self._rule = RULES[spec.variant.rule](spec.pruning, self._edges, self._generator)
+        self._rule = resolve_name(spec.variant.rule.implementation)(spec.pruning, self._edges, self._generator)
         every = {kind: last | self._stages[1].start[kind] for kind, last in self._stages[self.stages].start.items()}
         self._confirmation = Confirmation(spec, self._edges, every, self.inference_wirings, self._logits_left)
 

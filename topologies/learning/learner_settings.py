@@ -13,10 +13,6 @@ Graph = Literal["complete", "ring", "star", "tree", "layered", "regular", "small
 Inference = Literal["threshold", "sampled"]
 Noise = Literal["rms", "squared"]
 
-# Methods whose objective has all terms, or the rank alone. `random` learns M3Prune's graph where no other is named.
-PENALISED = "methods=m3prune|m3prune_rloo|random"
-RANKED = f"{PENALISED}|agentprune|agentdropout"
-
 
 @dataclass
 class LearnerSettings:
@@ -31,23 +27,21 @@ class LearnerSettings:
     """Learning rate of Adam (eta)."""
     # At weight 1 the rank pulls every logit by .06 to .13, differing by up to .06 inside a matrix, always the same way:
     # it would decide the pruning alone. At .1 it breaks ties between edges whose utilities differ by less than .02.
-    rank_weight: float = setting(0.1, at_least=0, at_most=1e6, when=RANKED)
+    rank_weight: float = setting(0.1, at_least=0, at_most=1e6)
     """Weight of the nuclear norm, which favours graphs of low rank (Eq. 7)."""
-    noise: Noise = setting("rms", when=PENALISED)
+    noise: Noise = "rms"
     """Noise term of Eq. 7, v being the distance of p * mask from the unpruned matrix. `rms`: relu(v - epsilon), v the
     root mean square over all edges; `squared`: relu(v - epsilon)^2, v the Frobenius norm of each matrix. Only there
     epsilon changes the gradient while v is above it."""
-    noise_weight: float = setting(1.0, at_least=0, at_most=1e6, when=PENALISED)
+    noise_weight: float = setting(1.0, at_least=0, at_most=1e6)
     """Weight of the distance from the unpruned graph beyond epsilon (Eq. 7)."""
-    epsilon: float = setting(0.1, at_least=0, when=PENALISED)
+    epsilon: float = setting(0.1, at_least=0)
     """Distance from the unpruned graph that Eq. 7 tolerates."""
-    align_weight: float = setting(1.0, at_least=0, at_most=1e6, when=PENALISED)
+    align_weight: float = setting(1.0, at_least=0, at_most=1e6)
     """Weight of the alignment of edges between the modalities (Eqs. 11, 12)."""
-    reward: Literal["final", "own"] = setting("final", when=f"{RANKED}|gptswarm", since="0.4.0")
+    reward: Literal["final", "own"] = setting("final", since="0.4.0")
     """Score that the policy gradient credits edges with: that of the final answer, or of the receiver's own answers."""
-    error_rate: float = setting(
-        0.05, above=0, below=1, when="methods=effects|effects_by_question|competence|leave_one_out|c3"
-    )
+    error_rate: float = setting(0.05, above=0, below=1)
     """`effects`: share of runs without any effect that may prune an edge all the same; with the others, an agent."""
     decision: Decision | None = None
     """Agents that the decision agent reads: `all`, or `learned` edges (null: the method's own choice)."""

@@ -1,6 +1,6 @@
 """Pruning rules: which edges are cut, and when.
 
-To add one, write its class here, and name it in `RULES` and in `Rule` (variants.py).
+To add one, write its class here, and describe it as a `Rule` in variants.py.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,6 @@ from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import by_kind, side_by_side
 from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.stages import Block, Stage
-from topologies.learning.variants import Rule
 from topologies.wiring import KINDS
 
 Random = Callable[[str], Generator]
@@ -238,15 +237,6 @@ class AgentRule(Once):
         # Edges within a round decide: they all exist in both stages, temporal ones may be switched off.
         start = stage.start["spatial"]
         return torch.stack([weakest_agents(logits, start, AGENT_RATE) for logits in self.edges.logits["spatial"]])
-
-
-RULES: dict[Rule, type[PruningRule]] = {
-    "progressive": Progressive,
-    "by_sign": BySign,
-    "once": Once,
-    "likely": Likely,
-    "agents": AgentRule,
-}
 
 
 def room_for(share: float, start: Tensor) -> int:

@@ -47,12 +47,12 @@ class LearnerSpec:
     def stages(self) -> int:
         """One stage, or two where modalities differ or the rule prunes agents first."""
         mixed = len({str(modality) for modality in self.modalities}) > 1
-        return 2 if self.variant.rule == "agents" or (self.variant.inter and mixed) else 1
+        return 2 if self.variant.rule.drops_agents or (self.variant.inter and mixed) else 1
 
     @property
     def whole(self) -> bool:
         """True if each kind of edge is one matrix to prune. Else each pair of modalities has one."""
-        return self.variant.rule not in ("progressive", "by_sign")
+        return not self.variant.rule.by_modality
 
     @property
     def early_stop(self) -> float | None:
@@ -90,17 +90,16 @@ class LearnerSpec:
         check_bounds(self.pruning, "pruning.")
         if self.settings.early_stop and not self.pruning.interim:
             raise UserError("learner.early_stop needs interim analyses: raise pruning.interim above 0")
-        if self.confirming and (self.variant.rule == "agents" or self.variant.estimator == "network"):
+        if self.confirming and (self.variant.rule.drops_agents or self.variant.estimator.is_network):
             raise UserError(f"learner.confirm: {self.variant.name} cannot undo a cut of edges; leave it out")
-        if self.variant.estimator == "network" and self.settings.decision == "learned":
+        if self.variant.estimator.is_network and self.settings.decision == "learned":
             raise UserError(
                 f"{self.variant.name}'s decision agent reads every agent that takes part: leave out learner.decision"
             )
-        ties = self.variant.estimator in ("reinforce", "rloo") and self.variant.rule != "agents"
-        if self.roles is not None and not ties:
+        if self.roles is not None and not self.variant.ties:
             raise UserError(
-                f"{self.variant.name} learns every edge separately: leave out topology.tied, or choose m3prune, "
-                "m3prune_rloo, agentprune or gptswarm"
+                f"{self.variant.name} learns every edge separately: leave out topology.tied, or choose a "
+                "method whose edges share logits, such as m3prune"
             )
 
 
@@ -176,8 +175,9 @@ def can_learn_from(learner: LearnerSpec, source: LearnerSpec) -> bool:
     """
     steps = [(one.stages, one.pruning.steps, one.rounds) for one in (learner, source)]
     return (
-        learner.variant.estimator in ("effects", "effects_by_question")
-        and source.variant.estimator in ("reinforce", "rloo")
+        learner.variant.estimator.learns_from_others
+        and source.variant.estimator.is_gradient
+        and not source.variant.estimator.is_network
         and steps[0] == steps[1]
         and source.variant.temporal >= learner.variant.temporal
         and source.variant.inter >= learner.variant.inter

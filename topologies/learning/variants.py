@@ -2,11 +2,12 @@
 
 All share M3Prune's sampling (no biased cycle check), budget (the questions of both stages), rounds and agents, so that
 a comparison with M3Prune is one of learning and pruning alone. Rates, weights and steps stay as configured. To add one,
-name it in `LearnedMethod`, describe it below and list it in `VARIANTS`.
+describe it below and list it in `VARIANTS`.
+
+Classes of estimators and pruning rules are named here, and a learner imports them: PyTorch takes seconds to import.
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from typing import Literal
 
@@ -14,36 +15,68 @@ from topologies.learning.learner_settings import Decision
 from topologies.method import Method, MethodContext
 from topologies.topology import Topology
 
-
-class LearnedMethod(StrEnum):
-    """Names of the learned methods."""
-
-    M3PRUNE = "m3prune"
-    RLOO = "m3prune_rloo"
-    EFFECTS = "effects"
-    BY_QUESTION = "effects_by_question"
-    AGENTPRUNE = "agentprune"
-    GPTSWARM = "gptswarm"
-    AGENTDROPOUT = "agentdropout"
-    G_DESIGNER = "g_designer"
-    AGP = "agp"
-    EIB_LEARNER = "eib_learner"
-    COMPETENCE = "competence"
-    LEAVE_ONE_OUT = "leave_one_out"
-    C3 = "c3"
+# Settings that count with a term of the objective.
+OF_TERMS = {
+    "rank": ("learner.rank_weight",),
+    "noise": ("learner.noise", "learner.noise_weight", "learner.epsilon"),
+    "alignment": ("learner.align_weight",),
+}
 
 
-Estimator = Literal["reinforce", "rloo", "effects", "effects_by_question", "network", "competence", "removal"]
-Rule = Literal["progressive", "by_sign", "once", "likely", "agents"]
+@dataclass(frozen=True)
+class Estimator:
+    """Turns the scores of sampled wirings into logits of edges.
+
+    implementation: `module:Class`, an `estimator.EdgeEstimator`; of a network its whole learner.
+    reads: keys of settings that not every learner reads.
+    is_gradient: it climbs the objective's gradient, so the terms of the objective count.
+    is_network: it trains a network that draws the graph (network_learner.py).
+    learns_from_others: it can learn from the discussions of a policy gradient, in place of its own.
+    compares_samples: it compares the samples of a question with each other.
+    """
+
+    implementation: str
+    reads: tuple[str, ...] = ()
+    is_gradient: bool = False
+    is_network: bool = False
+    learns_from_others: bool = False
+    compares_samples: bool = False
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Decides which edges are pruned, and when.
+
+    implementation: `module:Class`, a `pruning_rules.PruningRule`.
+    by_modality: each pair of modalities has a matrix to prune; else each kind of edge is one.
+    drops_agents: agents go after the first of two stages.
+    """
+
+    implementation: str
+    by_modality: bool = False
+    drops_agents: bool = False
+
+
+# Estimators.
+REINFORCE = Estimator("topologies.learning.estimators:Reinforce", reads=("learner.reward",), is_gradient=True)
+WITH_BASELINE = replace(REINFORCE, implementation="topologies.learning.estimators:Rloo", compares_samples=True)
+OF_EFFECTS = Estimator("topologies.learning.randomised:Effects", reads=("learner.error_rate",), learns_from_others=True)
+OF_EFFECTS_BY_QUESTION = replace(OF_EFFECTS, implementation="topologies.learning.question_model:EffectsByQuestion")
+OF_OWN_ANSWERS = Estimator("topologies.learning.grades:Competence", reads=("learner.error_rate",))
+OF_REMOVAL = replace(OF_OWN_ANSWERS, implementation="topologies.learning.grades:Removal")
+
+# Pruning rules.
+PROGRESSIVE = Rule("topologies.learning.pruning_rules:Progressive", by_modality=True)
+BY_SIGN = Rule("topologies.learning.pruning_rules:BySign", by_modality=True)
+ONCE = Rule("topologies.learning.pruning_rules:Once")
+LIKELY = Rule("topologies.learning.pruning_rules:Likely")
+AGENTS = Rule("topologies.learning.pruning_rules:AgentRule", drops_agents=True)
 
 
 @dataclass(frozen=True)
 class Variant:
     """Learned method.
 
-    estimator: policy gradient (estimators.py), with a baseline (`rloo`), or a randomised experiment (randomised.py);
-        `network`: the policy gradient of a network's weights (network_learner.py).
-    rule: pruning rule (pruning_rules.py).
     staged: stage 1 learns edges inside modalities and stage 2 those between them; else both stages learn all edges.
     decision, early_stop, confirm: what `learner.decision` and so on are where they are not set.
     per_round: every round has its own logits and masks.
@@ -53,10 +86,10 @@ class Variant:
     unheard: what each sample but a question's first leaves out of that one: all messages of an agent, or one turn's.
     """
 
-    name: LearnedMethod
+    name: str
     description: str
     estimator: Estimator
-    rule: Rule = "progressive"
+    rule: Rule = PROGRESSIVE
     staged: bool = False
     decision: Decision = "all"
     per_round: bool = False
@@ -70,13 +103,15 @@ class Variant:
     unheard: Literal["agent", "turn"] | None = None
 
     @property
-    def is_gradient(self) -> bool:
-        """True if it climbs the objective's gradient: all its terms count, and it learns from its own draws alone.
+    def ties(self) -> bool:
+        """True if edges between the same two roles can share a logit."""
+        return self.estimator.is_gradient and not self.estimator.is_network and not self.rule.drops_agents
 
-        Estimates of effects, noise in the first steps, prune at interim analyses and at a stage's end. They learn from
-        any wirings whose probabilities are known.
-        """
-        return self.estimator in ("reinforce", "rloo", "network")
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Keys of settings that not every learner reads."""
+        terms = self.terms if self.estimator.is_gradient else frozenset()
+        return (*self.estimator.reads, *(key for term in sorted(terms) for key in OF_TERMS[term]))
 
 
 def _learned_graph(context: MethodContext) -> Topology:
@@ -86,25 +121,25 @@ def _learned_graph(context: MethodContext) -> Topology:
 
 # M3Prune. Plain ascent as printed moves nothing in 40 steps with eta = .1; with Adam p spreads as in Figs. 3 and 19.
 M3PRUNE = Variant(
-    LearnedMethod.M3PRUNE,
+    "m3prune",
     "M3Prune: policy gradient, pruned within each modality and then across, step by step",
-    "reinforce",
+    REINFORCE,
     staged=True,
 )
 RLOO = Variant(
-    LearnedMethod.RLOO,
+    "m3prune_rloo",
     "M3Prune with a leave-one-out baseline of the utility",
-    "rloo",
+    WITH_BASELINE,
     staged=True,
 )
 
 # Ours, and no paper's: sampled wirings as a randomised experiment, and a learned decision column. It measures best in
 # the testbed with known truth (`experiment=planted`).
 EFFECTS = Variant(
-    LearnedMethod.EFFECTS,
-    "ours: each edge's effect on its receiver, estimated from wirings drawn by fair coins; what harms goes",
     "effects",
-    "by_sign",
+    "ours: each edge's effect on its receiver, estimated from wirings drawn by fair coins; what harms goes",
+    OF_EFFECTS,
+    BY_SIGN,
     decision="learned",
     early_stop=0.12,
     confirm=0.2,
@@ -112,9 +147,9 @@ EFFECTS = Variant(
 
 BY_QUESTION = replace(
     EFFECTS,
-    name=LearnedMethod.BY_QUESTION,
+    name="effects_by_question",
     description="ours: `effects`, and a graph for each question where senders help on some and harm on others",
-    estimator="effects_by_question",
+    estimator=OF_EFFECTS_BY_QUESTION,
     by_question=True,
     early_stop=None,
 )
@@ -122,20 +157,20 @@ BY_QUESTION = replace(
 # Zhang et al. 2025: policy gradient on all spatial and temporal edges with a low-rank term, and one cut at the end, of
 # the least probable share of each matrix.
 AGENTPRUNE = Variant(
-    LearnedMethod.AGENTPRUNE,
+    "agentprune",
     "the graph as AgentPrune learns it: policy gradient, low rank, one cut at the end",
-    "reinforce",
-    "once",
+    REINFORCE,
+    ONCE,
     terms=frozenset(("rank",)),
 )
 
 # Zhuge et al. 2024: policy gradient on the edges of one pass, those to the final decision among them; at the end the
 # edges with p > 1/2 stay. It has no rounds: only spatial edges are learned, and agents' memories join the rounds.
 GPTSWARM = Variant(
-    LearnedMethod.GPTSWARM,
+    "gptswarm",
     "the graph as GPTSwarm learns it: policy gradient, edges likelier than not",
-    "reinforce",
-    "likely",
+    REINFORCE,
+    LIKELY,
     temporal=False,
     decision="learned",
     terms=frozenset(),
@@ -146,38 +181,68 @@ GPTSWARM = Variant(
 # An agent may be out of one round and take part in the next, which then hears nothing of it from before. The decision
 # agent reads all that take part in the last round.
 AGENTDROPOUT = Variant(
-    LearnedMethod.AGENTDROPOUT,
+    "agentdropout",
     "the graph as AgentDropout learns it: first agents go, then edges, from each round its own",
-    "reinforce",
-    "agents",
+    REINFORCE,
+    AGENTS,
     per_round=True,
     terms=frozenset(("rank",)),
     rank_from=2,
 )
 
 # Networks that draw each question's graph; spatial edges alone, and the decision agent reads all that take part.
-_network = partial(
-    Variant, estimator="network", rule="likely", temporal=False, terms=frozenset[str](), by_question=True
+_network = partial(Variant, rule=LIKELY, temporal=False, terms=frozenset[str](), by_question=True)
+G_DESIGNER = _network(
+    "g_designer",
+    "the graph that G-Designer's network draws for each question",
+    Estimator("topologies.learning.g_designer:GDesignerLearner", is_gradient=True, is_network=True),
 )
-G_DESIGNER = _network(LearnedMethod.G_DESIGNER, "the graph that G-Designer's network draws for each question")
-AGP = _network(LearnedMethod.AGP, "the graph and the agents that AGP's network picks for each question")
+AGP = _network(
+    "agp",
+    "the graph and the agents that AGP's network picks for each question",
+    Estimator("topologies.learning.agp:AgpLearner", is_gradient=True, is_network=True),
+)
 EIB_LEARNER = _network(
-    LearnedMethod.EIB_LEARNER, "the graph that EIB-Learner's two views of the team give for each question"
+    "eib_learner",
+    "the graph that EIB-Learner's two views of the team give for each question",
+    Estimator("topologies.learning.eib_learner:EibLearner", is_gradient=True, is_network=True),
 )
 
 # Labelled baselines that learn no edge: whole agents are graded, and the significantly worse ones are cut (grades.py).
-_graded = partial(Variant, rule="likely", decision="learned", terms=frozenset())
-WORSE = "baseline: agents whose own answers are significantly worse than their modality's are not heard"
-COMPETENCE = _graded(LearnedMethod.COMPETENCE, WORSE, "competence")
-WITHOUT_AGENT = "baseline: agents without whom answers are significantly better are not heard"
-LEAVE_ONE_OUT = _graded(LearnedMethod.LEAVE_ONE_OUT, WITHOUT_AGENT, "removal", unheard="agent")
+_graded = partial(Variant, rule=LIKELY, decision="learned", terms=frozenset())
+COMPETENCE = _graded(
+    "competence",
+    "baseline: agents whose own answers are significantly worse than their modality's are not heard",
+    OF_OWN_ANSWERS,
+)
+LEAVE_ONE_OUT = _graded(
+    "leave_one_out",
+    "baseline: agents without whom answers are significantly better are not heard",
+    OF_REMOVAL,
+    unheard="agent",
+)
 # Chen et al. 2026: from the restored history of a turn, alternatives to its message; here the alternative is silence.
-WITHOUT_TURN = "the credit of C3: answers with a turn's message and without it, all turns before it being equal"
-C3 = _graded(LearnedMethod.C3, WITHOUT_TURN, "removal", unheard="turn")
+C3 = _graded(
+    "c3",
+    "the credit of C3: answers with a turn's message and without it, all turns before it being equal",
+    OF_REMOVAL,
+    unheard="turn",
+)
 
-_EDGES = (M3PRUNE, RLOO, EFFECTS, BY_QUESTION, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)
-VARIANTS = {one.name: one for one in (*_EDGES, G_DESIGNER, AGP, EIB_LEARNER, COMPETENCE, LEAVE_ONE_OUT, C3)}
+_OF_EDGES = (M3PRUNE, RLOO, EFFECTS, BY_QUESTION, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)
+_OF_QUESTIONS = (G_DESIGNER, AGP, EIB_LEARNER)
+_OF_AGENTS = (COMPETENCE, LEAVE_ONE_OUT, C3)
+# In the order of `help=methods`.
+VARIANTS = {variant.name: variant for variant in (*_OF_EDGES, *_OF_QUESTIONS, *_OF_AGENTS)}
 METHODS = tuple(
-    Method(str(name), one.description, _learned_graph, needs_graph=True, learner=str(name))
-    for name, one in VARIANTS.items()
+    Method(
+        variant.name,
+        variant.description,
+        _learned_graph,
+        needs_graph=True,
+        learner=variant,
+        reads=variant.reads,
+        rivals=("single", "full", "random"),
+    )
+    for variant in VARIANTS.values()
 )

@@ -197,7 +197,27 @@ def _triples(graph: Blueprint, side: int | None = None) -> tuple[InputLine, ...]
 
 
 METHODS = (
-    system("bdog_debate", "debate of proponent, opponent and moderator", WithoutGraph, ROLES),
-    system("bdog_graph", "a blueprint graph, and the answer from it", partial(Bdog, debate=False), (SOLO,)),
-    system("bdog", "debate on a blueprint graph, until it no longer changes", Bdog, (SOLO, *ROLES)),
+    system(
+        "bdog_debate",
+        "debate of proponent, opponent and moderator",
+        WithoutGraph,
+        ROLES,
+        reads=("systems.context", "systems.rounds"),
+    ),
+    system(
+        "bdog_graph",
+        "a blueprint graph, and the answer from it",
+        partial(Bdog, debate=False),
+        (SOLO,),
+        reads=("systems.context", "systems.blueprints"),
+    ),
+    system(
+        "bdog",
+        "debate on a blueprint graph, until it no longer changes",
+        Bdog,
+        (SOLO, *ROLES),
+        reads=("systems.context", "systems.rounds", "systems.epsilon", "systems.blueprints"),
+        rivals=("cot", "bdog_debate", "bdog_graph"),
+        settings={"agents.temperature": 0, "systems.context": "retrieved"},
+    ),
 )

@@ -78,4 +78,12 @@ class CoreMmrag(System):
         return await session.ask(SINGLE_AGENT, evidence=shown, heard=[internal, external], instruction=RECONCILE)
 
 
-METHODS = (system("core_mmrag", "closed-book and evidence answers, reconciled", CoreMmrag),)
+METHODS = (
+    system(
+        "core_mmrag",
+        "closed-book and evidence answers, reconciled",
+        CoreMmrag,
+        rivals=("sp", "single"),
+        settings={"agents.temperature": 0},
+    ),
+)

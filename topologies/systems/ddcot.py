@@ -94,5 +94,8 @@ METHODS = (
         "sub-questions answered from words or from the picture, then put together, without retrieval",
         DDCoT,
         (REASONER, RECOGNISER),
+        reads=("systems.context",),
+        rivals=("sp", "cot"),
+        settings={"agents.temperature": 0.1},
     ),
 )

@@ -67,4 +67,6 @@ def planned(plan: Message) -> list[tuple[str, str]]:
     return list(calls)
 
 
-METHODS = (system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, (PLANNER,)),)
+METHODS = (
+    system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, (PLANNER,), rivals=("single",)),
+)

@@ -230,8 +230,19 @@ def stated(triple: Triple) -> Source:
     return Source(triple.id, triple.source or triple.id, Kind.TEXT, triple.head, f"{triple.relation} {triple.tail}.")
 
 
-def _variant(name: str, description: str, *bases: str, decompose: bool = True, decide: bool = True) -> Method:
-    return system(name, description, lambda context: HmRag(context, bases or BASES, decompose, decide), ROLES)
+def _variant(
+    name: str, description: str, *bases: str, decompose: bool = True, decide: bool = True, **declared: Any
+) -> Method:
+    # Only answers of several agents are merged.
+    merges = decide and len(bases) != 1
+    return system(
+        name,
+        description,
+        lambda context: HmRag(context, bases or BASES, decompose, decide),
+        ROLES,
+        reads=("systems.consistency",) if merges else (),
+        **declared,
+    )
 
 
 METHODS = (
@@ -243,5 +254,10 @@ METHODS = (
     _variant("hm_rag_no_web", "HM-RAG without its web agent", VECTOR, GRAPH),
     _variant("hm_rag_no_decomposition", "HM-RAG on the whole question", decompose=False),
     _variant("hm_rag_no_decision", "HM-RAG by a vote of its agents", decide=False),
-    _variant("hm_rag", "vector, graph and web agents, a decision by agreement"),
+    _variant(
+        "hm_rag",
+        "vector, graph and web agents, a decision by agreement",
+        rivals=("hm_rag_vector", "hm_rag_graph", "hm_rag_web"),
+        settings={"agents.temperature": 0},
+    ),
 )

@@ -96,4 +96,11 @@ def certainty(message: Message) -> float:
     return float(stated[0]) if stated else 0.5
 
 
-METHODS = (system("llava_mr2ag", "each passage is judged and answered from alone; the best score wins", LlavaMr2ag),)
+METHODS = (
+    system(
+        "llava_mr2ag",
+        "each passage is judged and answered from alone; the best score wins",
+        LlavaMr2ag,
+        rivals=("sp", "single"),
+    ),
+)

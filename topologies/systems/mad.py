@@ -91,4 +91,14 @@ class Debate(System):
         return await session.ask(JUDGE.name, task=DECIDE, heard=first, remembers=True)
 
 
-METHODS = (system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES),)
+METHODS = (
+    system(
+        "mad",
+        "two debaters, a moderator and a judge, without retrieval",
+        Debate,
+        ROLES,
+        reads=("systems.context",),
+        rivals=("sp", "cot"),
+        settings={"agents.temperature": 0},
+    ),
+)

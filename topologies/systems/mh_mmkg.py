@@ -92,9 +92,11 @@ class MhSetting:
 
     see: the question's pictures are seen and not read of; knowledge: the paths that agents get.
     captions: who describes an entity's pictures; offline also the question's, for the answer.
+    rivals: methods that `experiment=<name>` evaluates before it.
     """
 
     description: str
+    rivals: tuple[str, ...]
     see: bool
     knowledge: Literal["none", "annotated", "searched"]
     captions: Literal["people", "offline", "online"] = "people"
@@ -102,16 +104,28 @@ class MhSetting:
 
 
 SETTINGS = {
-    "mh_vanilla": MhSetting("Vanilla: the question and its picture, no knowledge graph", True, "none"),
-    "mh_vanilla_plus": MhSetting("Vanilla+: the picture as people describe it, no knowledge graph", False, "none"),
-    "mh_knowledgeable": MhSetting(
-        "Know.: captions by people and the annotated paths (upper bound)", False, "annotated"
+    "mh_vanilla": MhSetting("Vanilla: the question and its picture, no knowledge graph", (), True, "none"),
+    "mh_vanilla_plus": MhSetting(
+        "Vanilla+: the picture as people describe it, no knowledge graph", ("mh_vanilla",), False, "none"
     ),
-    "mh_perceptive": MhSetting("Perceptive: captions by people; the knowledge graph is searched", False, "searched"),
-    "mh_offline": MhSetting("Unaided-Offline: entities described without the question", True, "searched", "offline"),
-    "mh_dfs": MhSetting("Unaided-Online, depth first (Fig. 6b)", True, "searched", "online", "depth"),
+    "mh_knowledgeable": MhSetting(
+        "Know.: captions by people and the annotated paths (upper bound)", ("mh_vanilla_plus",), False, "annotated"
+    ),
+    "mh_perceptive": MhSetting(
+        "Perceptive: captions by people; the knowledge graph is searched", ("mh_vanilla_plus",), False, "searched"
+    ),
+    "mh_offline": MhSetting(
+        "Unaided-Offline: entities described without the question", ("mh_vanilla",), True, "searched", "offline"
+    ),
+    "mh_dfs": MhSetting(
+        "Unaided-Online, depth first (Fig. 6b)", ("mh_vanilla",), True, "searched", "online", order="depth"
+    ),
     "mh_mmkg": MhSetting(
-        "Unaided-Online: paths through the knowledge graph, searched by agents", True, "searched", "online"
+        "Unaided-Online: paths through the knowledge graph, searched by agents",
+        ("single", "mh_vanilla"),
+        True,
+        "searched",
+        "online",
     ),
 }
 
@@ -287,4 +301,15 @@ def read_and_seen(sources: Sequence[Source], by_people: bool) -> tuple[tuple[Sou
     return (*texts, *(replace(each, kind=Kind.TEXT, image=None) for each in reversed(captions.values()))), ()
 
 
-METHODS = tuple(system(name, setting.description, MhMmkg, ROLES) for name, setting in SETTINGS.items())
+METHODS = tuple(
+    system(
+        name,
+        setting.description,
+        MhMmkg,
+        ROLES,
+        reads=("systems.paths",) if setting.knowledge == "searched" else (),
+        rivals=setting.rivals,
+        settings={"agents.temperature": 0},
+    )
+    for name, setting in SETTINGS.items()
+)

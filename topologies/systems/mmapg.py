@@ -312,5 +312,11 @@ def loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
 METHODS = (
     system("mmapg_no_planning", "retrieval and reasoning alternate, examined", WithoutPlanning, ROLES),
     system("mmapg_no_retrieval", "adaptive planning, nearest sources unexamined", WithoutRetrieval, ROLES),
-    system("mmapg", "adaptive planning graph over texts and pictures, examined", Mmapg, ROLES),
+    system(
+        "mmapg",
+        "adaptive planning graph over texts and pictures, examined",
+        Mmapg,
+        ROLES,
+        rivals=("cot", "mmapg_no_planning", "mmapg_no_retrieval"),
+    ),
 )

@@ -103,5 +103,11 @@ def step(plan: Message) -> tuple[str, str, str]:
 
 
 METHODS = (
-    system("omnisearch", "a planner asks one sub-question after another and chooses where to look", OmniSearch, ROLES),
+    system(
+        "omnisearch",
+        "a planner asks one sub-question after another and chooses where to look",
+        OmniSearch,
+        ROLES,
+        rivals=("single",),
+    ),
 )

@@ -165,5 +165,11 @@ def kept(scores: Sequence[float], least: int, most: int) -> list[int]:
 
 
 METHODS = (
-    system("vidorag", "retrieval cut off by a Gaussian mixture; seeker, inspector and synthesiser", ViDoRAG, ROLES),
+    system(
+        "vidorag",
+        "retrieval cut off by a Gaussian mixture; seeker, inspector and synthesiser",
+        ViDoRAG,
+        ROLES,
+        rivals=("single",),
+    ),
 )

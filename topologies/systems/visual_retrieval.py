@@ -146,8 +146,25 @@ def reranked(alike: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hi
     return sorted(scored, key=lambda hit: (-hit.score, hit.source.id))
 
 
+RIVALS = ("sp", "single")
 METHODS = (
-    system("wiki_llava", "the picture finds documents, the question passages in them", WikiLlava),
-    system("rora_vlm", "similar pictures extend the query and bring passages; unrelated ones are dropped", RoraVlm),
-    system("echosight", "sections of visually retrieved documents, reranked; the best one is read", EchoSight),
+    system(
+        "wiki_llava",
+        "the picture finds documents, the question passages in them",
+        WikiLlava,
+        rivals=RIVALS,
+    ),
+    system(
+        "rora_vlm",
+        "similar pictures extend the query and bring passages; unrelated ones are dropped",
+        RoraVlm,
+        rivals=RIVALS,
+    ),
+    system(
+        "echosight",
+        "sections of visually retrieved documents, reranked; the best one is read",
+        EchoSight,
+        reads=("systems.reader_sees",),
+        rivals=RIVALS,
+    ),
 )

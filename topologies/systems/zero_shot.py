@@ -13,13 +13,16 @@ a verdict and the faults; at most two revisions; it ends when no fault is found,
 when a turn fails (the last answer then counts).
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from actors.messages import Field, FieldKind, Message, Status, Task, Value
 from topologies.answers import ballot
-from topologies.method import MethodContext, system
+from topologies.method import Method, MethodContext, system
 from topologies.systems.helpers import ANSWER, SOLO, STEPS, pictures_among, show_own
 from topologies.systems.session import Session, System, input_lines
+from topologies.topology import Topology
 
 DIRECT = Task("Answer the question, without any explanation.", (ANSWER,))
 STEP_BY_STEP = Task(
@@ -100,12 +103,31 @@ class SelfCorrection(System):
         return answer
 
 
-METHODS = tuple(
-    system(name, f"{description}, without retrieval", make, (SOLO,))
-    for name, description, make in (
-        ("sp", "one agent answers at once", partial(Direct, task=DIRECT)),
-        ("cot", "one agent answers step by step", partial(Direct, task=STEP_BY_STEP)),
-        ("self_correction", "an agent answers, criticises its own answer and revises it", SelfCorrection),
-        ("ccot", "a scene graph of the pictures, then the answer with it", CCoT),
-    )
+def _solo(name: str, description: str, make: Callable[[MethodContext], Topology], **declared: Any) -> Method:
+    """Makes the method of one agent that reads the question's own evidence, or what is retrieved."""
+    return system(name, f"{description}, without retrieval", make, (SOLO,), reads=("systems.context",), **declared)
+
+
+METHODS = (
+    _solo("sp", "one agent answers at once", partial(Direct, task=DIRECT)),
+    _solo(
+        "cot",
+        "one agent answers step by step",
+        partial(Direct, task=STEP_BY_STEP),
+        rivals=("sp",),
+        settings={"agents.max_tokens": 1024},
+    ),
+    _solo(
+        "self_correction",
+        "an agent answers, criticises its own answer and revises it",
+        SelfCorrection,
+        rivals=("sp", "cot"),
+    ),
+    _solo(
+        "ccot",
+        "a scene graph of the pictures, then the answer with it",
+        CCoT,
+        rivals=("sp", "cot"),
+        settings={"agents.temperature": 0},
+    ),
 )

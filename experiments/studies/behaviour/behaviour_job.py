@@ -24,6 +24,7 @@ class BehaviourJob(DiscussionJob):
     """Asks one agent every question under every condition."""
 
     name = "behaviour"
+    reads = (*DiscussionJob.reads, "figures", "behaviour")
     learns = False
 
     def check(self, plan: Plan) -> None:

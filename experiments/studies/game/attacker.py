@@ -10,7 +10,6 @@ from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import AttackSettings
 from experiments.attacks.persuasion import APPEALS
 from experiments.planning.plan import Plan
-from experiments.planning.unused import idle
 
 
 def label(settings: AttackSettings) -> str:
@@ -42,11 +41,11 @@ def moves(plan: Plan, settings: AttackSettings) -> Iterator[AttackSettings]:
         "confidence": (0.6, 1.0),
         "share": (1.0,),
         # The embedded reader takes a directive in place of an appeal.
-        "phrasing": () if plan.reader else tuple(APPEALS),
+        "phrasing": () if plan.asks_reader else tuple(APPEALS),
     }
     for name, value in ((name, value) for name, of in values.items() for value in of):
         moved = replace(settings, **{name: value})
-        if not idle(replace(plan, config=replace(plan.config, attack=moved)), f"attack.{name}"):
+        if f"attack.{name}" in attack_kind(settings.kind).reads:
             yield moved
     yield from (replace(other, agents=settings.agents) for other in without_search(plan))
 

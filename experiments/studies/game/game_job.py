@@ -24,6 +24,7 @@ class GameJob(DiscussionJob):
     """Evaluates every defence without an attack, under each, and under its best response."""
 
     name = "game"
+    reads = (*DiscussionJob.reads, "ablation", "topology", "game")
     learns = False
     holds_out = True
     is_counted = True

@@ -15,6 +15,7 @@ class PlantedJob(Job):
     """Explores worlds of simulated opinions, without agents and models."""
 
     name = "planted"
+    reads = ("learner", "planted")
     learns = False
 
     def check(self, plan: Plan) -> None:

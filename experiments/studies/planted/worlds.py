@@ -23,7 +23,7 @@ from experiments.studies.planted.truth import Truth, best_reachable, random_wiri
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
 from topologies.learning.spec import LearnerSpec, shared_training
-from topologies.learning.variants import VARIANTS, LearnedMethod
+from topologies.learning.variants import VARIANTS
 from topologies.wiring import Edges, Floats, Wirings
 
 Curves = dict[str, dict[int, float]]  # measures of an `Outcome`, by the number of questions learned from
@@ -130,8 +130,8 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
     simple = max(outcome.utility for outcome in outcomes[:2])
     learner = partial(LearnerSpec, team.modalities, model.rounds, team.seed)
     specs = {
-        str(name): learner(variant, config.learner, config.pruning, features=len(model.kinds) * variant.by_question)
-        for name, variant in ((name, VARIANTS[LearnedMethod(name)]) for name in settings.learners)
+        variant.name: learner(variant, config.learner, config.pruning, features=len(model.kinds) * variant.by_question)
+        for variant in map(VARIANTS.__getitem__, settings.learners)
     }
     shared: list[Outcome] = []
     sources = shared_training(specs) if config.training.share else {}

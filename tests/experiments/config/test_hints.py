@@ -12,12 +12,15 @@ from run import main
 @pytest.mark.parametrize(
     ("words", "shown"),
     [
-        (["help=topology.rounds"], ["topology.rounds=2", "Rounds of a discussion", "at most 100", "job!=recall"]),
+        (
+            ["help=topology.rounds"],
+            ["topology.rounds=2", "Rounds of a discussion", "at most 100", "job=prune|redundancy|game"],
+        ),
         (["help", "topology.rounds"], ["topology.rounds=2"]),
         (["help=topology"], ["The agents and how they discuss", "topology.text=", "topology.inference="]),
         (["help=mmqa_prune"], ["M3Prune on MultimodalQA", "data.kind=sample"]),
         (["help=hm_rag"], ["graph and web agents", "methods=["]),
-        (["help=judge.name"], ["model.name=", "kind=vllm|openai"]),
+        (["help=judge.name"], ["model.name=", "model=vllm|openai"]),
         (["help=roles.text_critic.model.name"], ["model.name="]),
         (["help=roles.text_critic.instances"], ["roles.<role>.instances=null", "at most 10,000"]),
         (["help=model.engine.revision"], ["model.engine={}"]),

@@ -20,7 +20,6 @@ from experiments.datasets.item import Score
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
 from experiments.planning.topologies import compared_pairs
-from experiments.planning.unused import check_used
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
@@ -29,6 +28,7 @@ from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
 from experiments.running.recorded_team import RecordedTeam
 from experiments.running.run_context import MeteredTeam, RunContext
+from experiments.unused import check_used
 from tests.support.fake_run import item, trace
 from topologies.learning.learned_topology import make_learner
 from topologies.wiring import Edges

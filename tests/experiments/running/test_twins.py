@@ -12,10 +12,10 @@ from experiments.analysis.gains import gains_table, independent_agents
 from experiments.analysis.run_table import run_table
 from experiments.config.loading import load, load_overrides
 from experiments.jobs import plan_of
-from experiments.planning.unused import check_used
 from experiments.records.recorder import RunFolder
 from experiments.running.recorded_team import RecordedTeam
 from experiments.sweeps.expansion import plan_sweep
+from experiments.unused import check_used
 from run import main
 from tests.experiments.running.test_attacked_run import carry_out, contents
 from topologies.controls.twin import tokens_of

@@ -34,7 +34,7 @@ from topologies import wiring
 from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
-from topologies.learning.variants import VARIANTS, LearnedMethod
+from topologies.learning.variants import VARIANTS
 from topologies.wiring import Edges
 
 pytestmark = pytest.mark.slow
@@ -44,13 +44,13 @@ SMALL = PlantedSettings(
     seeds=1,
     strengths=[[1.2, 0.1]],
     influences=[Influence.ANSWERS],
-    learners=[LearnedMethod.M3PRUNE, LearnedMethod.EFFECTS],
+    learners=["m3prune", "effects"],
     truth=4_000,
     evaluated=200,
 )
 OF_WIRINGS = ("spatial", "temporal", "order", "decision")
 # Without networks, whose decision agent reads everyone, and without graphs by question.
-PLAIN = [name for name, one in VARIANTS.items() if one.estimator != "network" and not one.by_question]
+PLAIN = [name for name, one in VARIANTS.items() if not one.estimator.is_network and not one.by_question]
 QUICK = ("planted.strengths=[[1.2,0.1]]", "planted.influences=[answers]", "planted.truth=400", "planted.evaluated=100")
 WORDS = ("experiment=planted", *QUICK, "planted.checkpoints=[2]", "pruning.steps=2", "training.samples=3")
 
@@ -173,7 +173,7 @@ def test_effects_find_the_adversary_at_the_paper_s_budget_and_its_estimator_does
 
 def test_the_monitor_reports_a_liar_that_begins_after_training_and_none_that_lied_before() -> None:
     influences = [Influence.LATE, Influence.COLLUSION]
-    settings = replace(SMALL, influences=influences, learners=[LearnedMethod.EFFECTS], truth=400)
+    settings = replace(SMALL, influences=influences, learners=["effects"], truth=400)
     late, before = (row for row in explored(settings, steps=20, model=OpinionModel()) if row.learner == "effects")
     assert late.reported is not None
     assert (before.reported, before.alarms) == (None, 0)
@@ -205,7 +205,7 @@ def test_tables_file_and_figures_have_every_learner(tmp_path: Path) -> None:
 
 
 def test_a_world_does_not_depend_on_how_many_there_are() -> None:
-    settings = replace(SMALL, seeds=2, learners=[LearnedMethod.EFFECTS], truth=400)
+    settings = replace(SMALL, seeds=2, learners=["effects"], truth=400)
     first = [outcome for outcome in explored(settings) if outcome.world.number == 0]
     assert explored(replace(settings, seeds=1)) == first
 
@@ -225,7 +225,7 @@ def test_shared_training_changes_no_other_learner_and_needs_a_source() -> None:
     assert [outcome for outcome in separate if outcome.regret] == [
         outcome for outcome in learned if outcome.learner != "effects from m3prune"
     ]
-    alone = explored(replace(settings, learners=[LearnedMethod.EFFECTS]))
+    alone = explored(replace(settings, learners=["effects"]))
     assert {outcome.learner for outcome in alone if outcome.regret} == {"effects"}
 
 
@@ -320,7 +320,7 @@ def test_messages_have_the_effect_of_the_influence() -> None:
 
 def test_where_all_is_chance_effects_keeps_every_edge() -> None:
     settings = replace(
-        SMALL, seeds=2, influences=[Influence.CHANCE], learners=[LearnedMethod.EFFECTS], evaluated=100, checkpoints=[80]
+        SMALL, seeds=2, influences=[Influence.CHANCE], learners=["effects"], evaluated=100, checkpoints=[80]
     )
     outcomes = explored(settings, steps=PruningSettings().steps, samples=10)
     learned = [outcome for outcome in outcomes if outcome.learner == "effects"]

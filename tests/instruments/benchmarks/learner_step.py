@@ -23,14 +23,14 @@ import torch
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner, PruningSettings
 from topologies.learning.spec import LearnerSpec
-from topologies.learning.variants import VARIANTS, LearnedMethod
+from topologies.learning.variants import VARIANTS
 
-METHODS = tuple(LearnedMethod)
+METHODS = tuple(VARIANTS)
 WIDTH = 259  # features of a question, with the embedded encoder
 STEPS = 40  # of a stage: those that are timed lie evenly among them
 
 
-def learner_of(method: LearnedMethod, agents: int, rounds: int) -> Learner:
+def learner_of(method: str, agents: int, rounds: int) -> Learner:
     modalities = ["text"] * (agents - agents // 2) + ["visual"] * (agents // 2)
     pruning, width = PruningSettings(steps=STEPS), WIDTH * VARIANTS[method].by_question
     return make_learner(LearnerSpec(modalities, rounds, 0, VARIANTS[method], pruning=pruning, features=width))
@@ -43,7 +43,7 @@ def step(learner: Learner, k: int, scores: np.random.Generator) -> None:
     learner.learn(wirings, turn_scores.astype(float), turn_scores[:, -1].mean(1))
 
 
-def times_of(method: LearnedMethod, agents: int, k: int, rounds: int, budget_s: float) -> list[float]:
+def times_of(method: str, agents: int, k: int, rounds: int, budget_s: float) -> list[float]:
     """A core's seconds of single steps, in both stages where there are two: at most STEPS of each, as many as fit the
     budget."""
     learner, scores = learner_of(method, agents, rounds), np.random.default_rng(0)
@@ -66,11 +66,11 @@ def measure(sizes: Sequence[int], k: int, rounds: int, budget_s: float) -> dict[
     peak_mb = {}
     for agents in sorted(sizes):
         for method, taken in methods.items():
-            seconds = times_of(LearnedMethod(method), agents, k, rounds, budget_s)
+            seconds = times_of(method, agents, k, rounds, budget_s)
             taken[str(agents)] = round(1000 * statistics.median(seconds), 2)
         peak_mb[str(agents)] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return {
-        "ms": methods[LearnedMethod.M3PRUNE],
+        "ms": methods["m3prune"],
         "methods": methods,
         "peak_mb": peak_mb,
         "threads": torch.get_num_threads(),

@@ -41,14 +41,14 @@ from topologies.defences.online import most_suspicious, robust_z
 from topologies.defences.resilience import CHALLENGE, Inspector, corrected
 from topologies.graphs import complete
 from topologies.learning.learned_topology import LearnedTopology, make_learner
-from topologies.learning.variants import LearnedMethod
+from topologies.learning.variants import VARIANTS
 from topologies.method import DefenceSettings, Library, MethodContext, SystemSettings, TopK
 from topologies.topology import Topology, Wired
 
 WORDS = """experiment=mmqa_prune data.limit=6 pruning.steps=3 topology.text=[critic,data_analyst,scientist]
 topology.visual=[scientist,critic] retrieval.texts=3
 retrieval.pictures=1 defence.calibration=4 defence.dropped=1""".split()
-LEARNED = [name for name in LearnedMethod if name is not LearnedMethod.M3PRUNE]
+LEARNED = [name for name in VARIANTS if name != "m3prune"]
 FAILING = "text_data_analyst"
 QUESTION = Question("q1", "Where?")
 Watched = tuple[Question, Trace]
@@ -95,8 +95,8 @@ class World:
 
 
 @functools.cache
-def world(cache: Path, *words: str, learner: str = LearnedMethod.M3PRUNE) -> World:
-    methods = ",".join(m.name for m in METHODS if not m.needs_library and m.learner in ("", learner))
+def world(cache: Path, *words: str, learner: str = "m3prune") -> World:
+    methods = ",".join(m.name for m in METHODS if not m.needs_library and m.learner in (None, VARIANTS[learner]))
     config = load([*WORDS, f"methods=[{methods}]", *words])
     dataset = open_dataset(plan_of(config), cache)
     store = Store.open(cache / "indexes", dataset.corpus, make_encoder(config.retrieval.encoder))
@@ -127,7 +127,7 @@ async def method(here: World, name: str, watched: Sequence[Watched]) -> Topology
 async def test_every_method_gives_the_same_traces_at_any_concurrency_and_survives_a_failing_agent(
     cache: Path, tmp_path: Path, name: str
 ) -> None:
-    here = world(cache, learner=name if name in LEARNED else LearnedMethod.M3PRUNE)
+    here = world(cache, learner=name if name in LEARNED else "m3prune")
     watched = await here.calibrated(tmp_path / "run", Room(here.config)) if BY_NAME[name].needs_calibration else ()
     topology = await method(here, name, watched)
     traces = await here.held(topology, Room(here.config))

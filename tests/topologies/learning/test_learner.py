@@ -22,7 +22,7 @@ from topologies.learning.learner_settings import Decision, LearnerSettings, Nois
 from topologies.learning.sampling import allowed_spatial, allowed_temporal
 from topologies.learning.spec import StepReport
 from topologies.learning.stages import Block
-from topologies.learning.variants import AGENTDROPOUT, EFFECTS, M3PRUNE, RLOO, Variant
+from topologies.learning.variants import AGENTDROPOUT, EFFECTS, M3PRUNE, ONCE, PROGRESSIVE, RLOO, Variant
 from topologies.wiring import Bools, Wirings
 
 TEAM = ["text", "text", "text", "visual", "visual"]
@@ -84,7 +84,7 @@ def utility_of(spatial: Bools, temporal: Bools, decision: Bools) -> np.ndarray:
 @pytest.mark.parametrize(("variant", "group"), [(M3PRUNE, 10), (RLOO, 2), (RLOO, 10)])
 def test_estimator_mean_is_the_exact_gradient_by_enumeration(variant: Variant, per_round: bool, group: int) -> None:
     settings = LearnerSettings(**UTILITY_ALONE, decision="learned")
-    variant = replace(variant, per_round=per_round, rule="once")
+    variant = replace(variant, per_round=per_round, rule=ONCE)
     learner = Learner(["text", "text"], variant=variant, settings=settings, pruning=unpruned(), seed=5)
     state = learner.state()
     generator = torch.Generator().manual_seed(3)
@@ -259,13 +259,13 @@ def test_the_pruning_rate_decays_and_restarts_with_the_stage() -> None:
 
 def test_cuts_are_spread_over_the_stage_and_leave_what_one_cut_at_the_end_leaves() -> None:
     left = {}
-    for rule in ("progressive", "once"):
+    for rule in (PROGRESSIVE, ONCE):
         learner = Learner(["text"] * 5, variant=replace(RLOO, staged=False, rule=rule))
         left[rule] = [report.edges for report in train(learner, 40)]
-    numbers = [sum(edges.values()) for edges in left["progressive"]]
+    numbers = [sum(edges.values()) for edges in left[PROGRESSIVE]]
     assert [step for step in range(1, 40) if numbers[step] < numbers[step - 1]] == [4, 9, 14, 19, 24, 29]
-    assert [*left["progressive"][-1].values()] == [10, 12]  # .491 of 20 and 25
-    assert [*left["once"][-1].values()] == [10, 12]
+    assert [*left[PROGRESSIVE][-1].values()] == [10, 12]  # .491 of 20 and 25
+    assert [*left[ONCE][-1].values()] == [10, 12]
 
 
 def test_the_second_stage_starts_its_optimiser_anew_and_moves_no_frozen_logit() -> None:

@@ -1,5 +1,7 @@
 """Learners that are networks draw graphs by question, follow the policy gradient, and go on from a state."""
 
+from pkgutil import resolve_name
+
 import numpy as np
 import pytest
 import torch
@@ -9,11 +11,11 @@ from topologies.learning.eib_learner import EibLearner, EibNetwork
 from topologies.learning.g_designer import GDesigner, GDesignerLearner
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.network_learner import NetworkLearner
-from topologies.learning.networks import NETWORKS
-from topologies.learning.variants import VARIANTS, LearnedMethod
+from topologies.learning.variants import VARIANTS
 from topologies.wiring import Bools, Edges, Floats, Ints, Wirings
 
 AGENTS, K, D = 5, 8, 6
+NETWORKS = {"g_designer": GDesignerLearner, "agp": AgpLearner, "eib_learner": EibLearner}
 EACH = pytest.mark.parametrize("name", NETWORKS)
 
 
@@ -21,7 +23,7 @@ def learner(name: str, steps: int = 6, candidates: Edges[Ints] | None = None, ag
     profiles = np.random.default_rng(3).standard_normal((agents, 7))
     return NETWORKS[name](
         ["text"] * agents,
-        variant=VARIANTS[LearnedMethod(name)],
+        variant=VARIANTS[name],
         pruning=PruningSettings(steps=steps),
         candidates=candidates,
         features=D,
@@ -223,5 +225,6 @@ def test_agp_answers_with_agents_that_take_part() -> None:
 
 
 def test_each_network_is_its_variant_s() -> None:
-    assert set(NETWORKS) == {str(one.name) for one in VARIANTS.values() if one.estimator == "network"}
-    assert list(NETWORKS.values()) == [GDesignerLearner, AgpLearner, EibLearner]
+    estimators = {name: variant.estimator for name, variant in VARIANTS.items()}
+    named = {name: resolve_name(own.implementation) for name, own in estimators.items() if own.is_network}
+    assert named == NETWORKS

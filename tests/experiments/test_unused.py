@@ -3,23 +3,21 @@
 import asyncio
 import re
 import shlex
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_type_hints
 
 import pytest
 
-from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
-from actors.settings import WHEN
-from experiments.config.config import Config
+from experiments.attacks.arguing import Contagion
 from experiments.config.loading import experiments, load, load_overrides, varied
+from experiments.config.values import declared, paths
 from experiments.conformance.methods import MethodInWorld
 from experiments.conformance.scripted import improvised, sample_world
 from experiments.jobs import plan_of
-from experiments.planning.unused import FACTS, check_used
 from experiments.sweeps.expansion import combinations, expand, plan_sweep
+from experiments.unused import FACTS, PARTS, check_used, conditions
 from tests.support.paths import ROOT
 from topologies.catalogue import METHODS
 from topologies.method import SystemSettings
@@ -107,8 +105,6 @@ def test_a_setting_without_effect_is_refused_by_its_key(arguments: list[str], ke
         ["attack=sleeper", "attack.from_round=1", "attack.agents=[0]"],
         ["judge=reader", "judge.replicas=2", "judge_rubric=graded"],
         ["model=vllm", "model.name=x", "model.engine.seed=1", "judge=reader", "reader.error_rate=0"],
-        ["methods=[mine.second_opinion:SecondOpinion]", "systems.paths=2", "retrieval.web=none"],
-        ["model=mine.parrot:Parrot", "model.name=x", "model.extra.word=Oslo"],
         ["pruning.steps=3", "methods=[full]"],
         ["sweep.seeds=2", "sweep.stop=asha", "sweep.grace=3", "sweep.parallel=4"],
         [*OPENAI, "roles.text_critic.model=reader", "roles.text_critic.reader.conformity=0.9"],
@@ -117,15 +113,7 @@ def test_a_setting_without_effect_is_refused_by_its_key(arguments: list[str], ke
         ["ablation=dummy_text", "methods=[full]"],
     ],
 )
-def test_a_setting_with_an_effect_is_not_refused(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "second_opinion.py").write_text(
-        "class SecondOpinion:\n    def __init__(self, context):\n        self.method = context.method\n"
-    )
-    (tmp_path / "mine" / "parrot.py").write_text("class Parrot:\n    pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_setting_with_an_effect_is_not_refused(arguments: list[str]) -> None:
     assert notes(PRUNE, *arguments) == []
 
 
@@ -207,26 +195,80 @@ def test_a_method_reads_no_setting_that_it_does_not_state(tmp_path: Path) -> Non
             config.systems = settings
             asyncio.run(MethodInWorld(method, config, world).observe(improvised(3)))
             for name in settings.__dict__.get("asked", set()):
-                condition = SystemSettings.__dataclass_fields__[name].metadata[WHEN]
-                assert method.name in condition.removeprefix("methods=").split("|"), (method.name, name)
+                assert f"systems.{name}" in method.reads, (method.name, name)
 
 
-def conditions(group: Any, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
-    for f in fields(group):
-        for condition in filter(None, f.metadata.get(WHEN, "").split(", ")):
-            yield f"{prefix}{f.name}", group, condition
-        if is_dataclass(kind := get_type_hints(group)[f.name]):
-            yield from conditions(kind, f"{prefix}{f.name}.")
+def test_each_part_of_the_project_names_settings_alone() -> None:
+    for named_by, parts in PARTS.items():
+        for part in parts:
+            assert [key for key in part.reads if declared(key) is None] == [], (named_by, part.name)
 
 
-def test_every_condition_names_a_fact_or_a_setting() -> None:
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["attack=mine.parts:Bribe", "attack.share=0.9"], "attack.share"),
+        (["data=mine.parts:load", "data.split=val"], "data.split"),
+        (["model=mine.parts:Parrot", "model.timeout_s=9"], "model.timeout_s"),
+        (["methods=[mine.parts:Asks]", "systems.paths=2"], "systems.paths"),
+        (["methods=[mine.parts:Asks]", "retrieval.web=none"], "retrieval.web"),
+    ],
+)
+def test_parts_of_others_are_held_to_what_they_declare(
+    words: list[str], key: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "parts.py").write_text(PARTS_OF_OTHERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in ("mine", "mine.parts"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(UserError, match=re.escape(f"{key} would have no effect: ")):
+        notes(PRUNE, *words)
+    declared_words = [
+        "attack=mine.parts:Bribe",
+        "attack.phrasing=authority",
+        "attack.number=2",
+        "data=mine.parts:load",
+        "data.root=/x",
+        "data.task=damage",
+        "model=mine.parts:Parrot",
+        "model.extra.word=Oslo",
+        "methods=[mine.parts:Asks]",
+        "systems.rounds=2",
+    ]
+    assert notes(PRUNE, *declared_words) == []
+
+
+PARTS_OF_OTHERS = """
+from experiments.attacks.kind import AttackKind
+
+class Bribe(AttackKind):
+    name = "bribe"
+    reads = (*AttackKind.reads, "attack.phrasing")
+
+def load(request): ...
+load.reads = ("data.root", "data.task")
+
+class Parrot:
+    reads = ("model.extra",)
+
+class Asks:
+    reads = ("systems.rounds",)
+    def __init__(self, context):
+        self.method = context.method
+"""
+
+
+def test_a_part_that_names_no_setting_is_told_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Contagion, "reads", ("attack.phrasng",))
+    with pytest.raises(UserError, match=r"^attack=contagion: .*'attack\.phrasng'.*'attack\.phrasing'"):
+        notes(PRUNE, "attack=contagion")
+
+
+def test_every_condition_names_a_fact_or_a_sibling() -> None:
     """A misspelt condition would refuse a setting that has an effect."""
-    keys = {f.name for f in fields(Config)}
-    for key, group, condition in (*conditions(Config), *conditions(ModelSettings)):
-        name, equals, values = condition.partition("=")
-        name = name.removesuffix("!")
-        if equals:
-            assert name in {f.name for f in fields(group)} | keys, key
-            assert values, key
-        else:
-            assert condition in FACTS, key
+    for key in paths():
+        for condition in conditions(key):
+            name, equals, values = condition.partition("=")
+            sibling = f"{key.rpartition('.')[0]}.{name.removesuffix('!')}"
+            assert (declared(sibling) and values) if equals else condition in FACTS, key
