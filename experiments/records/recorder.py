@@ -15,9 +15,9 @@ import os
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from io import FileIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -26,7 +26,7 @@ import numpy as np
 from actors.errors import UserError
 from actors.messages import Status, Trace
 from experiments.attacks.attack_metrics import Harm
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Dataset, Item, Score
 from experiments.records import jsonl
 from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.failures import of_question
@@ -152,6 +152,36 @@ class RunFolder:
     def checkpoint(self) -> Checkpoint | None:
         """Reads the learner's state, None before the first training step. Raises UserError when it is damaged."""
         return Checkpoint.read(self.topology) if self.topology.exists() else None
+
+
+class Scoring:
+    """Computes scores from traces. The questions of `dataset` stay in memory from the first trace on.
+
+    with_training: the run also records discussions of training questions.
+    """
+
+    def __init__(self, dataset: Dataset, *, with_training: bool = False) -> None:
+        self.dataset = dataset
+        self._with_training = with_training
+
+    def __call__(self, trace: Trace) -> Scored:
+        """Raises UserError for a discussion of a question that the run does not ask."""
+        item = self._items.get(trace.question)
+        if item is None:
+            raise UserError(
+                f"{trace.method} has answered {trace.question}, which is none of the {len(self._items):,} questions "
+                f"of {self.dataset.name} that this run asks; restore its files, or start a new run"
+            )
+        return Scored.of(trace, item, self.dataset.score(item, trace.answer), self.harm(trace, item))
+
+    def harm(self, trace: Trace, item: Item) -> Harm | None:
+        """Measures the harm of the attack that the trace names."""
+        return Harm.of(trace, item, self.dataset)
+
+    @cached_property
+    def _items(self) -> dict[str, Item]:
+        training = self.dataset.train() if self._with_training else ()
+        return {item.question.id: item for item in chain(training, self.dataset.evaluate())}
 
 
 class _Writer:

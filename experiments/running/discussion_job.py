@@ -11,8 +11,7 @@ from experiments.datasets.item import Dataset
 from experiments.planning.plan import Job, Plan
 from experiments.planning.run_models import JUDGE
 from experiments.records.progress import Progress
-from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.scoring import Scoring
+from experiments.records.recorder import Recorder, RunFolder, Scoring
 from experiments.records.tracking import Tracker
 from experiments.running import inputs, launching, replayed_run, runtime_start
 from experiments.running.discussions import Discussions

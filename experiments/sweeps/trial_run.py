@@ -23,8 +23,7 @@ from actors.runtime.remote import reason
 from experiments.config.saved import read
 from experiments.jobs import plan_of
 from experiments.records.progress import Progress
-from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.scoring import Scoring
+from experiments.records.recorder import Recorder, RunFolder, Scoring
 from experiments.records.tracking import Tracker
 from experiments.running import inputs
 from experiments.running.conclude import conclude

@@ -7,15 +7,15 @@ from experiments.config.study_settings import BehaviourConfig
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
 from experiments.records import usage
-from experiments.records.recorder import RunFolder
+from experiments.records.recorder import RunFolder, Scoring
 from experiments.records.run_files import write_atomically
-from experiments.records.scoring import Scoring
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_table
-from experiments.studies.behaviour.measure import NOTHING, RELEVANT, MisledScoring, ask_every_question, conditions
+from experiments.studies.behaviour.measure import NOTHING, RELEVANT, ask_every_question, conditions
+from experiments.studies.behaviour.misled_scoring import MisledScoring
 
 FILE = "behaviour.json"
 

@@ -11,13 +11,11 @@ from actors.agents.roles import TEXTUAL
 from actors.errors import UserError
 from actors.messages import Heard, Message, Question, Search, Source, Trace, Turn, derive_seed
 from actors.runtime.in_order import in_order
-from experiments.attacks.attack_metrics import Harm, won
-from experiments.attacks.targets import Targets, aimed_at
 from experiments.config.study_settings import BehaviourSettings
-from experiments.datasets.item import Dataset, Item
-from experiments.records.scoring import Scoring
+from experiments.datasets.item import Item
 from experiments.running.discussions import Discussions
 from experiments.running.run_context import CountedTeam
+from experiments.studies.behaviour.misled_scoring import MisledScoring
 from retrieval.store import SearchSpace, Store
 from topologies.baselines import Single
 from topologies.method import TEXTS, query_of
@@ -110,21 +108,6 @@ class MisledAgent:
             turns=(*heard, *trace.turns),
             target=self._target,
         )
-
-
-class MisledScoring(Scoring):
-    """Scores answers under every condition. Their harm is that they are the wrong answer of the colleagues."""
-
-    def __init__(self, dataset: Dataset, seed: int) -> None:
-        super().__init__(dataset)
-        self.targets = Targets(dataset, seed)
-
-    def harm(self, trace: Trace, item: Item) -> Harm | None:
-        """Compares with the wrong answer also where no colleague gave it: an agent may reach it alone."""
-        target = self.targets.of(item)
-        if target is None:
-            return None
-        return Harm(float(won(trace.answer, item, [aimed_at(item, target)], self.dataset)))
 
 
 async def ask_every_question(discussions: Discussions, settings: BehaviourSettings) -> None:

@@ -9,8 +9,7 @@ from experiments.datasets.item import Dataset
 from experiments.evidence.library import LabelledLibrary
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import make_topology
-from experiments.records.recorder import RunFolder
-from experiments.records.scoring import Scoring
+from experiments.records.recorder import RunFolder, Scoring
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
