@@ -1,1 +1,1 @@
-"""Writes run folders and the generated sample in the formats of other tools. Labels are in them."""
+"""Writes run folders in the formats of other tools. Labels are in them."""

@@ -6,9 +6,10 @@ import re
 import secrets
 import socket
 import webbrowser
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from threading import Thread
 from typing import Any
 
 import uvicorn
@@ -80,15 +81,11 @@ def serve(folder: str, options: Sequence[str]) -> int:
             webbrowser.open(address)
         # Without access log: an address holds the token.
         settings = uvicorn.Config(application(root, token, named), log_config=None, access_log=False, lifespan="off")
-        asyncio.run(_Server(settings).serve(sockets=[listening]))
+        # In a thread uvicorn leaves Ctrl-C to this one: it ends the program at once, also while a browser listens.
+        server = Thread(target=uvicorn.Server(settings).run, args=([listening],), daemon=True)
+        server.start()
+        server.join()
     return 0
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leaves Ctrl-C to `run.py`. There it ends the program with one line, also while a browser listens."""
-        yield
 
 
 def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:

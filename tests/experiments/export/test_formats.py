@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments.api import load_run
-from experiments.datasets.mmqa import Mmqa
 from experiments.records.recorder import RunFolder
 from run import main
 from tests.experiments.export.conftest import FAILED
@@ -60,26 +59,6 @@ def test_inspect_reads_its_logs(folder: RunFolder, target: Path) -> None:
     assert len(analysis.messages_df(str(target), quiet=True)) == turns + len(scores)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the library's own code
-def test_croissant_loads_the_generated_sample(target: Path) -> None:
-    mlc = pytest.importorskip("mlcroissant")
-    assert main(["export=sample", "export.format=croissant", f"export.to={target}", "export.seed=5"]) == 0
-    dataset = mlc.Dataset(target / "croissant.json")
-    assert not dataset.metadata.ctx.issues.errors
-    loaded = Mmqa.at(target, train=None, limit=None, seed=5)
-    for name, items in (("MMQA_train", loaded.train()), ("MMQA_dev", loaded.evaluate())):
-        expected = {item.question.id: item for item in items}
-        records = list(dataset.records(name))
-        assert {record[f"{name}/qid"].decode() for record in records} == set(expected)
-        for record in records:
-            item = expected[record[f"{name}/qid"].decode()]
-            assert record[f"{name}/question"].decode() == item.question.text
-            assert tuple(answer.decode() for answer in record[f"{name}/answers/answer"]) == item.gold
-    images = list(dataset.records("images"))
-    assert len(images) == len(list(dataset.records("MMQA_images"))) > 0
-    assert images[0]["images/content"].size == (224, 224)
-
-
 def test_an_export_is_written_over_only_where_it_is_allowed(folder: RunFolder, target: Path) -> None:
     words = [f"export={folder.path}", "export.format=parquet", f"export.to={target}"]
     target.mkdir(parents=True)
@@ -101,8 +80,6 @@ def test_an_export_is_written_over_only_where_it_is_allowed(folder: RunFolder, t
         (["export.to=x"], "export.format"),
         (["export.format=csv", "export.to=x"], "export.format"),
         (["export.format=parquet", "export.to=x", "export.sed=1"], "export.sed"),
-        (["export.format=parquet", "export.to=x", "seed=one"], "export.seed"),
-        (["export.format=croissant", "export.to=x"], "croissant"),
     ],
 )
 def test_wrong_settings_are_one_line(

@@ -1,7 +1,9 @@
 """The viewer's server shows runs, and nothing else of this machine."""
 
+import signal
 from pathlib import Path
 from shutil import copytree
+from urllib.request import urlopen
 
 import pytest
 from starlette.testclient import TestClient
@@ -12,6 +14,7 @@ from experiments.records.recorder import RunFolder
 from experiments.view.app import application
 from experiments.view.folders import Root
 from tests.support.fake_run import METHODS, carry_on
+from tests.support.sessions import begin, finish
 
 TOKEN = "t0ken"
 QUESTIONS = 12
@@ -113,3 +116,14 @@ def test_one_run_is_shown_without_its_neighbours(runs: Path, tmp_path: Path) -> 
     server = client(runs / run)
     assert server.get(f"run/{run}/").status_code == 200
     assert server.get(f"run/{neighbour.name}/").status_code == 404
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_viewer_with_one_line_while_a_browser_listens(runs: Path) -> None:
+    process = begin(f"view={runs}")
+    assert process.stdout
+    address = process.stdout.readline().split(" at ")[1].split()[0]
+    with urlopen(f"{address}events") as events:
+        assert events.readline() == b"data: 0\n"
+        process.send_signal(signal.SIGINT)
+        assert finish(process, code=130).split() == ["interrupted"]
