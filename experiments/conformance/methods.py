@@ -13,7 +13,7 @@ from actors.messages import Kind, Question, Status, Trace
 from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.conformance.parts import require
+from experiments.conformance.parts import check_reads, noting, require
 from experiments.conformance.scripted import (
     ObservedDiscussion,
     ObservedLibrary,
@@ -102,7 +102,7 @@ async def check_all(subject: MethodInWorld) -> None:
     """Makes every check of this file. Raises NotConforming with the first rule that the method breaks."""
     for reply in (*map(improvised, range(1, 5)), stubborn(0), stubborn(-1)):
         check_discussion(subject.method, await subject.observe(reply))
-    for check in (check_order, check_failures, check_labels, check_withheld, check_own):
+    for check in (check_order, check_failures, check_labels, check_withheld, check_own, check_settings):
         await check(subject)
 
 
@@ -111,6 +111,16 @@ async def check_order(subject: MethodInWorld) -> None:
     first, *others = [(await subject.observe(improvised(1), delays=delays)).trace for delays in (None, 1, 2)]
     same = all(trace == first for trace in others)
     require(same, f"{subject.method.name}: its trace depends on which of its turns end first")
+
+
+async def check_settings(subject: MethodInWorld) -> None:
+    """Requires that the method names in its `reads` the settings of systems and defences that it reads."""
+    systems, defence = set[str](), set[str]()
+    config = subject.config
+    noted = replace(config, systems=noting(config.systems, systems), defence=noting(config.defence, defence))
+    await replace(subject, config=noted, seen={}).observe(improvised(3))
+    check_reads(subject.method, "methods", "systems", systems)
+    check_reads(subject.method, "methods", "defence", defence)
 
 
 async def check_failures(subject: MethodInWorld) -> None:

@@ -1,7 +1,9 @@
 """Checks of data sets, models and encoders."""
 
 import asyncio
+from collections.abc import Iterable
 from itertools import islice
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -11,7 +13,10 @@ from actors.messages import Completion, Kind, Question, Source, Turn
 from actors.models import Model
 from actors.prompting.prompt import build_request
 from experiments.datasets.item import Dataset
+from experiments.unused import Part, readers
 from retrieval.embed import Encoder
+
+Settings = TypeVar("Settings")
 
 ITEMS = 200  # of each split that are checked; reading a whole benchmark would take minutes
 STOPS = ("stop", "length", "too_long", "error")
@@ -32,6 +37,30 @@ def require(condition: bool, text: str) -> None:
     """Raises NotConforming with the text unless the condition holds."""
     if not condition:
         raise NotConforming(text)
+
+
+def noting(settings: Settings, read: set[str]) -> Settings:
+    """Returns equal settings that add to `read` the name of each one that is read."""
+    kind = type(settings)
+
+    def __getattribute__(self: Any, name: str) -> Any:
+        if name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
+            read.add(name)
+        return kind.__getattribute__(self, name)
+
+    noting_kind = type(kind.__name__, (kind,), {"__getattribute__": __getattribute__})
+    return cast(Settings, noting_kind(**vars(settings)))
+
+
+def check_reads(part: Part, named_by: str, group: str, read: Iterable[str]) -> None:
+    """Requires that a part names in `reads` all settings of a group that it has read and not every part reads.
+
+    Raises NotConforming with the first one that it does not name.
+    """
+    for name in sorted(read):
+        key = f"{group}.{name}"
+        stated = key in part.reads or not readers(key, named_by)
+        require(stated, f"{part.name}: it reads {key}, which is missing in its `reads`")
 
 
 def check_dataset(dataset: Dataset) -> None:

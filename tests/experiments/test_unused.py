@@ -1,6 +1,5 @@
 """A setting without effect in a run is refused at its start; fields declare when they count."""
 
-import asyncio
 import re
 import shlex
 import sys
@@ -13,14 +12,10 @@ from actors.errors import UserError
 from experiments.attacks.arguing import Contagion
 from experiments.config.loading import experiments, load, load_overrides, varied
 from experiments.config.values import declared, paths
-from experiments.conformance.methods import MethodInWorld
-from experiments.conformance.scripted import improvised, sample_world
 from experiments.jobs import plan_of
 from experiments.sweeps.expansion import combinations, expand, plan_sweep
 from experiments.unused import FACTS, PARTS, check_used, conditions
 from tests.support.paths import ROOT
-from topologies.catalogue import METHODS
-from topologies.method import SystemSettings
 
 PRUNE = "experiment=mmqa_prune"
 OPENAI = ["model=openai", "model.name=x", "model.base_url=http://x/v1"]
@@ -175,27 +170,6 @@ def test_no_example_of_the_readme_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         for name in filter(None, (config.model.key_env, config.judge.get("key_env"))):
             monkeypatch.setenv(name, "a key")
         assert config.is_sweep or check_used(overrides, plan_of(config)) == [], arguments
-
-
-class Watched(SystemSettings):
-    """Settings that note which of them are read."""
-
-    def __getattribute__(self, name: str) -> object:
-        if name in SystemSettings.__dataclass_fields__:
-            object.__getattribute__(self, "__dict__").setdefault("asked", set()).add(name)
-        return object.__getattribute__(self, name)
-
-
-@pytest.mark.slow
-def test_a_method_reads_no_setting_that_it_does_not_state(tmp_path: Path) -> None:
-    world = sample_world(tmp_path)
-    for method in METHODS:
-        for settings in (Watched(), Watched(consistency="summaries", epsilon=None, context="retrieved")):
-            config = load(["experiment=sp"])
-            config.systems = settings
-            asyncio.run(MethodInWorld(method, config, world).observe(improvised(3)))
-            for name in settings.__dict__.get("asked", set()):
-                assert f"systems.{name}" in method.reads, (method.name, name)
 
 
 def test_each_part_of_the_project_names_settings_alone() -> None:

@@ -16,7 +16,14 @@ from experiments.attacks.kind import NONE, AttackKind
 from experiments.config.loading import load
 from experiments.conformance.__main__ import main
 from experiments.conformance.attacks import check_attack
-from experiments.conformance.methods import MethodInWorld, check_labels, check_order, check_own, check_transcript
+from experiments.conformance.methods import (
+    MethodInWorld,
+    check_labels,
+    check_order,
+    check_own,
+    check_settings,
+    check_transcript,
+)
 from experiments.conformance.parts import NotConforming, check_dataset, check_encoder, check_model
 from experiments.conformance.scripted import SampleWorld, improvised, sample_world
 from experiments.datasets.mmqa import Mmqa
@@ -108,6 +115,17 @@ def test_a_message_that_is_left_out_of_the_trace_is_caught(world: SampleWorld) -
     observed = asyncio.run(subject.observe(improvised(1)))
     with pytest.raises(NotConforming):
         check_transcript(subject.method, observed)
+
+
+def test_a_method_that_reads_a_setting_it_does_not_name_is_caught(world: SampleWorld) -> None:
+    def make(context: MethodContext) -> Single:
+        assert context.systems.paths
+        return Single(context.method)
+
+    subject = MethodInWorld(Method("reading", "for this test", make), load(["experiment=sp"]), world)
+    with pytest.raises(NotConforming, match=r"systems\.paths"):
+        asyncio.run(check_settings(subject))
+    asyncio.run(check_settings(replace(subject, method=replace(subject.method, reads=("systems.paths",)))))
 
 
 class Reseeds(AttackKind):
