@@ -94,9 +94,9 @@ class Confirmation:
                 batch.append(self.pruned(None if features is None else features[[question]]))
             else:
                 edges = self._simple(GRAPHS[place], draw)
-                left = {kind: self.edges.left(kind, each) for kind, each in edges.items()}
+                left = self.edges.between_agents(edges)
                 read = left["decision"].flatten().numpy() if self.every["decision"].any() else None
-                batch.append(as_wirings(self.edges.along(left), self.spec.rounds, decision=read))
+                batch.append(as_wirings(self.edges.acyclic(left), self.spec.rounds, decision=read))
         return joined(batch)
 
     def learn(self, step: int, questions: int, utility: Floats, failed: Bools) -> None:
@@ -120,7 +120,7 @@ class Confirmation:
         if winner:
             draw = np.random.default_rng(derive_seed(self.spec.seed, "chosen graph"))
             for kind, left in self._simple(GRAPHS[winner], draw).items():
-                self.edges.leave(kind, left)
+                self.edges.replace(kind, left)
 
     def words(self) -> str:
         """Describes what came out; empty before that."""

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from topologies.graphs import acyclic
-from topologies.learning.stages import Block, Ties
+from topologies.learning.stages import Block, LogitSharing
 from topologies.wiring import KINDS, Bools, Edges, Floats
 
 BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)
+PARTS = ("mask", "logits", "cut", "mean", "square", "steps")
 
 
 class EdgeState:
@@ -19,68 +20,77 @@ class EdgeState:
     mask: bool, the edges that are left.
     logits: float; zero is a probability of one half.
     cut: float; 0 while an edge is left, else tick + p at the moment it was pruned, or -1 where a simple graph lacks it.
+    mean, square, steps: Adam's moments of the gradient, of the logits' shape, and their number of steps.
     """
 
-    def __init__(self, masks: Mapping[str, Tensor], ties: Ties, rounds: int | None = None) -> None:
+    def __init__(self, masks: Mapping[str, Tensor], sharing: LogitSharing, rounds: int | None = None) -> None:
         """`masks`: edges at the start, bool [unit, unit]; `rounds`: their number, if each has its own matrix."""
+        self.sharing = sharing
+        self.by_round = rounds is not None
         copies = {"spatial": rounds, "temporal": max(1, rounds - 1)} if rounds else {}
-        self.ties, self.by_round = ties, rounds is not None
-        shape = {kind: (copies.get(kind, 1), *mask.shape) for kind, mask in masks.items()}
-        self.logits = {kind: torch.zeros(shape[kind]) for kind in masks}
-        self.mask = {kind: mask.expand(shape[kind]).clone() for kind, mask in masks.items()}
-        self.cut = {kind: torch.zeros(shape[kind], dtype=torch.float64) for kind in masks}
-        # Adam's moments of the gradient, of the logits' shape, and their number of steps.
-        self._moments: dict[str, dict[str, Tensor]] = {}
+        self.mask = {kind: mask.expand(copies.get(kind, 1), *mask.shape).clone() for kind, mask in masks.items()}
+        self.logits = {kind: torch.zeros(mask.shape) for kind, mask in self.mask.items()}
+        self.cut = {kind: torch.zeros(mask.shape, dtype=torch.float64) for kind, mask in self.mask.items()}
         self.forget_gradients()
 
     def probability(self, kind: str) -> Tensor:
         """Sigmoid of the logits."""
         return self.logits[kind].sigmoid()
 
-    def present(self, kind: str, p: Tensor, round: int | None = None) -> Tensor:
-        """p [rounds or 1, unit, unit] where edges between agents are left, else 0, float64 [agent, agent]: of one round
-        (from 1; of temporal edges those into it), or the mean over rounds."""
-        each = p * self.mask[kind]
-        if round is not None and len(each) > 1:
-            each = each[[max(0, round - 1 - (kind == "temporal"))]]
-        return self.ties.spread(kind, each.mean(0)).double() * self.ties.edges[kind]
+    def present(self, kind: str, values: Tensor, round: int | None = None) -> Tensor:
+        """Values [rounds or 1, unit, unit] where edges between agents are left, else 0, float64 [agent, agent]: of one
+        round (from 1; of temporal edges those into it), or the mean over rounds."""
+        left = values * self.mask[kind]
+        if round is not None and len(left) > 1:
+            place = max(0, round - 2) if kind == "temporal" else round - 1
+            left = left[[place]]
+        return self.sharing.to_agents(kind, left.mean(0)).double() * self.sharing.edges[kind]
 
     def reading(self, values: Mapping[str, Tensor], rounds: int) -> Edges[Floats]:
         """`present` of spatial and temporal values, [sender, receiver], or [rounds, ...] where rounds have masks."""
-        numbers: list[int | None] = list(range(1, rounds + 1)) if self.by_round else [None]
-        found = (
-            np.stack([self.present(kind, values[kind], each).numpy() for each in numbers]) for kind in Edges._fields
-        )
-        return Edges(*(matrices if self.by_round else matrices[0] for matrices in found))
+        matrices: list[Floats] = []
+        for kind in Edges._fields:
+            if self.by_round:
+                of_rounds = [self.present(kind, values[kind], round).numpy() for round in range(1, rounds + 1)]
+                matrices.append(np.stack(of_rounds))
+            else:
+                matrices.append(self.present(kind, values[kind]).numpy())
+        return Edges(*matrices)
 
-    def left(self, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Edges between agents that are left, or that a mask [..., unit, unit] leaves."""
-        return self.ties.spread(kind, self.mask[kind] if mask is None else mask) & self.ties.edges[kind]
+    def between_agents(self, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Edges between agents that masks [..., unit, unit] leave, by kind."""
+        return {kind: self.sharing.to_agents(kind, mask) & self.sharing.edges[kind] for kind, mask in masks.items()}
 
-    def along(self, left: Mapping[str, Tensor]) -> Edges[Bools]:
+    def acyclic(self, left: Mapping[str, Tensor]) -> Edges[Bools]:
         """Opens cycles among edges, bool [rounds or 1, sender, receiver] by kind: the least probable spatial ones go.
 
         Returns bool [sender, receiver], or [rounds, sender, receiver] where rounds have masks of their own.
         """
-        kept = {kind: edges.numpy() for kind, edges in left.items()}
-        p = self.ties.spread("spatial", self.probability("spatial")).double().numpy()
+        p = self.sharing.to_agents("spatial", self.probability("spatial")).double().numpy()
+        rounds = zip(left["spatial"].numpy(), p, strict=True)
+        spatial = np.stack([acyclic(of_round, probability) for of_round, probability in rounds])
+        temporal = left["temporal"].numpy()
         if not self.by_round:
-            return Edges(acyclic(kept["spatial"][0], p[0]), kept["temporal"][0])
-        spatial = np.stack([acyclic(*each) for each in zip(kept["spatial"], p, strict=True)])
-        temporal = np.zeros_like(spatial)
-        temporal[1:] = kept["temporal"]
-        return Edges(spatial, temporal)
+            return Edges(spatial[0], temporal[0])
+        # No edge leads into the first round.
+        into_each_round = np.zeros_like(spatial)
+        into_each_round[1:] = temporal
+        return Edges(spatial, into_each_round)
 
     def counts(self, blocks: Iterable[Block]) -> dict[str, int]:
         """Counts the present edges of matrices, by name. Where rounds have separate masks, it ends with ", round t"."""
-        left = {kind: mask * self.ties.count(kind) for kind, mask in self.mask.items()}
-        found = {}
+        counts = {}
         for block in blocks:
+            left = self.mask[block.kind] * self.sharing.edges_per_logit(block.kind)
+            numbers = block.of(left).sum((1, 2)).tolist()
+            if not self.by_round:
+                [counts[block.name]] = numbers
+                continue
             # Temporal edges are named by the round that they lead into, and none leads into the first.
-            first = 1 + (block.kind == "temporal")
-            for number, edges in enumerate(block.of(left[block.kind]).sum((1, 2)).tolist(), first):
-                found[f"{block.name}, round {number}" if self.by_round else block.name] = edges
-        return found
+            first_round = 2 if block.kind == "temporal" else 1
+            for round, number in enumerate(numbers, first_round):
+                counts[f"{block.name}, round {round}"] = number
+        return counts
 
     def climb(self, kind: str, gradient: Tensor, learning_rate: float, trained: Tensor) -> None:
         """Takes one step of Adam (2015, Alg. 1) along a gradient.
@@ -88,33 +98,33 @@ class EdgeState:
         trained: bool; the edges that move. Momentum would go on moving others.
         """
         gradient = gradient * trained
-        mean, square, steps = (self._moments[name][kind] for name in ("mean", "square", "steps"))
-        steps += 1
-        mean += (1 - BETA_1) * (gradient - mean)
-        square += (1 - BETA_2) * (gradient**2 - square)
-        unbiased = mean / (1 - BETA_1**steps), square / (1 - BETA_2**steps)
-        self.logits[kind] += learning_rate * unbiased[0] / (unbiased[1].sqrt() + 1e-8) * trained
+        self.steps[kind] += 1
+        self.mean[kind] += (1 - BETA_1) * (gradient - self.mean[kind])
+        self.square[kind] += (1 - BETA_2) * (gradient**2 - self.square[kind])
+        unbiased_mean = self.mean[kind] / (1 - BETA_1 ** self.steps[kind])
+        unbiased_square = self.square[kind] / (1 - BETA_2 ** self.steps[kind])
+        self.logits[kind] += learning_rate * unbiased_mean / (unbiased_square.sqrt() + 1e-8) * trained
 
     def forget_gradients(self) -> None:
         """Starts the optimiser anew."""
-        for name in ("mean", "square"):
-            self._moments[name] = {kind: torch.zeros_like(theta) for kind, theta in self.logits.items()}
-        self._moments["steps"] = {kind: torch.zeros(()) for kind in self.logits}
+        self.mean = {kind: torch.zeros_like(logits) for kind, logits in self.logits.items()}
+        self.square = {kind: torch.zeros_like(logits) for kind, logits in self.logits.items()}
+        self.steps = {kind: torch.zeros(()) for kind in self.logits}
 
-    def keep(self, kind: str, kept: Tensor, tick: int) -> None:
-        """Cuts all edges but those in `kept`, bool."""
-        gone = self.mask[kind] & ~kept
-        self.mask[kind] = self.mask[kind] & kept
-        self.cut[kind] += (tick + self.probability(kind).double()) * gone
+    def cut_others(self, kind: str, left: Tensor, tick: int) -> None:
+        """Cuts all edges but those in `left`, bool."""
+        cut = self.mask[kind] & ~left
+        self.mask[kind] = self.mask[kind] & left
+        self.cut[kind] += (tick + self.probability(kind).double()) * cut
 
-    def leave(self, kind: str, left: Tensor) -> None:
+    def replace(self, kind: str, left: Tensor) -> None:
         """Leaves exactly the edges in `left`, bool; edges that were cut come back.
 
         All edges are ranked by p from now on, since no estimate chose these.
         """
-        known = self.mask[kind] | (self.cut[kind] > 0)
-        self.mask[kind] = left.expand_as(known).clone()
-        self.cut[kind] = -(known & ~left).double()
+        existing = self.mask[kind] | (self.cut[kind] > 0)
+        self.mask[kind] = left.expand_as(existing).clone()
+        self.cut[kind] = -(existing & ~left).double()
 
     def rank_anew(self, kind: str, last: Tensor) -> None:
         """Ranks cut edges by their present p instead of their time; those in `last`, bool [unit, unit], come last."""
@@ -130,23 +140,23 @@ class EdgeState:
         # tick + p grows with the tick of pruning, then with p; -1 / (tick + p) puts that order below 0.
         cut = self.cut[kind]
         rank = self.probability(kind).double().where(cut < 0, torch.where(cut > 0, -1 / cut, -torch.inf))
-        pruned = self.ties.spread(kind, rank.mean(0))
-        ranked = self.present(kind, self.probability(kind)).where(self.left(kind).any(0), pruned)
-        return ranked.where(self.ties.edges[kind], -torch.inf)
+        rank = self.sharing.to_agents(kind, rank.mean(0))
+        left = self.sharing.to_agents(kind, self.mask[kind].any(0))
+        scores = self.present(kind, self.probability(kind)).where(left, rank)
+        return scores.where(self.sharing.edges[kind], -torch.inf)
 
     def tensors(self) -> dict[str, Tensor]:
         """Copies the state, by `<part>.<kind>`; masks and cuts that rounds share have no dimension of rounds."""
-        flat = () if self.by_round else ("mask", "cut")
-        return {
-            f"{part}.{kind}": (values[kind][0] if part in flat else values[kind]).clone()
-            for part, values in self._parts().items()
-            for kind in KINDS
-        }
+        tensors = {}
+        for part in PARTS:
+            for kind, values in getattr(self, part).items():
+                shared = part in ("mask", "cut") and not self.by_round
+                tensors[f"{part}.{kind}"] = (values[0] if shared else values).clone()
+        return tensors
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Restores a state from `tensors`."""
-        for part, values in self._parts().items():
-            values.update({kind: tensors[f"{part}.{kind}"].view_as(values[kind]).clone() for kind in KINDS})
-
-    def _parts(self) -> dict[str, dict[str, Tensor]]:
-        return {"mask": self.mask, "logits": self.logits, "cut": self.cut, **self._moments}
+        for part in PARTS:
+            values = getattr(self, part)
+            for kind in KINDS:
+                values[kind] = tensors[f"{part}.{kind}"].view_as(values[kind]).clone()

@@ -43,13 +43,13 @@ class Reinforce(EdgeEstimator):
         for kind, (allowed, taken) in drawn(discussions.wirings).items():
             # The gradient of expected utility (Eq. 8), over all edges, frozen ones included.
             slope = credited_slope(
-                self.edges.ties.spread(kind, self.edges.logits[kind]),
+                self.edges.sharing.to_agents(kind, self.edges.logits[kind]),
                 allowed,
                 taken,
                 credit=credit if kind == "decision" else receiver_credit,
             )
             trained = stage.start[kind] & self.edges.mask[kind]
-            gradient[kind] = (self.edges.ties.gathered(kind, slope) + slopes[kind]) * trained
+            gradient[kind] = (self.edges.sharing.sum_by_logit(kind, slope) + slopes[kind]) * trained
             self.edges.climb(kind, gradient[kind], self.settings.learning_rate, trained)
             if self.forecasts:
                 self.state[f"total.{kind}"] += gradient[kind]

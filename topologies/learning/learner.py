@@ -31,7 +31,7 @@ from topologies.learning.estimator import Discussions, EdgeEstimator
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.sampling import sample_wirings, with_removals
 from topologies.learning.spec import CONFIRMED, CONFIRMING, EXPLORING, LearnerSpec, StepReport, Surrogate
-from topologies.learning.stages import Stage, Ties, stages_of
+from topologies.learning.stages import LogitSharing, Stage, stages_of
 from topologies.wiring import KINDS, Bools, Edges, Floats, Wirings, check_shapes
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
@@ -57,9 +57,9 @@ class Learner:
         self.rounds, self.seed, self.agents, self.stages = spec.rounds, spec.seed, len(spec.modalities), spec.stages
         self.pruning = spec.pruning
         self.stage, self.step, self._over = 1, 0, False
-        ties = Ties.of(spec)
-        self._stages = stages_of(spec, ties)
-        self._edges = EdgeState(self._stages[1].start, ties, spec.rounds if spec.variant.per_round else None)
+        sharing = LogitSharing.of(spec)
+        self._stages = stages_of(spec, sharing)
+        self._edges = EdgeState(self._stages[1].start, sharing, spec.rounds if spec.variant.per_round else None)
         self._estimator: EdgeEstimator = resolve_name(spec.variant.estimator.implementation)(spec, self._edges)
         self._asked: Any = self._estimator if spec.variant.by_question else None
         self._rule = resolve_name(spec.variant.rule.implementation)(spec.pruning, self._edges, self._generator)
@@ -95,8 +95,10 @@ class Learner:
             raise ValueError(f"ahead must be from 0 to {self.lookahead()} here, got {ahead}")
         if self.confirming:
             return self._confirmation.sample(k, questions, self.step + ahead, features)
-        chances = {kind: self._edges.ties.spread(kind, p) for kind, p in self._estimator.chances(self._stage).items()}
-        mask = {kind: self._edges.left(kind) for kind in KINDS}
+        chances = {
+            kind: self._edges.sharing.to_agents(kind, p) for kind, p in self._estimator.chances(self._stage).items()
+        }
+        mask = self._edges.between_agents(self._edges.mask)
         speaks, each, masks = self._speaks(ended=False), k, [mask]
         if features is not None and self.stage > 1 and self._asked and self._asked.by_question():
             each, masks = k // questions, self._of_each(features, lambda: self._left(False))
@@ -153,7 +155,7 @@ class Learner:
             measured["pruning_rate"] = self._rule.rate
             if interim:
                 for kind, harmful in self._estimator.harmful(self._stage).items():
-                    self._edges.keep(kind, ~harmful, tick=1)
+                    self._edges.cut_others(kind, ~harmful, tick=1)
                 for kind, certain in self._estimator.certain_harm().items():
                     self._edges.rank_anew(kind, certain)
         self.step += 1
@@ -233,7 +235,7 @@ class Learner:
         whose coins are fair, all edges weigh alike. In a confirmation, as after it: the probability of every edge.
         """
         if self.confirming:
-            p = {kind: self._edges.ties.spread(kind, self._edges.probability(kind))[0] for kind in Edges._fields}
+            p = {kind: self._edges.sharing.to_agents(kind, self._edges.probability(kind))[0] for kind in Edges._fields}
             return Edges(p["spatial"].double().numpy(), p["temporal"].double().numpy())
         return self._edges.reading(self._estimator.chances(self._stage), self.rounds)
 
@@ -250,7 +252,9 @@ class Learner:
         """Probability that the decision agent reads each agent, float [agents]. 0 or 1 unless it is learned."""
         read = self._readers(self._speaks(ended=False)).double()
         if "decision" in self._stage.drawn:
-            read = read * self._edges.ties.spread("decision", self._edges.probability("decision")).view(self.agents)
+            read = read * self._edges.sharing.to_agents("decision", self._edges.probability("decision")).view(
+                self.agents
+            )
         return read.numpy()
 
     def evidence(self) -> float | None:
@@ -296,7 +300,7 @@ class Learner:
         added in descending p unless they close a cycle; every temporal one stays. [rounds, sender, receiver] where
         rounds have masks of their own.
         """
-        return self._edges.along(self._left())
+        return self._edges.acyclic(self._left())
 
     def inference_wirings(self, features: Floats | None = None) -> Wirings:
         """`inference()` as one wiring, or one for each question with features [q, d].
@@ -353,7 +357,7 @@ class Learner:
 
     def _left(self, final: bool = True) -> dict[str, Tensor]:
         """Edges left if learning ended here, or just its stage. Bool [rounds or 1, sender, receiver] by kind."""
-        return {kind: self._edges.left(kind, mask) for kind, mask in self._logits_left(final).items()}
+        return self._edges.between_agents(self._logits_left(final))
 
     def _logits_left(self, final: bool = True) -> Mapping[str, Tensor]:
         """As `_left`, of edges that have logits, bool [rounds or 1, unit, unit]."""
@@ -385,6 +389,6 @@ class Learner:
         """
         present = torch.ones(self.agents, dtype=torch.bool) if speaks is None else speaks[-1]
         if "decision" in self._stage.drawn:
-            column = self._edges.left("decision") if left is None else left["decision"]
+            column = (self._edges.between_agents(self._edges.mask) if left is None else left)["decision"]
             return column.view(self.agents) & present
         return present

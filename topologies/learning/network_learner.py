@@ -20,7 +20,7 @@ from topologies.learning.checked import checked_clock, checked_scores
 from topologies.learning.convolution import chain_of
 from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import LearnerSpec, StepReport
-from topologies.learning.stages import Ties
+from topologies.learning.stages import LogitSharing
 from topologies.wiring import Bools, Edges, Floats, Wirings, check_shapes
 
 SEEN = 16
@@ -45,7 +45,7 @@ class NetworkLearner:
         self.rounds, self.seed, self.agents, self.stages = spec.rounds, spec.seed, len(spec.modalities), spec.stages
         self.pruning = spec.pruning
         self.stage, self.step, self._over = 1, 0, False
-        self._mask = Ties.of(spec).edges["spatial"]
+        self._mask = LogitSharing.of(spec).edges["spatial"]
         anchor = chain_of(self.agents) if spec.candidates is None else self._mask.float()
         profiles = np.eye(self.agents) if spec.profiles is None else spec.profiles
         with torch.random.fork_rng(devices=[]):

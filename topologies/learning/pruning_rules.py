@@ -51,7 +51,7 @@ class PruningRule:
     def cut(self, stage: Stage, tick: int = 1) -> None:
         """Cuts at the end of a stage. Doing it again changes nothing."""
         for kind, left in self.left(stage, stage.final).items():
-            self.edges.keep(kind, left, tick)
+            self.edges.cut_others(kind, left, tick)
 
     def left(self, stage: Stage, final: bool) -> dict[str, Tensor]:
         """Edges left if the stage ended now, by kind; `final`: if no later stage learned them again either."""
@@ -121,7 +121,7 @@ class Progressive(PruningRule):
         for block, room, present in zip(stage.blocks, rooms, presents, strict=True):
             left = self.edges.mask[block.kind].clone()
             block.put(left, largest(block.of(self.edges.probability(block.kind)), present, room, generator))
-            self.edges.keep(block.kind, left, tick=step + 1)
+            self.edges.cut_others(block.kind, left, tick=step + 1)
 
     def cut_rest(self, stage: Stage) -> None:
         self.after_step(stage, self.pruning.steps - 1)

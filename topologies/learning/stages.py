@@ -14,7 +14,7 @@ from topologies.wiring import KINDS
 
 
 @dataclass(frozen=True)
-class Ties:
+class LogitSharing:
     """Each edge has a logit, or all edges between the same two roles have one (`topology.tied`).
 
     A learner's matrices are [unit, unit], a unit being an agent or a role; `decision` is a column [unit, 1].
@@ -27,37 +27,44 @@ class Ties:
     unit: Tensor | None
 
     @classmethod
-    def of(cls, spec: LearnerSpec) -> Ties:
+    def of(cls, spec: LearnerSpec) -> LogitSharing:
         """The edges of a learner, all pairs of agents or its candidates. No agent hears itself within a round."""
         n = len(spec.modalities)
-        edges = {"spatial": ~torch.eye(n, dtype=torch.bool), "temporal": torch.ones(n, n, dtype=torch.bool)}
-        for kind, pairs in ({} if spec.candidates is None else spec.candidates._asdict()).items():
-            listed = torch.zeros(n, n, dtype=torch.bool)
-            listed[tuple(torch.from_numpy(pairs).T)] = True
-            edges[kind] &= listed
-        unit = None if spec.roles is None else torch.from_numpy(np.unique(spec.roles, return_inverse=True)[1])
-        return cls({**edges, "decision": torch.ones(n, 1, dtype=torch.bool)}, unit)
+        edges = {
+            "spatial": ~torch.eye(n, dtype=torch.bool),
+            "temporal": torch.ones(n, n, dtype=torch.bool),
+            "decision": torch.ones(n, 1, dtype=torch.bool),
+        }
+        if spec.candidates is not None:
+            for kind, pairs in spec.candidates._asdict().items():
+                candidates = torch.zeros(n, n, dtype=torch.bool)
+                candidates[tuple(torch.from_numpy(pairs).T)] = True
+                edges[kind] &= candidates
+        unit = None
+        if spec.roles is not None:
+            unit = torch.from_numpy(np.unique(spec.roles, return_inverse=True)[1])
+        return cls(edges, unit)
 
-    def spread(self, kind: str, values: Tensor) -> Tensor:
+    def to_agents(self, kind: str, values: Tensor) -> Tensor:
         """Gives every edge between agents the value of its logit; values: [..., unit, unit]."""
         if self.unit is None:
             return values
-        of_senders = values[..., self.unit, :]
-        return of_senders if kind == "decision" else of_senders[..., self.unit]
+        by_sender = values[..., self.unit, :]
+        return by_sender if kind == "decision" else by_sender[..., self.unit]
 
-    def gathered(self, kind: str, values: Tensor) -> Tensor:
+    def sum_by_logit(self, kind: str, values: Tensor) -> Tensor:
         """Sums values of edges between agents [..., agent, agent] over the edges of each logit."""
         if self.unit is None:
             return values
         units = int(self.unit.max()) + 1
-        total = values.new_zeros(*values.shape[:-2], units, values.shape[-1]).index_add_(-2, self.unit, values)
+        sums = values.new_zeros(*values.shape[:-2], units, values.shape[-1]).index_add_(-2, self.unit, values)
         if kind == "decision":
-            return total
-        return total.new_zeros(*total.shape[:-1], units).index_add_(-1, self.unit, total)
+            return sums
+        return sums.new_zeros(*sums.shape[:-1], units).index_add_(-1, self.unit, sums)
 
-    def count(self, kind: str) -> Tensor:
+    def edges_per_logit(self, kind: str) -> Tensor:
         """Number of edges of each logit, int [unit, unit]."""
-        return self.gathered(kind, self.edges[kind].long())
+        return self.sum_by_logit(kind, self.edges[kind].long())
 
 
 @dataclass(frozen=True)
@@ -103,13 +110,13 @@ class Stage:
         return KINDS if bool(self.start["decision"].any()) else KINDS[:2]
 
 
-def stages_of(spec: LearnerSpec, ties: Ties) -> dict[int, Stage]:
+def stages_of(spec: LearnerSpec, sharing: LogitSharing) -> dict[int, Stage]:
     """Stages of a learner, from 1. Staged: edges inside modalities, then between them. Else each learns all."""
-    exists = {kind: ties.count(kind) > 0 for kind in KINDS}
+    exists = {kind: sharing.edges_per_logit(kind) > 0 for kind in KINDS}
     exists["temporal"] &= spec.rounds > 1 and spec.variant.temporal
     exists["decision"] &= not spec.reads_everyone
     of_agents = torch.tensor(spec.visual)
-    visual = ties.gathered("decision", of_agents[:, None].long())[:, 0] > 0
+    visual = sharing.sum_by_logit("decision", of_agents[:, None].long())[:, 0] > 0
     same = visual[:, None] == visual
     units = torch.arange(len(visual))
     groups = {"agents": units} if spec.whole else {"text": units[~visual], "visual": units[visual]}

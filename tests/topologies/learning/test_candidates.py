@@ -15,7 +15,7 @@ from topologies.graphs import candidates_along
 from topologies.learning.learned_topology import LearnedTopology, split
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
-from topologies.learning.stages import Ties
+from topologies.learning.stages import LogitSharing
 from topologies.learning.variants import AGENTDROPOUT, AGENTPRUNE, EFFECTS, GPTSWARM, M3PRUNE, RLOO, Variant
 
 TEAM = ["text"] * 3 + ["visual"] * 2
@@ -90,10 +90,10 @@ def test_tied_logits_are_one_for_each_pair_of_roles_and_learn_from_all_their_edg
 
 
 def test_edges_share_a_logit_where_their_ends_have_the_same_roles() -> None:
-    ties = Ties.of(Learner(TEAM[1:], roles=ROLES[1:], variant=RLOO).spec)
-    assert ties.count("spatial").tolist() == [[2, 4], [4, 2]]
-    assert ties.count("temporal").tolist() == [[4, 4], [4, 4]]
-    assert ties.count("decision").tolist() == [[2], [2]]
+    sharing = LogitSharing.of(Learner(TEAM[1:], roles=ROLES[1:], variant=RLOO).spec)
+    assert sharing.edges_per_logit("spatial").tolist() == [[2, 4], [4, 2]]
+    assert sharing.edges_per_logit("temporal").tolist() == [[4, 4], [4, 4]]
+    assert sharing.edges_per_logit("decision").tolist() == [[2], [2]]
 
 
 @pytest.mark.parametrize("roles", [None, ROLES])

@@ -55,7 +55,7 @@ def test_edges_that_a_simple_graph_lacks_are_ranked_by_their_estimates() -> None
     learner = taught(made(), -0.4, np.random.default_rng(0))
     left = torch.zeros_like(learner._edges.mask["temporal"])
     left[:, LIAR] = True
-    learner._edges.leave("temporal", left)
+    learner._edges.replace("temporal", left)
     scores = learner.edge_scores().temporal
     np.testing.assert_allclose(scores, learner._edges.probability("temporal")[0].double(), rtol=1e-6)
     assert scores[LIAR].max() < np.delete(scores, LIAR, 0).max()

@@ -245,10 +245,10 @@ def test_node_dropout_counts_logits_and_not_probabilities() -> None:
 def test_adam_matches_the_reference_implementation() -> None:
     """torch.optim.Adam on the same gradients, as an independent witness."""
     from topologies.learning.edge_state import EdgeState
-    from topologies.learning.stages import Ties
+    from topologies.learning.stages import LogitSharing
 
     masks = {kind: torch.ones(3, 3, dtype=torch.bool) for kind in ("spatial", "temporal", "decision")}
-    edges = EdgeState(masks, Ties(masks, None))
+    edges = EdgeState(masks, LogitSharing(masks, None))
     theirs = torch.zeros(1, 3, 3, requires_grad=True)
     adam = torch.optim.Adam([theirs], lr=0.1, maximize=True)
     generator = torch.Generator().manual_seed(0)
