@@ -8,29 +8,22 @@ no edge; what it samples and prunes follows from the pruning rate alone.
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
-
-import numpy as np
 
 from actors.errors import StoreError, UserError
-from actors.messages import Question, Trace, derive_seed
-from actors.runtime.inline import Local
+from actors.messages import Question, Trace
 from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, counts_table, total
 from experiments.dry_run.simulated_team import REPLY, SimulatedCache, SimulatedTeam, judge_calls
+from experiments.dry_run.simulated_training import SimulatedTraining, spread
 from experiments.dry_run.token_count import counter_of
 from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.planning.plan import Evaluation, Plan
 from experiments.planning.topologies import further_topology, make_topology, spending
 from experiments.running.evaluation import watched_topology
-from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, training_items, watched_items
-from experiments.running.learned_graphs import learned_topologies, learner_makers
+from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, watched_items
 from experiments.running.model_extraction import left_to_extract
 from topologies.catalogue import METHODS
 
 QUESTIONS = 40  # sampled for each phase
-DISCUSSIONS = 400  # held to count training
-
-T = TypeVar("T")
 
 
 def dry_run(plan: Plan) -> RunCounts:
@@ -74,10 +67,7 @@ class _DryRun:
         self._library = LabelledLibrary(self._evidence, searched, triples=triples_given(self._dataset))
         self._calibration_traces: list[tuple[Question, Trace]] = []
         self._traces: dict[str, list[Trace]] = {}  # of each evaluation
-        made = learner_makers(plan, self._evidence.store.encoder)
-        self._learners = {method: make() for method, make in made.items()}
-        local = {method: Local(learner) for method, learner in self._learners.items()}
-        self._learned = learned_topologies(plan, local, self._evidence.features)
+        self._training = SimulatedTraining(plan, self._dataset, self._evidence, self._team, self._cache)
 
     async def count(self) -> RunCounts:
         """Counts the phases in the run's order: extraction, calibration, training, each method, judging."""
@@ -98,13 +88,15 @@ class _DryRun:
                 trace = await self._team.run_discussion(topology, question, config.seed, 0, counts, self._cache)
                 self._calibration_traces.append((question, trace))
             phases.append(counts.scaled("watching unlabelled discussions", len(watched)))
-        for learned, spec in self._plan.learners.items():
-            if learned not in self._plan.shared_from:
-                phases += [await self._training(learned, stage) for stage in range(1, spec.stages + 1)]
-        for learned in self._plan.shared_from:
-            if self._learners[learned].confirming:
-                phases.append(await self._training(learned, self._learners[learned].stage))
-        for graph in self._learned.values():
+        shared_from = self._plan.shared_from
+        for method in self._plan.learners:
+            if method not in shared_from:
+                others = [other for other, source in shared_from.items() if source == method]
+                phases += await self._training.count(method, others)
+        for method in shared_from:
+            # What it has learned from other discussions, it confirms with its own.
+            phases += await self._training.count(method)
+        for graph in self._training.topologies.values():
             await graph.freeze()
         items = list(self._dataset.evaluate())
         if not items:
@@ -133,48 +125,12 @@ class _DryRun:
             clusters=tuple(Counter(item.cluster or item.group or item.question.id for item in items).values()),
         )
 
-    async def _training(self, method: str, stage: int) -> PhaseCounts:
-        """Counts a stage. All its steps are sampled and learned from; some, evenly spread, are also discussed."""
-        config, learner, graph = self._config, self._learners[method], self._learned[method]
-        steps, per_step, k = config.pruning.steps, config.training.questions_per_step, config.training.samples
-        learners = [
-            learner,
-            *(self._learners[name] for name, source in self._plan.shared_from.items() if source == method),
-        ]
-        items = training_items(self._plan, self._dataset, stage)
-        # A step has k discussions in each stage, so fewer steps are discussed as those grow.
-        discussed = set(spread(range(learner.step, steps), max(1, DISCUSSIONS // (learner.stages * k))))
-        counts, held = PhaseCounts(), 0
-        coin = np.random.default_rng(derive_seed(config.seed, "planned scores", method, stage))
-        for step in range(learner.step, steps):
-            if learner.finished:
-                break
-            k = learner.wanted(config.training.samples)
-            held += k * per_step
-            # Counts the first question of a step for each of its questions.
-            question = await self._evidence.question(items[step][0]) if step in discussed or graph.sees else None
-            wirings, topologies = await graph.sample(k, features=await graph.features([question]) if question else None)
-            if question and step in discussed:
-                for sample, topology in enumerate(topologies):
-                    await self._team.run_discussion(topology, question, config.seed, sample, counts, self._cache)
-            # A fair coin prefers no edge, as scores of zero, but moves logits as a run does: after zeros alone the
-            # sparsity term would leave hardly an edge to draw. Graphs that score alike are compared to the end.
-            utilities = coin.integers(2, size=k).astype(float) * (not learner.confirming)
-            turns = coin.integers(2, size=(k, config.topology.rounds, len(self._plan.roles.agents))).astype(float)
-            for each in learners:
-                if each is learner or not each.confirming:
-                    each.learn(wirings, turns, utilities)
-        for each in learners:
-            if each.stage == stage and not (each.confirming or each.finished):
-                each.next_stage()
-        return counts.scaled(f"learning {method}, stage {stage}", held)
-
     async def _evaluation(self, evaluation: Evaluation, questions: Sequence[Question], total: int) -> PhaseCounts:
         plan, config, method = self._plan, self._config, evaluation.method
         team = plan.spent.get(method.name)
         known = spending(self._traces[team.name], (), ended=False) if team else None
         topology = make_topology(
-            method, config, plan.roles.agents, self._learned, self._library, self._calibration_traces, known
+            method, config, plan.roles.agents, self._training.topologies, self._library, self._calibration_traces, known
         )
         # The turns that an answer depends on are known in advance only where the decision agent reads everyone. The
         # next turn of a system depends on earlier replies, and perhaps that of a method from another package.
@@ -213,9 +169,3 @@ class _DryRun:
             yield f"{', '.join(hosted)}: an AutoGen agent of your own may call the model more often than counted here"
         if config.model.kind == "replay":
             yield "model=replay answers from a recorded run: none of this is computed"
-
-
-def spread(items: Sequence[T], count: int) -> list[T]:
-    """At most `count` of the items, evenly spread."""
-    n = min(count, len(items))
-    return [items[i * len(items) // n] for i in range(n)]

@@ -18,11 +18,14 @@ from experiments.inspection.opened_run import OpenedRun
 from experiments.planning.topologies import further_topology, known_of, make_topology, recorded_for
 from experiments.records.recorder import RunFolder
 from experiments.running.evaluation import CALIBRATION, at_question
-from experiments.running.inputs import training_items, watched_items
+from experiments.running.inputs import watched_items
 from experiments.running.learned_graphs import learned_topologies, learner_makers
 from experiments.running.recorded_learner import score_step
+from experiments.running.training_questions import TrainingQuestions
+from topologies.learning.course import Course
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.topology import Team, Topology
+from topologies.wiring import Floats
 
 Recorded = tuple[Topology, Item, int, int]
 
@@ -133,31 +136,37 @@ class HeldDiscussions:
         Returns the topology, item, number and sample of each of its discussions, by stage and line.
         """
         held: dict[tuple[int, int], Recorded] = {}
-        config, (graph, learner), spec = self._plan.config, made, self._plan.learners[name]
-        for stage in range(learner.stage, learner.stages + 1):
+        config = self._plan.config
+        graph, learner = made
+        training = TrainingQuestions(self._plan, self._dataset, self._opened.evidence)
+
+        async def features(stage: int, number: int) -> Floats | None:
+            return await graph.features(await training.questions(stage, number)) if graph.sees else None
+
+        course = Course(
+            Local(learner),
+            [Local(other)] if other else [],
+            samples=config.training.samples,
+            questions=config.training.questions_per_step,
+            features=features,
+        )
+        async for stage in course.stages():
             traces = self._run.learned(name).traces(f"train-{stage}")
-            line, steps = 1, training_items(self._plan, self._dataset, stage)
-            for step, items in enumerate(steps[learner.step :], learner.step):
-                if stage == learner.stages and spec.confirming and learner.may_stop():
-                    learner.next_stage()  # to the confirmation
-                k = learner.wanted(config.training.samples)
-                of_step = list(islice(traces, k * len(items)))
-                if not of_step:
-                    break
-                questions = [await self._opened.evidence.question(item) for item in items] if graph.sees else []
-                features = await graph.features(questions) if questions else None
-                wirings, topologies = await graph.sample(k * len(items), questions=len(items), features=features)
-                before = ((stage - 1) * len(steps) + step) * len(items)
+            steps = course.steps()
+            progress = await anext(steps)
+            while progress.steps:
+                [step] = progress.steps
+                items = training.items(stage, step.number)
+                topologies = graph.along(step)
+                of_step = list(islice(traces, len(topologies)))
+                if len(of_step) < len(topologies):
+                    return held
+                line = 1 + sum(1 for of_stage, _ in held if of_stage == stage)
+                before = ((stage - 1) * config.pruning.steps + step.number - 1) * len(items)
                 for i, topology in enumerate(topologies):
-                    held[stage, line + i] = topology, items[i // k], before + i // k, i % k
-                line += len(topologies)
-                if len(of_step) == len(topologies):
-                    scores = score_step(self._plan, self._dataset, items, of_step)
-                    for each in (learner, *([other] if other and not other.confirming else [])):
-                        each.learn(wirings, scores.turns, scores.utilities, scores.groups)
-            for each in (learner, *([other] if other else [])):
-                if each.stage == stage and not (each.confirming or each.finished):
-                    each.next_stage()
+                    place, sample = divmod(i, step.samples)
+                    held[stage, line + i] = topology, items[place], before + place, sample
+                progress = await steps.asend(score_step(self._plan, self._dataset, items, of_step))
         return held
 
     def _learner(self, name: str) -> tuple[LearnedTopology, Any]:

@@ -16,11 +16,9 @@ from actors.messages import derive_seed
 from topologies.betting import capitals
 from topologies.graphs import as_wirings, joined
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.spec import CONFIRMED, CONFIRMING, LearnerSpec
+from topologies.learning.spec import CONFIRMED, CONFIRMING, GRAPHS, PRUNED, RANDOM, UNPRUNED, LearnerSpec
 from topologies.wiring import Bools, Floats, Ints, Wirings
 
-PRUNED, UNPRUNED, EMPTY, RANDOM = GRAPHS = ("pruned", "unpruned", "empty", "random")
-"""The pruned graph, all edges, no edges between agents, and random edges, as many as the pruned graph has."""
 LOOKS = 4  # at most
 LEADS = np.array([0.0, 1.0, 0.25, 1.0])
 """Lead that each graph needs over a cut one, in standard errors of the difference of means.

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from actors.messages import Kind, Question, Trace, derive_seed
+from topologies.learning.course import TrainingStep
 from topologies.learning.learner_settings import Inference
 from topologies.learning.spec import LearnerSpec
 from topologies.topology import Ask, Wired
@@ -75,18 +76,11 @@ class LearnedTopology:
         self._features, self.sees = features, features is not None
         self._frozen: Wiring | None = None
 
-    async def sample(
-        self, k: int, ahead: int = 0, questions: int = 1, features: Floats | None = None
-    ) -> tuple[Any, list[Wired]]:
-        """Samples K wirings for the next training step, equally many for each question. `ahead`: for a later step.
-
-        features: of these, [questions, d]. Returns the wirings, which the learner takes back with their scores, and a
-        topology along each of them.
-        """
-        wirings = await self._learner.sample(k, ahead=ahead, questions=questions, features=features)
-        each = split(wirings, await self._learner.chances())
+    def along(self, step: TrainingStep) -> list[Wired]:
+        """Makes a topology along each wiring of a training step."""
         # Agents keep their memories by a discussion's name: several learners need different ones.
-        return wirings, [Wired(f"{TRAINING}{self.method}", self.agents, wiring, every_turn=True) for wiring in each]
+        name = f"{TRAINING}{self.method}"
+        return [Wired(name, self.agents, wiring, every_turn=True) for wiring in split(step.wirings, step.chances)]
 
     async def freeze(self) -> None:
         """Fetches the common learned wiring, the deterministic one of section 8."""

@@ -24,13 +24,13 @@ from torch import Generator, Tensor
 from actors.messages import Modality, derive_seed
 from topologies.graphs import as_wirings, joined
 from topologies.learning.checked import checked_clock, checked_scores
-from topologies.learning.confirmation import GRAPHS, Confirmation
+from topologies.learning.confirmation import Confirmation
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.estimator import Discussions, EdgeEstimator
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.sampling import sample_wirings, with_removals
-from topologies.learning.spec import CONFIRMED, CONFIRMING, EXPLORING, LearnerSpec, StepReport, Surrogate
+from topologies.learning.spec import CONFIRMED, CONFIRMING, EXPLORING, LearnerSpec, LearnerStatus, StepReport, Surrogate
 from topologies.learning.stages import LogitSharing, Stage, stages_of
 from topologies.wiring import KINDS, Bools, Edges, Floats, Wirings, check_shapes
 
@@ -113,10 +113,9 @@ class Learner:
             wirings = with_removals(wirings, k // questions, self.step + ahead, self.spec.variant.unheard == "turn")
         return wirings if features is None else replace(wirings, features=np.repeat(features, k // questions, axis=0))
 
-    def wanted(self, samples: int) -> int:
-        """Number of wirings to draw for a question of the next step: `samples`, or one of each graph that a
-        confirmation compares. The same graph would answer the question alike."""
-        return min(samples, len(GRAPHS)) if self.confirming else samples
+    def status(self) -> LearnerStatus:
+        """Returns its place in the training, which `Course` reads between steps."""
+        return LearnerStatus.of(self)
 
     def lookahead(self) -> int:
         """Number of steps beyond the next one that can be sampled now. Their discussions can start."""

@@ -19,7 +19,7 @@ from topologies.graphs import acyclic, as_wirings, joined
 from topologies.learning.checked import checked_clock, checked_scores
 from topologies.learning.convolution import chain_of
 from topologies.learning.sampling import sample_wirings
-from topologies.learning.spec import LearnerSpec, StepReport
+from topologies.learning.spec import LearnerSpec, LearnerStatus, StepReport
 from topologies.learning.stages import LogitSharing
 from topologies.wiring import Bools, Edges, Floats, Wirings, check_shapes
 
@@ -125,9 +125,9 @@ class NetworkLearner:
             edges=self.edges_left(),
         )
 
-    def wanted(self, samples: int) -> int:
-        """Number of wirings to draw for a question of the next step: all, as no graph is confirmed."""
-        return samples
+    def status(self) -> LearnerStatus:
+        """Returns its place in the training. A network confirms no graph, and its forecast is not known."""
+        return LearnerStatus.of(self)
 
     def doubts(self) -> tuple[str, ...]:
         """Empty, as no graph is compared."""

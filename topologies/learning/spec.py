@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from actors.errors import UserError
 from actors.messages import Modality
@@ -12,6 +12,9 @@ from topologies.learning.variants import EFFECTS, Variant
 from topologies.wiring import Edges, Floats, Ints
 
 EXPLORING, CONFIRMING, CONFIRMED = range(3)  # phases of a learner
+PRUNED, UNPRUNED, EMPTY, RANDOM = GRAPHS = ("pruned", "unpruned", "empty", "random")
+"""What a confirmation compares: the pruned graph, all edges, no edges between agents, and random edges, as many as the
+pruned graph has."""
 DENSE = 1000
 """Agents up to which a matrix of all pairs is made where one is asked for."""
 
@@ -130,6 +133,37 @@ class StepReport:
     edges: dict[str, int]
     confirmed: str = ""
     doubts: tuple[str, ...] = ()
+
+
+class LearnerStatus(NamedTuple):
+    """Place of a learner in its training.
+
+    stage: from 1. step: steps of the stage that it has learned from, of `steps`.
+    finished: all stages are over. confirming: the next steps compare the pruned graph with simple ones.
+    may_stop: the rest of the stage would hardly change its cut.
+    lookahead: number of steps beyond the next one that can be sampled now.
+    """
+
+    stage: int
+    step: int
+    steps: int
+    finished: bool
+    confirming: bool
+    may_stop: bool
+    lookahead: int
+
+    @classmethod
+    def of(cls, learner: Any) -> Self:
+        """Reads the status of any learner with these members."""
+        return cls(
+            stage=learner.stage,
+            step=learner.step,
+            steps=learner.pruning.steps,
+            finished=learner.finished,
+            confirming=learner.confirming,
+            may_stop=learner.may_stop(),
+            lookahead=learner.lookahead(),
+        )
 
 
 class Surrogate(NamedTuple):

@@ -1,19 +1,22 @@
 """Learning in a planted world, step by step."""
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
 
+from actors.runtime.inline import Local
 from experiments.studies.planted.measures import different_turns, of_columns
+from experiments.studies.planted.opinion_model import OpinionQuestions
 from experiments.studies.planted.opinions import OpinionTeam
+from topologies.learning.course import Course, StepScores, TrainingStep
 from topologies.learning.learner import Learner
 from topologies.wiring import Floats
 
 
-class TrainingStep(NamedTuple):
-    """One training step.
+class PlantedStep(NamedTuple):
+    """Cost and scores of one training step.
 
     used: questions until now. tokens: mean of a discussion. turns, different: numbers of turns and of different ones.
     computed: cost of the different ones. scores: of the step (`of_columns`).
@@ -27,34 +30,55 @@ class TrainingStep(NamedTuple):
     scores: Floats
 
 
-def learn(learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Learner] = ()) -> Iterator[TrainingStep]:
+async def learn(
+    learner: Learner, team: OpinionTeam, samples: int, others: Sequence[Learner] = ()
+) -> AsyncIterator[PlantedStep]:
     """Learns all stages, one question a step, until all stop early. `others` learn from the same discussions, and then
     confirm their graphs with separate ones."""
     used = 0
-    everyone = (learner, *others)
-    while not learner.finished:
-        stage, steps = learner.stage, learner.pruning.steps
-        questions = team.questions(steps, "learning", stage)
-        for step in range(learner.step, steps):
-            k = learner.wanted(samples)
-            wirings = learner.sample(k, features=questions.features[[step]].numpy())
-            index = torch.full((k,), step)
-            scores, utilities = team.discuss(questions, index, wirings, learner.chances())
-            used += 1
-            # Before the yield, so that the state after the last question is that of a finished stage.
-            for each in everyone:
-                if each is learner or not each.confirming:
-                    each.learn(wirings, scores.numpy(), utilities.numpy())
-            over = step + 1 == steps or all(each.confirming or each.may_stop() for each in everyone)
-            for each in everyone if over else ():
-                if not (each.confirming or each.finished):
-                    each.next_stage()
-            edges = sum(int(taken.sum()) for taken in (wirings.spatial, wirings.temporal, wirings.decision))
-            turns = k * team.agents * team.model.rounds if wirings.speaks is None else int(wirings.speaks.sum())
-            different, read = different_turns(wirings)
-            graded = of_columns(scores, utilities, wirings.speaks)
-            yield TrainingStep(used, (edges + turns) / k, turns + k, different, different + read, graded)
-            if learner.finished or learner.stage > stage:
-                break
+    measured: list[PlantedStep] = []
+
+    @cache
+    def questions(stage: int) -> OpinionQuestions:
+        return team.questions(learner.pruning.steps, "learning", stage)
+
+    async def features(stage: int, number: int) -> Floats:
+        of_step: Floats = questions(stage).features[[number - 1]].numpy()
+        return of_step
+
+    async def discuss(step: TrainingStep) -> StepScores:
+        index = torch.full((step.samples,), step.number - 1)
+        scores, utilities = team.discuss(questions(step.stage), index, step.wirings, step.chances)
+        measured.append(measure(used + 1, team, step, scores, utilities))
+        return StepScores(scores.numpy(), utilities.numpy())
+
+    course = Course(Local(learner), [Local(other) for other in others], samples, features=features)
+    async for _ in course.train(discuss):
+        used += 1
+        yield measured.pop()
+
     for other in others:
-        deque(learn(other, team, samples), maxlen=0)
+        async for _ in learn(other, team, samples):
+            pass
+
+
+def measure(
+    used: int, team: OpinionTeam, step: TrainingStep, scores: torch.Tensor, utilities: torch.Tensor
+) -> PlantedStep:
+    """Counts the turns and messages of a step's discussions."""
+    wirings = step.wirings
+    if wirings.speaks is None:
+        turns = step.samples * team.agents * team.model.rounds
+    else:
+        turns = int(wirings.speaks.sum())
+    edges = sum(int(taken.sum()) for taken in (wirings.spatial, wirings.temporal, wirings.decision))
+    different, readings = different_turns(wirings)
+    return PlantedStep(
+        used=used,
+        tokens=(edges + turns) / step.samples,
+        # The decision agent has a turn in each discussion.
+        turns=turns + step.samples,
+        different=different,
+        computed=different + readings,
+        scores=of_columns(scores, utilities, wirings.speaks),
+    )

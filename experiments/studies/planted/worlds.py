@@ -4,6 +4,7 @@ Teams of the opinion model (opinions.py), with an adversary at every position in
 strengths of conformity and distraction. True effects come from a randomised run far larger than a learner's.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +19,7 @@ from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import SCENARIOS, unheard
-from experiments.studies.planted.steps import TrainingStep, learn
+from experiments.studies.planted.steps import PlantedStep, learn
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
@@ -113,6 +114,10 @@ def worlds(settings: PlantedSettings, agents: int) -> list[PlantedWorld]:
 
 def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> list[Outcome]:
     """Measures baselines and learners in one world, with `training.share` also learners from others' discussions."""
+    return asyncio.run(_explore(world, config, model))
+
+
+async def _explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> list[Outcome]:
     settings = config.planted
     model = replace(model, conformity=world.conformity, distraction=world.distraction, influence=world.influence)
     adversaries = SCENARIOS[world.influence].chosen(world.adversary, model.text + model.visual)
@@ -142,8 +147,8 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
         }
         learners = {name: own, **others}
         curves: dict[str, Curves] = {each: {} for each in learners}
-        steps: list[TrainingStep] = []
-        for step in learn(own, team, config.training.samples, list(others.values())):
+        steps: list[PlantedStep] = []
+        async for step in learn(own, team, config.training.samples, list(others.values())):
             steps.append(step)
             # After learning has stopped early, later checkpoints measure the same graph.
             last = own.stages * own.pruning.steps if own.finished else step.used
@@ -160,7 +165,7 @@ def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> 
         for budget in (budget for budget in settings.budgets if budget <= regime.most):
             spec, samples = regime.grown(learner(regime.variant, config.learner, config.pruning), budget)
             own = make_learner(spec)
-            steps = list(learn(own, team, samples * config.training.samples))
+            steps = [step async for step in learn(own, team, samples * config.training.samples)]
             bench.add_point(of_regime, budget * own.stages * config.pruning.steps, own, steps)
         outcomes.append(bench.learned(name, own, steps, True, of_regime))
     rows = [*outcomes, *shared]
@@ -184,7 +189,7 @@ class _Bench:
         turns, readings = measures.price(wirings)
         return Outcome(self.world, name, score, score / self.best_utility, turns, readings, **measured)
 
-    def add_point(self, curves: Curves, used: int, learner: Learner, steps: Sequence[TrainingStep]) -> None:
+    def add_point(self, curves: Curves, used: int, learner: Learner, steps: Sequence[PlantedStep]) -> None:
         """Adds a learner's measures after so many questions."""
         evaluated = self.settings.evaluated
         reached = utility(self.team, *measures.along(learner, self.team, evaluated), evaluated)
@@ -195,7 +200,7 @@ class _Bench:
             if value is not None:
                 curves.setdefault(measure, {})[used] = value
 
-    def learned(self, name: str, learner: Learner, steps: Sequence[TrainingStep], own: bool, curves: Curves) -> Outcome:
+    def learned(self, name: str, learner: Learner, steps: Sequence[PlantedStep], own: bool, curves: Curves) -> Outcome:
         """Measures a learner after its steps. own: whether their discussions followed its wirings."""
         evaluated, graph = self.settings.evaluated, learner.inference_wirings()
         turns, different = (sum(getattr(step, count) for step in steps) for count in ("turns", "different"))

@@ -36,6 +36,7 @@ from retrieval.store import Store
 from tests.support.topologies import topology as topology_of
 from topologies.baselines import Single
 from topologies.catalogue import find_methods
+from topologies.learning.course import Course, StepScores, TrainingStep
 from topologies.learning.learned_topology import LearnedTopology, make_learner
 
 WORDS = """experiment=mmqa_prune data.limit=6 pruning.steps=3 training.samples=2 topology.text=[critic,scientist]
@@ -84,25 +85,20 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     items, sources = list(dataset.train()), plan_of(config).shared_from
 
     async def learn(name: str) -> None:
-        learner, topology = learners[name], learned[name]
-        students = [learner, *(learners[other] for other, source in sources.items() if source == name)]
-        for stage in range(learner.stage, learner.stages + 1):
-            heard = turns.setdefault(f"learning {name}, stage {stage}", [])
-            for step in range(learner.step, config.pruning.steps):
-                question = await evidence.question(items[(stage - 1) * config.pruning.steps + step])
-                drawn, walks = await topology.sample(k := learner.wanted(config.training.samples))
-                for sample, walk in enumerate(walks):
-                    heard += (await walk.answer(replace(question, id=f"{question.id}/{sample}"), ask, 0, sample)).turns
-                for student in students:
-                    if student is learner or not student.confirming:
-                        student.learn(drawn, np.zeros((k, config.topology.rounds, len(roles))), np.zeros(k))
-            for student in students:
-                if not (student.confirming or student.finished):
-                    student.next_stage()
+        async def discuss(step: TrainingStep) -> StepScores:
+            heard = turns.setdefault(f"learning {name}, stage {step.stage}", [])
+            question = await evidence.question(items[(step.stage - 1) * config.pruning.steps + step.number - 1])
+            for sample, walk in enumerate(learned[name].along(step)):
+                heard += (await walk.answer(replace(question, id=f"{question.id}/{sample}"), ask, 0, sample)).turns
+            return StepScores(np.zeros((step.samples, config.topology.rounds, len(roles))), np.zeros(step.samples))
+
+        students = [Local(learners[other]) for other, source in sources.items() if source == name]
+        course = Course(Local(learners[name]), students, samples=config.training.samples)
+        async for _ in course.train(discuss):
+            pass
 
     for name in (*(name for name in learners if name not in sources), *sources):
-        if not learners[name].finished:
-            await learn(name)
+        await learn(name)
     for topology in learned.values():
         await topology.freeze()
     first = next(iter(learned.values()), None)

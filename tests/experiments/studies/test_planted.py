@@ -277,11 +277,11 @@ def test_turns_that_hear_the_same_are_one_turn() -> None:
     assert 2 * 5 + 1 < different_turns(drawn)[0] <= 2 * (2 * 5 + 1)
 
 
-def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undisturbed() -> None:
+async def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undisturbed() -> None:
     team = OpinionTeam(TINY, seed=6)
     learner = Learner(team.modalities, settings=LearnerSettings(decision="learned"), pruning=PruningSettings(steps=5))
     used = []
-    for number, tokens, *_ in learn(learner, team, 4):
+    async for number, tokens, *_ in learn(learner, team, 4):
         assert 10 <= tokens <= 10 + 20 + 25 + 5
         used.append(number)
         before = learner.state()

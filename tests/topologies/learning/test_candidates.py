@@ -12,6 +12,7 @@ from actors.runtime.inline import Local
 from tests.topologies.test_discussion import Recording
 from topologies import graphs
 from topologies.graphs import candidates_along
+from topologies.learning.course import Course
 from topologies.learning.learned_topology import LearnedTopology, split
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
@@ -116,8 +117,8 @@ async def test_a_run_answers_along_the_candidates_of_tied_roles() -> None:
     names = [f"a{number}" for number in range(5)]
     learner = Learner(TEAM, variant=RLOO, candidates=RING, roles=ROLES)
     topology = LearnedTopology("agentprune", names, Local(learner), "threshold")
-    wirings, walks = await topology.sample(3)
-    assert len(walks) == len(wirings.spatial) == 3
+    progress = await anext(Course(Local(learner), samples=3).steps())
+    assert len(topology.along(progress.steps[0])) == 3
     await topology.freeze()
     trace = await topology.answer(Question("q", "?"), Recording().ask, seed=1)
     assert [(t, j, i) for t, j, i in trace.spatial] == [(t + 1, j, i) for t, j, i in topology.common.spatial.tolist()]

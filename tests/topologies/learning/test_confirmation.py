@@ -24,7 +24,7 @@ def taught(learner: Learner, worth: float, draw: np.random.Generator, steps: int
     for _ in range(steps):
         if learner.finished:
             break
-        wirings = learner.sample(learner.wanted(8))
+        wirings = learner.sample(len(GRAPHS) if learner.confirming else 8)
         heard = wirings.spatial[:, :, LIAR] | wirings.temporal[:, :, LIAR]
         own = 0.7 - 0.4 * heard + 0.1 * draw.standard_normal(heard.shape)
         # In exploration the utility goes along with own answers, so that these stand for it.
@@ -128,7 +128,7 @@ def test_where_nothing_was_cut_another_graph_is_not_chosen_by_chance() -> None:
     learner = Learner(TEAM, pruning=PruningSettings(steps=10), settings=LearnerSettings(confirm=0.25))
     draw = np.random.default_rng(6)
     while not learner.finished:
-        wirings = learner.sample(learner.wanted(8))
+        wirings = learner.sample(len(GRAPHS) if learner.confirming else 8)
         # The empty graph is ahead by chance: by one standard error or so.
         ahead = 0.1 * ~(wirings.spatial.any((1, 2, 3)) | wirings.temporal.any((1, 2, 3)))
         utility = (draw.random(len(ahead)) < 0.5) * 0.5 + ahead * learner.confirming

@@ -1,0 +1,111 @@
+"""Counts the discussions of training. The learner takes all its steps, with scores drawn by a fair coin."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from actors.messages import Question, derive_seed
+from actors.runtime.inline import Local
+from experiments.datasets.item import Dataset
+from experiments.dry_run.counts import PhaseCounts
+from experiments.dry_run.simulated_team import SimulatedCache, SimulatedTeam
+from experiments.evidence.evidence import Evidence
+from experiments.planning.plan import Plan
+from experiments.running.learned_graphs import learned_topologies, learner_makers
+from experiments.running.training_questions import TrainingQuestions
+from topologies.learning.course import Course, StepScores, TrainingStep
+from topologies.wiring import Floats
+
+DISCUSSIONS = 400  # held to count the training of one learner
+
+T = TypeVar("T")
+
+
+class SimulatedTraining:
+    """Trains the learners of a plan with a simulated team.
+
+    topologies: the learned ones, by method. cache: of the completions of all phases.
+    """
+
+    def __init__(
+        self, plan: Plan, dataset: Dataset, evidence: Evidence, team: SimulatedTeam, cache: SimulatedCache
+    ) -> None:
+        self._plan = plan
+        self._evidence = evidence
+        self._team = team
+        self._cache = cache
+        self._questions = TrainingQuestions(plan, dataset, evidence)
+        makers = learner_makers(to_the_end(plan), evidence.store.encoder)
+        self._learners = {method: Local(make()) for method, make in makers.items()}
+        self.topologies = learned_topologies(plan, self._learners, evidence.features)
+
+    async def count(self, method: str, others: Sequence[str] = ()) -> list[PhaseCounts]:
+        """Counts the stages that a learner has left. Some of their steps, evenly spread, are also discussed.
+
+        others: methods whose learners learn from the same discussions.
+        """
+        config = self._plan.config
+        topology = self.topologies[method]
+
+        async def features(stage: int, number: int) -> Floats | None:
+            return await topology.features([await self._first_question(stage, number)]) if topology.sees else None
+
+        course = Course(
+            learner=self._learners[method],
+            others=[self._learners[other] for other in others],
+            samples=config.training.samples,
+            features=features,
+        )
+        # A step has so many discussions in each stage, so fewer steps are discussed as those grow.
+        steps_discussed = max(1, DISCUSSIONS // (self._plan.learners[method].stages * config.training.samples))
+        phases = []
+        async for stage in course.stages():
+            counts = PhaseCounts()
+            discussions = 0
+            coin = np.random.default_rng(derive_seed(config.seed, "planned scores", method, stage))
+            steps = course.steps()
+            progress = await anext(steps)
+            first = progress.status.step + 1
+            discussed = set(spread(range(first, config.pruning.steps + 1), steps_discussed))
+            while progress.steps:
+                [step] = progress.steps
+                discussions += step.samples * config.training.questions_per_step
+                if step.number in discussed:
+                    question = await self._first_question(stage, step.number)
+                    for sample, wired in enumerate(topology.along(step)):
+                        await self._team.run_discussion(wired, question, config.seed, sample, counts, self._cache)
+                progress = await steps.asend(self._coin_scores(step, coin))
+            phases.append(counts.scaled(f"learning {method}, stage {stage}", discussions))
+        return phases
+
+    async def _first_question(self, stage: int, number: int) -> Question:
+        """Returns the question of a step that stands for all of its questions."""
+        return await self._evidence.question(self._questions.items(stage, number)[0])
+
+    def _coin_scores(self, step: TrainingStep, coin: np.random.Generator) -> StepScores:
+        """Draws scores by a fair coin, which prefers no edge but moves logits as a run does.
+
+        After zeros alone the sparsity term would leave hardly an edge to draw. Graphs that are compared score alike, so
+        that they are compared to the end.
+        """
+        utilities = coin.integers(2, size=step.samples).astype(float)
+        if step.confirming:
+            utilities = np.zeros(step.samples)
+        shape = (step.samples, self._plan.config.topology.rounds, len(self._plan.roles.agents))
+        return StepScores(turns=coin.integers(2, size=shape).astype(float), utilities=utilities)
+
+
+def to_the_end(plan: Plan) -> Plan:
+    """Lets all learners take every step, whatever early stopping would save."""
+    learners = {
+        method: replace(spec, settings=replace(spec.settings, early_stop=0.0)) for method, spec in plan.learners.items()
+    }
+    return replace(plan, learners=learners)
+
+
+def spread(items: Sequence[T], count: int) -> list[T]:
+    """At most `count` of the items, evenly spread."""
+    n = min(count, len(items))
+    return [items[i * len(items) // n] for i in range(n)]
