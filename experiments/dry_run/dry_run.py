@@ -134,7 +134,10 @@ class _DryRun:
         )
         # The turns that an answer depends on are known in advance only where the decision agent reads everyone. The
         # next turn of a system depends on earlier replies, and perhaps that of a method from another package.
-        every_turn = not method.needs_graph or plan.learners[method.learner or next(iter(plan.learners))].reads_everyone
+        every_turn = (
+            not method.needs_graph
+            or plan.learners[method.name if method.learner else next(iter(plan.learners))].reads_everyone
+        )
         exact = every_turn and method in METHODS and not method.needs_library
         # Unknown requests are not taken to be answered by another method's.
         cache = self._cache if exact else SimulatedCache()
