@@ -135,7 +135,7 @@ def evaluate(recorder: Recorder, questions: int) -> None:
 
 def score_of(discussion: Trace) -> Score:
     right = discussion.answer == f"tower {int(discussion.question[1:])}"
-    return Score(utility=float(right), f1=1.0 if right else 0.5, strict_em=float(right))
+    return Score(utility=float(right), f1=1.0 if right else 0.5)
 
 
 def rescored(discussion: Trace) -> Scored:
