@@ -23,7 +23,8 @@ from topologies.wiring import Bools, Floats, Wirings
 FEW = 0.06
 KEPT = 0.55  # an agent with less probability is left out after learning
 RIGHT = 0.5  # utility of an answer whose graph is a label
-BATCH, BATCHES = 10, 10  # of stage II
+BATCH = 10  # labels of a step of stage II
+LABELS = 100  # at most
 
 
 class Agp(GDesigner):
@@ -46,48 +47,55 @@ class AgpLearner(NetworkLearner):
 
     def __init__(self, modalities: Iterable[Modality | str], **options: Any) -> None:
         super().__init__(modalities, **options)
-        n, most = self.agents, BATCH * BATCHES
-        of_labels = {"of": (most, self.spec.features), "edges": (most, n, n), "takes": (most, n)}
-        self.memory |= {name: torch.zeros(shape) for name, shape in of_labels.items()} | {"labels": torch.tensor(0)}
+        agents = self.agents
+        shapes = {"of": (self.spec.features,), "edges": (agents, agents), "takes": (agents,)}
+        for name, shape in shapes.items():
+            self.memory[name] = torch.zeros(LABELS, *shape)
+        self.memory["labels"] = torch.tensor(0)
 
-    def thinned(self, drawn: Wirings, p: Floats) -> Wirings:
+    def thinned(self, wirings: Wirings, p: Floats) -> Wirings:
         """Leaves out agents whose drawn edges have little probability in sum (mean over rounds), but never all."""
-        weights = drawn.spatial.mean(1) * p
+        weights = wirings.spatial.mean(1) * p
         score = weights.sum(1) + weights.sum(2)
         takes = (score >= FEW * self.agents) | (score >= score.max(1, keepdims=True))
         # Edges of the other agents count as not drawn.
-        edges = drawn.spatial & (takes[:, :, None] & takes[:, None])[:, None]
+        spatial = wirings.spatial & (takes[:, :, None] & takes[:, None])[:, None]
         speaks = np.repeat(takes[:, None], self.rounds, 1)
-        return replace(drawn, spatial=edges, decision=takes, decision_allowed=takes.copy(), speaks=speaks)
+        return replace(wirings, spatial=spatial, decision=takes, decision_allowed=takes.copy(), speaks=speaks)
 
     def speaking(self, features: Tensor) -> Bools:
         """Agents with a probability above KEPT, or else the likeliest, bool [q, agents]."""
         with torch.no_grad():
-            assert isinstance(self.net, Agp)
-            p = self.net.takes_part(features).numpy()
-        takes: Bools = (p > KEPT) | ((p <= KEPT).all(1, keepdims=True) & (p >= p.max(1, keepdims=True)))
-        return takes
+            p = self._takes_part(features).numpy()
+        likely = p > KEPT
+        likeliest = p >= p.max(1, keepdims=True)
+        speaking: Bools = likely | (~likely.any(1, keepdims=True) & likeliest)
+        return speaking
 
     def learned(self, features: Tensor, wirings: Wirings, utility: Tensor) -> None:
         """Keeps graphs and agents of right answers as labels, the last ones."""
         assert wirings.speaks is not None
         for k in np.flatnonzero(utility.numpy() >= RIGHT):
-            at = int(self.memory["labels"]) % (BATCH * BATCHES)
-            self.memory["of"][at] = features[k]
-            self.memory["edges"][at] = torch.from_numpy(wirings.spatial[k, -1])
-            self.memory["takes"][at] = torch.from_numpy(wirings.speaks[k, -1])
+            place = int(self.memory["labels"]) % LABELS
+            self.memory["of"][place] = features[k]
+            self.memory["edges"][place] = torch.from_numpy(wirings.spatial[k, -1])
+            self.memory["takes"][place] = torch.from_numpy(wirings.speaks[k, -1])
             self.memory["labels"] += 1
 
     def ended(self) -> None:
         """Learns the labels (stage II): batches in a random order, so many as there are."""
-        count = min(int(self.memory["labels"]), BATCH * BATCHES)
+        count = min(int(self.memory["labels"]), LABELS)
         order = torch.randperm(count, generator=self.generator("labels"))
         for first in range(0, count, BATCH):
             batch = order[first : first + BATCH]
-            of, edges, takes = (self.memory[name][batch] for name in ("of", "edges", "takes"))
-            assert isinstance(self.net, Agp)
-            p = self.net(of).sigmoid() * self._mask
-            self.descend(label_loss(p, self.net.takes_part(of), edges, takes))
+            features = self.memory["of"][batch]
+            p = self.net(features).sigmoid() * self._mask
+            loss = label_loss(p, self._takes_part(features), self.memory["edges"][batch], self.memory["takes"][batch])
+            self.descend(loss)
+
+    def _takes_part(self, features: Tensor) -> Tensor:
+        assert isinstance(self.net, Agp)
+        return self.net.takes_part(features)
 
 
 def label_loss(p: Tensor, takes_part: Tensor, edges: Tensor, takes: Tensor) -> Tensor:

@@ -16,22 +16,23 @@ class GraphConvolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
         nn.init.xavier_uniform_(self.linear.weight)
         whole = adjacency.clone().fill_diagonal_(1.0) if loops else adjacency
-        scale = whole.sum(0).clamp(min=1e-12).rsqrt() * (whole.sum(0) > 0)
-        self.register_buffer("spread", scale[:, None] * whole.T * scale, persistent=False)
+        degrees = whole.sum(0)
+        scale = degrees.clamp(min=1e-12).rsqrt() * (degrees > 0)
+        self.register_buffer("normalised", scale[:, None] * whole.T * scale, persistent=False)
 
     def forward(self, x: Tensor, shared: Tensor | None = None) -> Tensor:
         """x: [..., agents, inputs]; returns [..., agents, outputs].
 
         shared: [k, d], the last d inputs of all agents in each of k graphs (returns [k, agents, outputs]).
         """
-        assert isinstance(self.spread, Tensor)
-        if shared is None:
-            spread: Tensor = self.spread @ self.linear(x) + self.bias
-            return spread
-        # Profiles and questions are multiplied apart: their joint inputs would be k times as many.
-        own, of_question = self.linear.weight[:, : x.shape[-1]], self.linear.weight[:, x.shape[-1] :]
-        spread = self.spread @ (x @ own.T + (shared @ of_question.T)[:, None]) + self.bias
-        return spread
+        assert isinstance(self.normalised, Tensor)
+        weight = self.linear.weight
+        transformed = x @ weight[:, : x.shape[-1]].T
+        if shared is not None:
+            # Profiles and questions are multiplied apart: their joint inputs would be k times as many.
+            transformed = transformed + (shared @ weight[:, x.shape[-1] :].T)[:, None]
+        convolved: Tensor = self.normalised @ transformed + self.bias
+        return convolved
 
 
 def dropped(x: Tensor, share: float, generator: Generator | None) -> Tensor:
@@ -47,8 +48,9 @@ def pair_logits(embedded: Tensor) -> Tensor:
     Where all pairs are alike, they stay as they are.
     """
     pairs = embedded @ embedded.transpose(-1, -2)
-    low, high = pairs.amin((1, 2), keepdim=True), pairs.amax((1, 2), keepdim=True)
-    return torch.where(high > low, (pairs - low) / (high - low).where(high > low, 1) * 2 - 1, pairs)
+    low = pairs.amin((1, 2), keepdim=True)
+    width = pairs.amax((1, 2), keepdim=True) - low
+    return torch.where(width > 0, (pairs - low) / width.where(width > 0, 1) * 2 - 1, pairs)
 
 
 def chain_of(agents: int) -> Tensor:

@@ -33,13 +33,13 @@ class EibNetwork(nn.Module):
         """Logits of edges [k, sender, receiver] for questions' features [k, d]; there is no dropout."""
         views = []
         for first, second in zip(self.first, self.second, strict=True):
-            z = second(first(self.profiles, features).relu())
-            views.append((z @ z.transpose(-1, -2)).sigmoid())
+            embedded = second(first(self.profiles, features).relu())
+            views.append((embedded @ embedded.transpose(-1, -2)).sigmoid())
+        dense, sparse = views
         # A learner without features has one question for all.
-        of_question = features if features.shape[1] else features.new_zeros(len(features), 1)
-        shares = self.gate(of_question).softmax(-1)
-        fused = shares[:, 0, None, None] * views[0] + shares[:, 1, None, None] * views[1]
-        return torch.logit(fused, eps=1e-6)
+        question = features if features.shape[1] else features.new_zeros(len(features), 1)
+        shares = self.gate(question).softmax(-1)[:, :, None, None]
+        return torch.logit(shares[:, 0] * dense + shares[:, 1] * sparse, eps=1e-6)
 
 
 class EibLearner(NetworkLearner):

@@ -24,63 +24,65 @@ class Terms(NamedTuple):
 
         The rank and the noise are subtracted, the alignment is added, each with its weight.
         """
-        rank = settings.rank_weight if "rank" in variant.terms and stage >= variant.rank_from else 0.0
-        noise = settings.noise_weight if "noise" in variant.terms else 0.0
-        align = settings.align_weight if "alignment" in variant.terms else 0.0
-        return align * self.alignment - rank * self.rank - noise * self.noise
+        weights = {"rank": settings.rank_weight, "noise": settings.noise_weight, "alignment": settings.align_weight}
+        counted = {name: weight if name in variant.terms else 0.0 for name, weight in weights.items()}
+        if stage < variant.rank_from:
+            counted["rank"] = 0.0
+        return counted["alignment"] * self.alignment - counted["rank"] * self.rank - counted["noise"] * self.noise
 
 
 def terms_of(
     stage: Stage, mask: Mapping[str, Tensor], logits: Mapping[str, Tensor], settings: LearnerSettings
 ) -> Terms:
     """Terms of a stage's matrices; mask: bool [sender, receiver], logits: [rounds or 1, sender, receiver]."""
-    weighted = {kind: theta.sigmoid() * mask[kind] for kind, theta in logits.items()}
+    weighted = {kind: values.sigmoid() * mask[kind] for kind, values in logits.items()}
     matrices = {block.name: block.of(weighted[block.kind]) for block in stage.blocks}
-    initial = {block.name: block.of(stage.start[block.kind]) for block in stage.blocks}
-    aligned = [
-        alignment(matrices[f"text>visual {kind}"], matrices[f"visual>text {kind}"])
-        for kind in ("spatial", "temporal")
-        if f"text>visual {kind}" in matrices
-    ]
+    initial = [block.of(stage.start[block.kind]) for block in stage.blocks]
     # Autograd adds gradients up in the order in which terms were computed: another order rounds otherwise.
+    kinds_across = [kind for kind in ("spatial", "temporal") if f"text>visual {kind}" in matrices]
+    alignments = [alignment(matrices[f"text>visual {kind}"], matrices[f"visual>text {kind}"]) for kind in kinds_across]
     ranks = [nuclear_norm(matrix) for matrix in matrices.values()]
-    none = torch.zeros(())
     return Terms(
-        rank=torch.stack(ranks).sum() if ranks else none,
-        noise=noise(list(initial.values()), list(matrices.values()), settings.noise, settings.epsilon),
-        alignment=torch.stack(aligned).sum() if aligned else none,
+        rank=_sum(ranks),
+        noise=noise(initial, list(matrices.values()), settings.noise, settings.epsilon),
+        alignment=_sum(alignments),
     )
 
 
-def leave_one_out(values: Tensor, groups: Tensor) -> Tensor:
-    """Each sample's values minus the mean of the others' of its group (question), [k, ...].
+def _sum(terms: Sequence[Tensor]) -> Tensor:
+    return torch.stack([*terms]).sum() if terms else torch.zeros(())
 
-    values: [k, ...], such as utilities [k] or turn scores [k, rounds, agents]; groups: int [k].
+
+def leave_one_out(values: Tensor, questions: Tensor) -> Tensor:
+    """Each sample's values minus the mean of the others' of its question, [k, ...].
+
+    values: [k, ...], such as utilities [k] or turn scores [k, rounds, agents]; questions: int [k].
     The mean does not depend on the sample's own wiring, so an estimate keeps its expectation (subtracting the mean of
-    all K would shrink it by (K - 1) / K). Raises ValueError when a group has nothing to compare.
+    all K would shrink it by (K - 1) / K). Raises ValueError when a question has nothing to compare.
     """
-    apart, others = _compared(values, groups)
+    differences, others = _from_others(values, questions)
     if bool((others < 1).any()):
         raise ValueError("a baseline needs at least two samples of each question: raise training.samples")
-    return apart
+    return differences
 
 
-def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float) -> Tensor:
+def credited(values: Tensor, questions: Tensor, earlier: Tensor, count: float) -> Tensor:
     """Computes `leave_one_out`. The only sample of a question is compared with all other samples, earlier ones too.
 
-    seen: the sum of values over `count` earlier samples, of one sample's shape. The very first sample gets 0.
+    earlier: the sum of values over `count` earlier samples, of one sample's shape. The very first sample gets 0.
     """
-    all_others = (seen + values.sum(0) - values) / max(count + len(values) - 1, 1)
-    alone = (values - all_others) * (count + len(values) > 1)
-    apart, others = _compared(values, groups)
-    return apart.where(others > 0, alone)
+    differences, others = _from_others(values, questions)
+    number = count + len(values) - 1
+    mean_of_others = (earlier + values.sum(0) - values) / max(number, 1)
+    from_all_others = values - mean_of_others if number else torch.zeros_like(values)
+    return differences.where(others > 0, from_all_others)
 
 
-def _compared(values: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Subtracts from values [k, ...] the mean of the group's others; returns also their number, int [k, 1, ...]."""
-    group = torch.unique(groups, return_inverse=True)[1]
-    totals = values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add(0, group, values)[group]
-    others = (torch.bincount(group)[group] - 1).view(-1, *[1] * (values.dim() - 1))
+def _from_others(values: Tensor, questions: Tensor) -> tuple[Tensor, Tensor]:
+    """Values [k, ...] minus the mean of the question's other samples, and the number of these, int [k, 1, ...]."""
+    question = torch.unique(questions, return_inverse=True)[1]
+    totals = values.new_zeros(int(question.max()) + 1, *values.shape[1:]).index_add(0, question, values)[question]
+    others = (torch.bincount(question)[question] - 1).view(-1, *[1] * (values.dim() - 1))
     number = others.to(values.dtype)
     return ((number + 1) * values - totals) / number.clamp(min=1), others
 
@@ -104,16 +106,15 @@ def noise(initial: Sequence[Tensor], weighted: Sequence[Tensor], form: Noise, ep
     p are above .97: as a hinge it would pull all edges up for ever, and epsilon would have no part in that. The root
     mean square does not grow with the team. initial: bool [s, r]; weighted: [rounds or 1, s, r].
     """
-    gaps = [(1 - now) * start for start, now in zip(initial, weighted, strict=True)]
-    if not gaps:
+    if not weighted:
         return torch.zeros(())
+    distances = [(1 - now) * start for start, now in zip(initial, weighted, strict=True)]
     if form == "rms":
         edges = sum(int(start.sum()) * len(now) for start, now in zip(initial, weighted, strict=True))
-        whole: Tensor = torch.linalg.vector_norm(torch.cat([gap.flatten() for gap in gaps])) / sqrt(max(edges, 1))
-        return (whole - epsilon).relu()
-    beyond = torch.stack([(torch.linalg.vector_norm(gap) - epsilon).relu() for gap in gaps])
-    total: Tensor = (beyond**2).sum()
-    return total
+        distance: Tensor = torch.linalg.vector_norm(torch.cat([matrix.flatten() for matrix in distances]))
+        return (distance / sqrt(max(edges, 1)) - epsilon).relu()
+    excess = torch.stack([(torch.linalg.vector_norm(matrix) - epsilon).relu() for matrix in distances])
+    return (excess**2).sum()
 
 
 def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
@@ -121,7 +122,8 @@ def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
 
     text_to_visual: [..., text, visual]; visual_to_text: [..., visual, text]. A row of zeros contributes 0.
     """
-    sent, received = text_to_visual, visual_to_text.transpose(-1, -2)
+    sent = text_to_visual
+    received = visual_to_text.transpose(-1, -2)
     norms = torch.linalg.vector_norm(sent, dim=-1) * torch.linalg.vector_norm(received, dim=-1)
     cosines: Tensor = (sent * received).sum(-1) / norms.where(norms > 0, 1)
     return cosines.mean() / sent.shape[-1]
@@ -138,13 +140,14 @@ def credited_slope(logits: Tensor, allowed: Tensor, taken: Tensor, credit: Tenso
     edges of a wiring, or [k, rounds, receiver], of the edges into a receiver. Written out, with the sums in autograd's
     order: a backward pass of a thousand agents would keep several arrays of all samples' edges.
     """
-    share = credit * (torch.ones_like(credit) / len(credit))
+    weight = credit * (torch.ones_like(credit) / len(credit))
     if credit.dim() > 1:
-        unforeseen = taken.to(logits.dtype) - allowed * logits.sigmoid()
-        return (share[:, :, None].to(logits.dtype) * unforeseen).sum(0).sum_to_size(logits.shape)
+        surprise = taken.to(logits.dtype) - allowed * logits.sigmoid()
+        return (weight[:, :, None].to(logits.dtype) * surprise).sum(0).sum_to_size(logits.shape)
+
     theta = logits.expand(allowed.shape[1:]).reshape(-1)
-    slope = taken.flatten(1).to(theta.dtype).t().mv(share)
-    above = allowed.flatten(1).to(theta.dtype).t().mv(-share)
-    slope = slope + torch.ops.aten.softplus_backward(above, theta, 1.0, 20.0)  # the defaults of `softplus`
-    whole: Tensor = slope.view(allowed.shape[1:]).sum_to_size(logits.shape)
-    return whole
+    slope_of_taken = taken.flatten(1).to(theta.dtype).t().mv(weight)
+    slope_of_allowed = allowed.flatten(1).to(theta.dtype).t().mv(-weight)
+    # 1 and 20 are the defaults of `softplus`.
+    slope: Tensor = slope_of_taken + torch.ops.aten.softplus_backward(slope_of_allowed, theta, 1.0, 20.0)
+    return slope.view(allowed.shape[1:]).sum_to_size(logits.shape)

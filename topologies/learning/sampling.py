@@ -40,16 +40,18 @@ def sample_wirings(
     spatial = sample_edges(chances["spatial"], spatial_allowed, generator)
     temporal = torch.zeros_like(temporal_allowed)
     temporal[:, 1:] = sample_edges(chances["temporal"], temporal_allowed[:, 1:], generator)
-    readable = readers.expand(k, 1, agents, 1)
-    read = sample_edges(chances["decision"], readable, generator) if "decision" in chances else readable
+    decision_allowed = readers.expand(k, 1, agents, 1)
+    decision = decision_allowed
+    if "decision" in chances:
+        decision = sample_edges(chances["decision"], decision_allowed, generator)
     return Wirings(
         spatial=spatial.numpy(),
         temporal=temporal.numpy(),
         allowed=Edges(spatial_allowed.numpy(), temporal_allowed.numpy()),
         order=order.numpy(),
         # Copies: all rows of an expanded tensor are the same memory.
-        decision=read[:, 0, :, 0].numpy().copy(),
-        decision_allowed=readable[:, 0, :, 0].numpy().copy(),
+        decision=decision[:, 0, :, 0].numpy().copy(),
+        decision_allowed=decision_allowed[:, 0, :, 0].numpy().copy(),
         chances={kind: p.double().numpy() for kind, p in chances.items()},
         speaks=None if speaks is None else speaks.expand(k, rounds, agents).numpy().copy(),
     )
@@ -57,16 +59,16 @@ def sample_wirings(
 
 def drawn(wirings: Wirings) -> dict[str, tuple[Tensor, Tensor]]:
     """Edges that could be drawn and drawn ones, by kind: [k, rounds, sender, receiver]."""
-    # The decision agent is one receiver of all, in its only round.
-    column = np.s_[:, None, :, None]
-    edges = {
-        "spatial": (wirings.allowed.spatial, wirings.spatial),
-        # Nothing leads into the first round, so there was nothing to draw.
-        "temporal": (wirings.allowed.temporal[:, 1:], wirings.temporal[:, 1:]),
-        "decision": (wirings.decision_allowed[column], wirings.decision[column]),
-    }
     # Copies: arrays that crossed a process are read-only.
-    return {kind: (torch.tensor(allowed), torch.tensor(taken)) for kind, (allowed, taken) in edges.items()}
+    allowed = torch.tensor(wirings.decision_allowed)
+    decision = torch.tensor(wirings.decision)
+    return {
+        "spatial": (torch.tensor(wirings.allowed.spatial), torch.tensor(wirings.spatial)),
+        # Nothing leads into the first round, so there was nothing to draw.
+        "temporal": (torch.tensor(wirings.allowed.temporal[:, 1:]), torch.tensor(wirings.temporal[:, 1:])),
+        # The decision agent is one receiver of all, in its only round.
+        "decision": (allowed[:, None, :, None], decision[:, None, :, None]),
+    }
 
 
 def sample_permutations(k: int, rounds: int, agents: int, generator: Generator) -> Tensor:
