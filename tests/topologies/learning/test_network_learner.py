@@ -110,7 +110,7 @@ def test_candidates_are_the_anchor_graph_and_the_only_edges(name: str) -> None:
     assert not (wirings.spatial & ~pairs).any()
     assert (np.isfinite(ours.edge_scores().spatial) == pairs).all()
     if isinstance(ours.net, GDesigner):
-        assert torch.allclose(ours.net.first.spread > 0, torch.from_numpy(pairs.T | np.eye(AGENTS, dtype=bool)))
+        assert torch.allclose(ours.net.first.normalised > 0, torch.from_numpy(pairs.T | np.eye(AGENTS, dtype=bool)))
 
 
 @EACH
