@@ -1,5 +1,6 @@
 """Defines the interface of every model (embedded reader, vLLM, endpoint, pool of replicas) and how it is asked."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from actors.errors import ModelError
@@ -35,6 +36,15 @@ class CountedCompletion(NamedTuple):
     completion: Completion
     calls: int
     usage: Usage
+
+
+async def started(make_model: Callable[[], Model]) -> Model:
+    """Makes a model that takes requests. Raises what its `start` raises."""
+    model = make_model()
+    start = getattr(model, "start", None)
+    if start is not None:
+        await start()
+    return model
 
 
 async def abilities_of(model: Model) -> Abilities:

@@ -14,23 +14,28 @@ from actors.messages import Completion, Request
 from actors.prompting.likelihood import Tokens, of_text
 from actors.prompting.safe_text import one_line
 
-QUOTED_CHARACTERS, READ_CHARACTERS = 300, 10_000
+QUOTED_CHARACTERS = 300
+READ_CHARACTERS = 10_000  # of a body that is not JSON
 REPLY_CHARACTERS = 1_000_000  # longer replies are cut off, as if the model had reached its limit
 MOST_TOKENS = 10**9  # a larger number is no count of tokens
 LEAST_TOKENS = 16  # a smaller number in a message is no size of a prompt
+NUMBER_CHARACTERS = 12
 PASSING = (408, 425, 429)  # and every 5xx
 TOO_LARGE = 413
 PROMPT_REFUSED = (400, TOO_LARGE, 422)
-NO_CREDIT, FILTERED, TOO_MANY = "insufficient_quota", "content_filter", "rate_limit_exceeded"
+NO_CREDIT = "insufficient_quota"
+FILTERED = "content_filter"
+TOO_MANY = "rate_limit_exceeded"
 NUMBER = re.compile(r"(?<![\d.,-])\d{1,3}(?:,\d{3})+(?!\d)|(?<![\d.-])\d+")
 # Names of a normal end, and of a limit, in the protocols that proxies translate; any other end is no normal one.
 ENDED = frozenset(
     "none stop eos eos_token eosfound end_turn stop_sequence complete completed tool_calls function_call".split()
 )
+CUT_OFF = frozenset(("length", "model_length", "max_tokens", "model_context_window_exceeded"))
+ENGINE_FAILED = ("abort", "error")  # how servers end replies whose engine failed
 NO_ACCESS = "it needs a key with access to this model: key_env names the environment variable that holds it"
 NOT_THERE = "check name, and base_url, which ends with the version: http://host:8000/v1"
 REMEDIES = {401: NO_ACCESS, 403: NO_ACCESS, 404: NOT_THERE, 405: NOT_THERE}
-CUT_OFF = frozenset(("length", "model_length", "max_tokens", "model_context_window_exceeded"))
 
 
 class Why(StrEnum):
@@ -72,6 +77,10 @@ class EndpointFault:
 Redact = Callable[[str], str]
 
 
+class Unusable(Exception):
+    """The reason why a response of HTTP 200 holds no completion."""
+
+
 def read_reply(
     request: Request, status: int, headers: Mapping[str, str], body: bytes, now: float, redact: Redact = str
 ) -> Completion | EndpointFault:
@@ -87,19 +96,42 @@ def read_reply(
         data = None
     if isinstance(data, list) and len(data) == 1:  # Google wraps its errors
         data = data[0]
-    error = data.get("error", data) if isinstance(data, dict) else None
-    fault: Mapping[str, Any] = error if isinstance(error, dict) else {}
+
     if 200 <= status < 300:
-        if not (isinstance(data, dict) and data.get("error")):
-            return _completion(request, data, headers, body, redact)
-        code = counted(fault.get("code"))  # from a gateway that had already begun to answer
-        status = code if 400 <= code < 600 else 500
+        if not isinstance(data, dict) or not data.get("error"):
+            try:
+                return _completion(request, data, headers, body, redact)
+            except Unusable as error:
+                return EndpointFault(Why.PASSING, str(error), 200)
+        # From a gateway that had already begun to answer.
+        status = 500
+        if isinstance(data["error"], dict) and 400 <= counted(data["error"].get("code")) < 600:
+            status = data["error"]["code"]
+    return _fault(request, status, headers, data, body, now, redact)
+
+
+def _fault(
+    request: Request,
+    status: int,
+    headers: Mapping[str, str],
+    data: Any,
+    body: bytes,
+    now: float,
+    redact: Redact,
+) -> Completion | EndpointFault:
+    """Returns the fault of a refusal. A filter's refusal, and one for an account's limit, is the request's outcome."""
+    error: Any = data.get("error", data) if isinstance(data, dict) else {}
+    if not isinstance(error, dict):
+        error = {}
     text = shortened(redact(_message(data))) or _beginning(body, redact)
-    codes = fault.get("code"), fault.get("type")
-    remedy = REMEDIES.get(status, "")
+    reason = f"HTTP {status}: {text}"
     if 300 <= status < 400:
-        remedy = f"it redirects to {headers.get('location', 'nowhere')}: give the address that answers as base_url"
-    reason = f"HTTP {status}: {text}{remedy and '; '}{remedy}"
+        location = headers.get("location", "nowhere")
+        reason = f"{reason}; it redirects to {location}: give the address that answers as base_url"
+    elif status in REMEDIES:
+        reason = f"{reason}; {REMEDIES[status]}"
+
+    codes = (error.get("code"), error.get("type"))
     if FILTERED in codes:
         return Completion(request.id, "", stop="error", error=f"{CONTENT_FILTER}: {reason}")
     if status == TOO_LARGE and TOO_MANY in codes:  # Groq's, for an account's tokens per minute: no prompt is cut for it
@@ -109,101 +141,131 @@ def read_reply(
     if status in PASSING or status >= 500:
         wait_s = asked_pause_s(headers, now)
         return EndpointFault(Why.LIMITED if status == 429 or wait_s else Why.PASSING, reason, status, wait_s)
-    if isinstance(parameter := fault.get("param"), str) and parameter not in text:
-        reason += f" (param: {shortened(redact(parameter))})"
-    sizes = _sizes(request, fault, text) if status in PROMPT_REFUSED else (0, 0)
-    return EndpointFault(Why.REFUSED, reason, status, None, *sizes)
+
+    parameter = error.get("param")
+    if isinstance(parameter, str) and parameter not in text:
+        reason = f"{reason} (param: {shortened(redact(parameter))})"
+    prompt_tokens = limit_tokens = 0
+    if status in PROMPT_REFUSED:
+        prompt_tokens, limit_tokens = _sizes(request, error, text)
+    return EndpointFault(Why.REFUSED, reason, status, prompt_tokens=prompt_tokens, limit_tokens=limit_tokens)
 
 
-def _completion(
-    request: Request, data: Any, headers: Mapping[str, str], body: bytes, redact: Redact
-) -> Completion | EndpointFault:
+def _completion(request: Request, data: Any, headers: Mapping[str, str], body: bytes, redact: Redact) -> Completion:
+    """Returns the completion of a response. Raises Unusable where it has none."""
     if not isinstance(data, dict):
         kind = headers.get("content-type", "no content type")
-        said = f"HTTP 200 without JSON ({kind}: {_beginning(body, redact)}); base_url may be wrong, or a proxy answered"
-        return EndpointFault(Why.PASSING, said, 200)
+        raise Unusable(
+            f"HTTP 200 without JSON ({kind}: {_beginning(body, redact)}); base_url may be wrong, or a proxy answered"
+        )
     try:
         choice = data["choices"][0]
-        message, finish = choice["message"], choice.get("finish_reason")
-        content, refusal, likelihoods = message.get("content"), message.get("refusal"), choice.get("logprobs")
+        content = choice["message"].get("content")
+        refusal = choice["message"].get("refusal")
+        finish = choice.get("finish_reason")
     except (LookupError, TypeError, AttributeError):
-        return EndpointFault(Why.PASSING, f"HTTP 200 without a choice: {_beginning(body, redact)}", 200)
-    if finish in ("abort", "error"):  # how servers end replies whose engine failed
-        return EndpointFault(Why.PASSING, f"the endpoint broke the reply off (finish_reason {finish})", 200)
-    if broken := choice.get("error"):
-        said = shortened(redact(_message({"error": broken})))
-        return EndpointFault(Why.PASSING, f"the endpoint broke the reply off: {said}", 200)
-    finish = shortened(redact(str(finish)))
-    limited, ended = finish.lower() in CUT_OFF, finish.lower() in ENDED
+        raise Unusable(f"HTTP 200 without a choice: {_beginning(body, redact)}") from None
+    if finish in ENGINE_FAILED:
+        raise Unusable(f"the endpoint broke the reply off (finish_reason {finish})")
+    if choice.get("error"):
+        raise Unusable(f"the endpoint broke the reply off: {shortened(redact(_message(choice)))}")
     if isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
-        # Without the model's thoughts, as Mistral lists them.
-        texts = [part.get("text") for part in content if part.get("type") == "text"]
-        content = "".join(text for text in texts if isinstance(text, str)) if texts else None
+        content = _text_of_parts(content)
     if content is not None and not isinstance(content, str):
-        return EndpointFault(Why.PASSING, f"HTTP 200 with content that is not text: {_beginning(body, redact)}", 200)
-    prompt, completion, cached = _usage(data.get("usage"))
+        raise Unusable(f"HTTP 200 with content that is not text: {_beginning(body, redact)}")
+
+    finish = shortened(redact(str(finish)))
+    has_ended = finish.lower() in ENDED
+    is_cut_off = finish.lower() in CUT_OFF
     error = ""
-    if finish == "content_filter":
+    if finish == FILTERED:
         error = f"{CONTENT_FILTER}: the endpoint stopped the reply"
     elif refusal and not content:
         error = f"the model refused: {redact(str(refusal))}"
-    elif content is None and not limited:  # a reply cut off while the model still thinks has no text
+    elif content is None and not is_cut_off:  # a reply cut off while the model still thinks has no text
         error = f"the reply has no text (finish_reason {finish})"
-    written = "" if error else content or ""
+    reply = "" if error else content or ""
     # In this order, so that no cut leaves half a key.
-    text = redact(written)[:REPLY_CHARACTERS]
-    stop = "error" if error else "stop" if ended and len(written) <= REPLY_CHARACTERS else "length"
-    if not (error or ended or limited):
-        error = f"the reply ended early (finish_reason {finish})"
-    # Tokens of another text do not belong to this one.
-    tokens = _tokens(likelihoods, text) if text == written else ()
-    names = map(data.get, ("model", "provider", "system_fingerprint"))
-    model, provider, build = (shortened(redact(name)) if isinstance(name, str) else "" for name in names)
-    served = (model, provider, build)
+    text = redact(reply)[:REPLY_CHARACTERS]
+    if error:
+        stop = "error"
+    elif has_ended and len(reply) <= REPLY_CHARACTERS:
+        stop = "stop"
+    else:
+        stop = "length"
+        if not has_ended and not is_cut_off:
+            error = f"the reply ended early (finish_reason {finish})"
+
+    prompt_tokens, completion_tokens, cached_tokens = _usage(data.get("usage"))
+    model, provider, build = (
+        shortened(redact(name)) if isinstance(name, str) else ""
+        for name in (data.get("model"), data.get("provider"), data.get("system_fingerprint"))
+    )
     return Completion(
-        request.id, text, prompt, completion, cached, stop=stop, error=error, tokens=tokens, served=served
+        request.id,
+        text,
+        prompt_tokens,
+        completion_tokens,
+        cached_tokens,
+        stop=stop,
+        error=error,
+        # Tokens of another text do not belong to this one.
+        tokens=_tokens(choice.get("logprobs"), text) if text == reply else (),
+        served=(model, provider, build),
     )
 
 
+def _text_of_parts(parts: list[dict[str, Any]]) -> str | None:
+    """Joins the texts of a content, without the model's thoughts, as Mistral lists them. None where there is none."""
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    return "".join(text for text in texts if isinstance(text, str)) if texts else None
+
+
 def _tokens(likelihoods: Any, text: str) -> Tokens:
-    """The text's tokens with their log-probabilities. () where the reply has them in no known form."""
+    """Returns the text's tokens with their log-probabilities. () where the reply has them in no known form."""
     try:
-        listed = [(entry["token"], float(entry["logprob"])) for entry in likelihoods["content"]]
+        tokens = [(entry["token"], float(entry["logprob"])) for entry in likelihoods["content"]]
     except (LookupError, TypeError, ValueError, OverflowError):
         return ()
-    usual = all(isinstance(token, str) and math.isfinite(logprob) for token, logprob in listed)
-    return of_text(listed, text) if usual else ()
+    are_usual = all(isinstance(token, str) and math.isfinite(logprob) for token, logprob in tokens)
+    return of_text(tokens, text) if are_usual else ()
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
-    """Tokens of prompt, completion, and cached prompt; 0 where none are reported.
+    """Returns the tokens of prompt, completion, and cached prompt; 0 where none are reported.
 
     Some providers count a model's thoughts in the total alone.
     """
     if not isinstance(usage, dict):
         return 0, 0, 0
+    prompt = counted(usage.get("prompt_tokens"))
+    completion = counted(usage.get("completion_tokens"))
+    if prompt:
+        completion = max(completion, counted(usage.get("total_tokens")) - prompt)
     details = usage.get("prompt_tokens_details")
     # The second name is DeepSeek's.
     cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
-    counts = (usage.get(f"{part}_tokens") for part in ("prompt", "completion", "total"))
-    prompt, completion, total = map(counted, counts)
-    return prompt, max(completion, total - prompt if prompt else 0), counted(cached)
+    return prompt, completion, counted(cached)
 
 
-def _sizes(request: Request, fault: Mapping[str, Any], text: str) -> tuple[int, int]:
+def _sizes(request: Request, error: Mapping[str, Any], text: str) -> tuple[int, int]:
     """Returns the tokens of the prompt and of the longest one, as far as a refusal names them.
 
     All endpoints give the context, and the prompt with or without its reply, in dozens of wordings.
     """
     reply = request.max_tokens
-    stated = [counted(fault.get(name)) for name in ("n_ctx", "n_prompt_tokens")]
-    stated += [counted(int(number.replace(",", ""))) for number in NUMBER.findall(text) if len(number) <= 12]
-    numbers = sorted({number for number in stated if number >= LEAST_TOKENS} - {reply})
+    sizes = {counted(error.get("n_ctx")), counted(error.get("n_prompt_tokens"))}
+    for number in NUMBER.findall(text):
+        if len(number) <= NUMBER_CHARACTERS:
+            sizes.add(counted(int(number.replace(",", ""))))
+    numbers = sorted(size for size in sizes if size >= LEAST_TOKENS and size != reply)
     if not numbers:
         return 0, 0
-    largest = prompt = numbers.pop()
+    largest = numbers.pop()
+    prompt = largest
     if largest - reply in numbers:
-        numbers.remove(prompt := largest - reply)
+        prompt = largest - reply
+        numbers.remove(prompt)
     if not numbers:
         return 0, max(0, largest - reply)
     context = numbers[-1]
@@ -212,28 +274,29 @@ def _sizes(request: Request, fault: Mapping[str, Any], text: str) -> tuple[int, 
 
 
 def _message(data: Any) -> str:
-    """The words of an error. Behind a router's, those of the provider, which it passes on as `metadata.raw`."""
+    """Returns the words of an error. Behind a router's, those of the provider, which it passes on as `metadata.raw`."""
     if not isinstance(data, dict):
         return ""
-    fault: Any = data.get("error", data)
-    behind = ""
-    if isinstance(fault, dict):
-        metadata = fault.get("metadata")
-        if isinstance(metadata, dict) and isinstance(raw := metadata.get("raw"), str):
+    error: Any = data.get("error", data)
+    provider_message = ""
+    if isinstance(error, dict):
+        metadata = error.get("metadata")
+        raw = metadata.get("raw") if isinstance(metadata, dict) else None
+        if isinstance(raw, str):
             try:
-                behind = _message(json.loads(raw))
+                provider_message = _message(json.loads(raw))
             except (ValueError, RecursionError):
-                behind = raw
-        fault = fault.get("message") or fault.get("detail") or fault
+                provider_message = raw
+        error = error.get("message") or error.get("detail") or error
     try:
-        text = fault if isinstance(fault, str) else json.dumps(fault)
+        text = error if isinstance(error, str) else json.dumps(error)
     except RecursionError:
         return ""
-    return f"{text}: {behind}" if behind else text
+    return f"{text}: {provider_message}" if provider_message else text
 
 
 def _beginning(body: bytes, redact: Redact) -> str:
-    """The first words of a body that is not JSON, without HTML tags."""
+    """Returns the first words of a body that is not JSON, without HTML tags."""
     text = redact(body.decode(errors="replace"))[:READ_CHARACTERS]
     # `[^<>]`: many unclosed tags would take long.
     return shortened(re.sub(r"<[^<>]*>", " ", text)) or "no readable text"
@@ -242,7 +305,9 @@ def _beginning(body: bytes, redact: Redact) -> str:
 def shortened(text: str) -> str:
     """Shortens a text to one line that ends with a whole word. Half a key would not be redacted."""
     line = one_line(text)
-    return line if len(line) <= QUOTED_CHARACTERS else f"{line[:QUOTED_CHARACTERS].rpartition(' ')[0]} …"
+    if len(line) <= QUOTED_CHARACTERS:
+        return line
+    return f"{line[:QUOTED_CHARACTERS].rpartition(' ')[0]} …"
 
 
 def counted(value: Any) -> int:

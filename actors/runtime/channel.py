@@ -58,16 +58,21 @@ class Connection(asyncio.Protocol):
         # A cast and no check: uvloop, which Ray's actors use where it is installed, has transports of another class.
         self._transport = cast(asyncio.Transport, transport)
         # The kernel ends a connection that acknowledged nothing for GONE_S. A stopped process acknowledges for a while.
-        connected: socket.socket = transport.get_extra_info("socket")
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        every_s = max(1, round(GONE_S / PROBES))
-        silent_ms = round(GONE_S * 1000)
-        values = {"KEEPIDLE": every_s, "KEEPINTVL": every_s, "KEEPCNT": PROBES, "USER_TIMEOUT": silent_ms}
-        for name, value in values.items():
-            if hasattr(socket, f"TCP_{name}"):  # not every system has all of them
-                connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{name}"), value)
+        tcp_socket: socket.socket = transport.get_extra_info("socket")
+        tcp_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        interval_s = max(1, round(GONE_S / PROBES))
+        options = {
+            "TCP_KEEPIDLE": interval_s,
+            "TCP_KEEPINTVL": interval_s,
+            "TCP_KEEPCNT": PROBES,
+            "TCP_USER_TIMEOUT": round(GONE_S * 1000),
+        }
+        for name, value in options.items():
+            if hasattr(socket, name):  # not every system has all of them
+                tcp_socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
         if not self.accepted:
-            asyncio.get_running_loop().call_later(KEY_S, lambda: None if self.accepted else self.abort())
+            asyncio.get_running_loop().call_later(KEY_S, self._abort_stranger)
         if self._key:
             self._transport.write(self._key)
 
@@ -81,7 +86,9 @@ class Connection(asyncio.Protocol):
                 return self.abort()
             del self._received[:length]
             self._expected = b""
-        start, size = 0, len(self._received)
+
+        start = 0
+        size = len(self._received)
         # The views are released before the buffer is cut.
         with memoryview(self._received) as received:
             while start + HEADER.size <= size:
@@ -99,6 +106,10 @@ class Connection(asyncio.Protocol):
     def accepted(self) -> bool:
         """False until the other end has sent the key that this one expects."""
         return not self._expected
+
+    def _abort_stranger(self) -> None:
+        if not self.accepted:
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -122,10 +133,10 @@ class Connection(asyncio.Protocol):
 
 
 def sendable(result: Any) -> Any:
-    """A result, or an error with its text where it cannot be pickled."""
+    """Returns a result, or an error with its text where it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(result))
     except Exception as error:
-        shown = result if isinstance(result, Exception) else error
-        return RuntimeError(f"{type(shown).__name__}: {shown}")
+        cause = result if isinstance(result, Exception) else error
+        return RuntimeError(f"{type(cause).__name__}: {cause}")
     return result

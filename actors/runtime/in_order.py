@@ -12,18 +12,18 @@ R = TypeVar("R")
 async def in_order(
     items: Iterable[T], work: Callable[[T], Awaitable[R]], concurrency: int
 ) -> AsyncIterator[tuple[T, R]]:
-    """Work on up to `concurrency` items at once and yield (item, result) in the items' order.
+    """Works on up to `concurrency` items at once and yields (item, result) in the items' order.
 
     At most twice `concurrency` items are under way or waiting for slower ones. An error of `work` cancels the others.
     """
     gate = asyncio.Semaphore(concurrency)
     window: deque[tuple[T, asyncio.Task[R]]] = deque()
 
-    async def gated(item: T) -> R:
+    async def work_in_turn(item: T) -> R:
         async with gate:
             return await work(item)
 
-    async def first() -> tuple[T, R]:
+    async def next_result() -> tuple[T, R]:
         item, task = window[0]
         result = await task
         # Not before: while it is awaited, the task has to be in the window to be cancelled.
@@ -32,12 +32,12 @@ async def in_order(
 
     try:
         for item in items:
-            window.append((item, asyncio.create_task(gated(item))))
+            window.append((item, asyncio.create_task(work_in_turn(item))))
             # One slow item at the front does not leave the others idle until so many are waiting.
             if len(window) >= 2 * concurrency:
-                yield await first()
+                yield await next_result()
         while window:
-            yield await first()
+            yield await next_result()
     finally:
         for _, task in window:
             task.cancel()

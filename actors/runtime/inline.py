@@ -5,65 +5,54 @@ Nothing is restarted: what is lost is lost with this process.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from actors.agents.role_agent import RoleAgent
-from actors.completions.cache import CachedModel, Reuse
+from actors.completions.cache import Reuse
 from actors.errors import ClusterError, ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request, Role, Turn
-from actors.models import Model, abilities_of
+from actors.models import Model, abilities_of, started
 from actors.processes import collect_rarely
-from actors.runtime.pool import Pools
+from actors.runtime.launcher import Launcher, ModelPool
 from actors.runtime.remote import one_line
 from actors.runtime.supervision import OnEvent, ignore
-from actors.runtime.team import LiveTeam, TurnResult, instances_of, make_agent, roles_held
+from actors.runtime.team import TurnResult, make_agent
 from actors.settings import AgentSettings
 
 
-class InlinePool:
+class InlinePool(ModelPool):
     """One model in each process that asks for one, without replicas.
 
     It is loaded when it is first needed, and works on at most `capacity` requests at once.
     """
 
     def __init__(self, make_model: Callable[[], Model], capacity: int) -> None:
-        self._arguments = make_model, capacity
+        super().__init__()
+        self._make_model = make_model
+        self._capacity = capacity
         self._free = asyncio.Semaphore(capacity)
         self._loading = asyncio.Lock()
         self._model: Model | None = None
-        self._caches: dict[Reuse, CachedModel] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return InlinePool, self._arguments
+        return InlinePool, (self._make_model, self._capacity)
 
-    def model(self, reuse: Reuse | None) -> Model:
-        if reuse is not None and reuse not in self._caches:
-            self._caches[reuse] = CachedModel(self, reuse)
-        return self if reuse is None else self._caches[reuse]
+    def sender(self) -> Model:
+        return self
 
     async def close(self) -> None:
-        """Closes the model and the completion caches of this process. The next request loads the model again."""
         self.close_caches()
-        model, self._model = self._model, None
+        model = self._model
+        self._model = None
         if close := getattr(model, "close", None):
             await close()
 
-    def close_caches(self) -> None:
-        """Closes the completion caches of this process."""
-        while self._caches:
-            self._caches.popitem()[1].close()
-
     async def loaded(self) -> Model:
-        """The model, once it is loaded. Raises what loading raises."""
+        """Returns the model, once it is loaded. Raises what loading raises."""
         async with self._loading:
             if self._model is None:
-                model = self._arguments[0]()
-                if start := getattr(model, "start", None):
-                    await start()
-                self._model = model
+                self._model = await started(self._make_model)
         return self._model
 
     async def complete(self, request: Request) -> Completion:
@@ -78,33 +67,25 @@ class InlinePool:
         return await abilities_of(await self.loaded())
 
 
-@dataclass
-class InlineAgents:
-    """Makes agents in each process that asks for a team of them.
+class InlineRole:
+    """Agents of one role in each process that asks for them."""
 
-    roles, models: by role; instances: the role of each agent that is one of several of it.
-    """
-
-    roles: Mapping[str, Role]
-    settings: AgentSettings
-    models: Mapping[str, tuple[InlinePool, Reuse | None]]
-    instances: Mapping[str, str]
-    _here: dict[str, RoleAgent] = field(default_factory=dict, repr=False)
+    def __init__(self, role: Role, settings: AgentSettings, pool: InlinePool, reuse: Reuse | None) -> None:
+        self._arguments = (role, settings, pool, reuse)
+        self._client: InlineClient | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return InlineAgents, (self.roles, self.settings, self.models, self.instances)
+        return InlineRole, self._arguments
 
-    def team(self, name: str = "") -> LiveTeam:
-        if not self._here:
-            for role in self.roles.values():
-                pool, reuse = self.models[role.name]
-                self._here[role.name] = make_agent(role, pool.model(reuse), self.settings)
-        return LiveTeam({role: InlineClient(agent) for role, agent in self._here.items()}, name, self.instances)
+    def client(self) -> "InlineClient":
+        if self._client is None:
+            role, settings, pool, reuse = self._arguments
+            self._client = InlineClient(make_agent(role, pool.model(reuse), settings))
+        return self._client
 
-    async def close(self) -> None:
-        """Closes the models and caches of this process."""
-        for pool, _ in self.models.values():
-            await pool.close()
+    async def unload(self) -> None:
+        _, _, pool, _ = self._arguments
+        await pool.close()
 
 
 class InlineClient:
@@ -139,7 +120,7 @@ class Local:
         return call
 
 
-class Inline(Pools[InlinePool]):
+class Inline(Launcher[InlinePool]):
     """A runtime without other processes. Use as a context manager."""
 
     gpus = 0.0
@@ -163,32 +144,27 @@ class Inline(Pools[InlinePool]):
     loading = starting  # nothing else takes time to start
 
     def launch_replicas(
-        self, make_model: Callable[[], Model], replicas: int, capacity: int = 64, pool: str = "model", **placed: float
+        self,
+        make_model: Callable[[], Model],
+        replicas: int,
+        capacity: int = 64,
+        pool: str = "model",
+        **resources: float,
     ) -> None:
-        """Start one model that works on as many requests at once as all replicas would. `placed` has no effect."""
+        """Starts one model that works on as many requests at once as all replicas would. `resources` have no effect."""
         self._pools[pool] = InlinePool(make_model, replicas * capacity)
         self._starting.append(pool)
 
-    def launch_agents(
-        self,
-        roles: Sequence[Role],
-        settings: AgentSettings,
-        reuse: Reuse | None = None,
-        pool: str = "model",
-        others: Mapping[str, tuple[str, Reuse | None]] = MappingProxyType({}),
-    ) -> InlineAgents:
-        held = roles_held(roles)
-        asked = {role: others.get(role, (pool, reuse)) for role in held}
-        models = {role: (self._pools[name], kept) for role, (name, kept) in asked.items()}
-        return InlineAgents(held, settings, models, instances_of(roles))
+    def _launch_role(self, role: Role, settings: AgentSettings, pool: InlinePool, reuse: Reuse | None) -> InlineRole:
+        return InlineRole(role, settings, pool, reuse)
 
-    def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, Local]:
-        return {key: Local(make()) for key, make in made.items()}
+    def launch(self, name: str, makers: Mapping[str, Callable[[], Any]]) -> dict[str, Local]:
+        return {key: Local(make()) for key, make in makers.items()}
 
     async def wait_until_ready(
         self, on_started: Callable[[str, int], None] = lambda kind, loading: None, on_event: OnEvent = ignore
     ) -> None:
-        """Load all models. Raises ClusterError where one cannot be loaded."""
+        """Loads all models. Raises ClusterError where one cannot be loaded."""
         while self._starting:
             name = self._starting[0]
             try:
@@ -198,12 +174,8 @@ class Inline(Pools[InlinePool]):
             del self._starting[0]
             on_started("replica", len(self._starting))
 
-    async def unload(self) -> None:
-        for pool in self._pools.values():
-            await pool.close()
-
     def clear(self) -> None:
         for pool in self._pools.values():
             pool.close_caches()
-        for ended in (self._pools, self._models, self._starting):
-            ended.clear()
+        self._pools.clear()
+        self._starting.clear()

@@ -5,15 +5,15 @@ import functools
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any
 
 from ray.exceptions import RayError
 
-from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelError, ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request
-from actors.models import Model, abilities_of
+from actors.models import Model
+from actors.runtime.launcher import ModelPool
 from actors.runtime.remote import GONE, Actor, loss
 from actors.runtime.service_client import Client
 
@@ -54,17 +54,17 @@ class ReplicaPool:
         self._asking = asyncio.Lock()
 
     async def complete(self, request: Request) -> Completion:
-        """The completion by one of the replicas. Raises the model's ModelError, and ModelGone where none is left."""
-        lost = 0
+        """Returns one replica's completion. Raises the model's ModelError, and ModelGone where none is left."""
+        losses = 0
         while True:
             number = await self._choose(request.prefix)
             try:
                 return replace(await self._replicas[number].complete(request), replica=number + 1)
             except ModelLost as error:
                 self._lose(number)
-                lost += 1
+                losses += 1
                 LOG.warning("%s was lost with %s: %s", request.id, self._replicas[number].name, error)
-                if lost == LOSSES:
+                if losses == LOSSES:
                     return Completion(request.id, "", stop="error", error=LOST)
 
     async def abilities(self) -> Abilities:
@@ -84,8 +84,8 @@ class ReplicaPool:
         """Returns the number of a replica that is up. Raises ModelGone where none will be."""
         while not self._up:
             if len(self._gone) == len(self._replicas):
-                gone = [f"{self._replicas[number].name} {why}" for number, why in sorted(self._gone.items())]
-                raise ModelGone(f"no replica is left: {'; '.join(gone)}")
+                reasons = [f"{self._replicas[number].name} {reason}" for number, reason in sorted(self._gone.items())]
+                raise ModelGone(f"no replica is left: {'; '.join(reasons)}")
             await self._changed.wait()
         choice = next(number for number in ranking(prefix, len(self._replicas)) if number in self._up)
         if len(self._up) > 1 and self._replicas[choice].load >= self._capacity:
@@ -104,10 +104,10 @@ class ReplicaPool:
     async def _wait_until_up(self, number: int) -> None:
         """Takes a replica into use again once it is ready. It counts as gone while that takes too long, and for good
         when it can never be."""
-        late_s: float | None = asyncio.get_running_loop().time() + self._restart_timeout_s
+        deadline_s: float | None = asyncio.get_running_loop().time() + self._restart_timeout_s
         while number not in self._up:
             try:
-                async with asyncio.timeout_at(late_s):
+                async with asyncio.timeout_at(deadline_s):
                     try:
                         await self._replicas[number].ready()
                     except ModelLost:
@@ -116,7 +116,7 @@ class ReplicaPool:
                 self._up.add(number)
                 self._gone.pop(number, None)
             except TimeoutError:
-                late_s = None
+                deadline_s = None
                 self._gone[number] = f"was not up again after {self._restart_timeout_s:g} s"
             except Exception as error:
                 self._gone[number] = f"cannot be started again: {error}"
@@ -171,50 +171,18 @@ class RemoteReplica:
         return abilities
 
 
-class Replicas(Protocol):
-    """The replicas of one model, for a sender: `RemotePool`, or those of the inline runtime."""
+class RemotePool(ModelPool):
+    """Replicas that were launched as processes."""
 
-    def model(self, reuse: Reuse | None) -> Model:
-        """Returns the pool as a model, behind a completion cache with `reuse`."""
+    def __init__(self, actors: Sequence[Actor], capacity: int, restart_timeout_s: float) -> None:
+        super().__init__()
+        self._actors = tuple(actors)
+        self._capacity = capacity
+        self._restart_timeout_s = restart_timeout_s
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemotePool, (self._actors, self._capacity, self._restart_timeout_s)
 
-P = TypeVar("P", bound=Replicas)
-
-
-class Pools(Generic[P]):
-    """The pools of a runtime by name, and the models over them in this process. Both end with the runtime."""
-
-    def __init__(self) -> None:
-        self._pools: dict[str, P] = {}
-        self._models: list[CachedModel] = []
-
-    def pool(self, name: str = "model") -> P:
-        """Returns a pool, for a sender in another process."""
-        return self._pools[name]
-
-    def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
-        """Returns a pool as a model for this process."""
-        model = self._pools[pool].model(reuse)
-        if isinstance(model, CachedModel):
-            self._models.append(model)
-        return model
-
-    async def abilities(self, pool: str = "model") -> Abilities:
-        """Returns the abilities of a pool's model, once it is loaded. Raises ModelGone where no replica is left."""
-        return await abilities_of(self._pools[pool].model(None))
-
-    async def unload(self) -> None:
-        """Closes the models that this process has loaded, in the event loop that loaded them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemotePool:
-    """Replicas that were launched, for a sender in any process."""
-
-    actors: tuple[Actor, ...]
-    capacity: int
-    restart_timeout_s: float
-
-    def model(self, reuse: Reuse | None) -> Model:
-        pool = ReplicaPool([RemoteReplica(actor) for actor in self.actors], self.capacity, self.restart_timeout_s)
-        return pool if reuse is None else CachedModel(pool, reuse)
+    def sender(self) -> Model:
+        replicas = [RemoteReplica(actor) for actor in self._actors]
+        return ReplicaPool(replicas, self._capacity, self._restart_timeout_s)

@@ -5,20 +5,19 @@ import os
 import time
 import uuid
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import psutil
 import ray
 
 from actors.agents.role_agent import RoleAgent
-from actors.completions.cache import CachedModel, Reuse
+from actors.completions.cache import Reuse
 from actors.errors import ModelLost
 from actors.messages import Abilities, Completion, Request, Role, Turn
-from actors.models import Model, abilities_of
+from actors.models import Model, abilities_of, started
 from actors.processes import collect_rarely, kill
 from actors.runtime.channel import Address
-from actors.runtime.pool import RemotePool
+from actors.runtime.launcher import ModelPool
 from actors.runtime.remote import one_line, own_host
 from actors.runtime.service import Service
 from actors.runtime.team import TurnResult, make_agent
@@ -64,20 +63,19 @@ class Process:
         """Returns once the process is opened. Raises ModelLost when it is about to end."""
         if self._lost is not None:
             raise self._lost
-
-        def beat() -> None:
-            self._beat_s = time.monotonic()
-            asyncio.get_running_loop().call_later(BEAT_S, beat)
-
-        async def opening() -> None:
-            await self.open()
-            if self.hangs:
-                beat()
-
         if self._opening is None:
             # One task for all who wait, so that it is opened once.
-            self._opening = asyncio.create_task(opening())
+            self._opening = asyncio.create_task(self._open())
         await asyncio.shield(self._opening)
+
+    async def _open(self) -> None:
+        await self.open()
+        if self.hangs:
+            self._beat()
+
+    def _beat(self) -> None:
+        self._beat_s = time.monotonic()
+        asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     async def address(self) -> Address:
         """Returns the service's address."""
@@ -92,7 +90,8 @@ class Process:
     @ray.method(concurrency_group="pulse")
     async def pulse(self) -> tuple[float, str]:
         """Returns the seconds for which the event loop has stood still, and this process's own name."""
-        return (time.monotonic() - self._beat_s if self._beat_s else 0.0), self._incarnation
+        stalled_s = time.monotonic() - self._beat_s if self._beat_s else 0.0
+        return stalled_s, self._incarnation
 
     @ray.method(concurrency_group="pulse")
     async def end_children(self) -> None:
@@ -117,16 +116,16 @@ class Process:
 class AgentProcess(Process):
     """The agents of one role: they share a role, memories, and a client of their model's pool."""
 
-    def __init__(self, role: Role, settings: AgentSettings, pool: RemotePool, reuse: Reuse | None) -> None:
+    def __init__(self, role: Role, settings: AgentSettings, pool: ModelPool, reuse: Reuse | None) -> None:
         super().__init__()
-        self._make_model = partial(pool.model, reuse)
-        self._role, self._settings = role, settings
+        self._role = role
+        self._settings = settings
+        self._pool = pool
+        self._reuse = reuse
         self._agent: RoleAgent | None = None
-        self._model: Model | None = None
 
     async def open(self) -> None:
-        self._model = self._make_model()
-        self._agent = make_agent(self._role, self._model, self._settings)
+        self._agent = make_agent(self._role, self._pool.model(self._reuse), self._settings)
 
     async def serve(self, item: Turn) -> TurnResult:
         await self.ready()
@@ -139,8 +138,7 @@ class AgentProcess(Process):
             self._agent.memory.forget(notes)
 
     async def close(self) -> None:
-        if isinstance(self._model, CachedModel):
-            self._model.close()
+        await self._pool.close()
 
 
 class ReplicaProcess(Process):
@@ -153,13 +151,11 @@ class ReplicaProcess(Process):
         self._abilities = Abilities()
 
     async def open(self) -> None:
-        model = self._make_model()
-        if start := getattr(model, "start", None):
-            try:
-                await start()
-            except ModelLost as error:
-                self.lose(error)
-                raise
+        try:
+            model = await started(self._make_model)
+        except ModelLost as error:
+            self.lose(error)
+            raise
         # A model that cannot tell its abilities is one that cannot be loaded.
         self._abilities = await abilities_of(model)
         self._model = model

@@ -40,7 +40,7 @@ class Actor:
         self.name = name
         self.kind = kind
         self.title = title
-        self._found = handle
+        self._handle = handle
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Actor, (self.name, self.kind, self.title)
@@ -81,28 +81,30 @@ class Actor:
     @property
     def handle(self) -> Any:
         """Ray's handle, which keeps the actor alive in the process that launched it. Raises ActorDiedError."""
-        if self._found is None:
+        if self._handle is None:
             try:
-                self._found = ray.get_actor(self.name)
+                self._handle = ray.get_actor(self.name)
             except ValueError as error:
                 raise ActorDiedError(f"{self.name} {GONE}") from error
-        return self._found
+        return self._handle
 
 
 def own_host() -> str:
-    """The address by which other nodes of the cluster reach this one."""
+    """Returns the address by which other nodes of the cluster reach this one."""
     host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
     return host
 
 
 def one_line(error: Exception) -> str:
     """Returns an error's text without Ray's traceback, and without its type where the text is enough."""
-    enough = isinstance(error, (ValueError, OSError, ImportError)) and not isinstance(error, RayError)
-    return reason(error).removeprefix(f"{type(error).__name__}: " if enough else "")
+    line = reason(error)
+    if isinstance(error, (ValueError, OSError, ImportError)) and not isinstance(error, RayError):
+        line = line.removeprefix(f"{type(error).__name__}: ")
+    return line
 
 
 def reason(error: BaseException) -> str:
-    """Why something failed, in one line. It has an error's type and text, or the text alone of one raised on purpose.
+    """Returns why something failed: an error's type and text, or the text alone of one raised on purpose.
 
     A group of errors (from discussions side by side) is reduced to its first one.
     """
@@ -121,7 +123,7 @@ def reason(error: BaseException) -> str:
 
 
 def loss(error: Exception) -> str:
-    """How a process was lost, in a few words."""
+    """Returns how a process was lost, in a few words."""
     if isinstance(error, OutOfMemoryError) or (isinstance(error, RayError) and LOW_ON_MEMORY.search(str(error))):
         return OUT_OF_MEMORY
     return type(error).__name__ if isinstance(error, RayError) else str(error)

@@ -4,10 +4,10 @@ Both have the methods that `Cluster` describes. Agents and pools can be sent to 
 """
 
 from actors.runtime.cluster import Cluster
-from actors.runtime.inline import Inline, InlineAgents, InlinePool
-from actors.runtime.pool import RemotePool
-from actors.runtime.team import RemoteAgents
+from actors.runtime.inline import Inline
+from actors.runtime.launcher import ModelPool
+from actors.runtime.team import Agents
 
 Runtime = Cluster | Inline
-Agents = RemoteAgents | InlineAgents
-ModelPool = RemotePool | InlinePool
+
+__all__ = ["Agents", "ModelPool", "Runtime"]

@@ -48,22 +48,22 @@ class Service(Generic[T, R]):
     async def address(self, host: str) -> Address:
         """Returns the service's address; listens from the first call on."""
 
-        def called() -> Connection:
-            strangers = [each.connection for each in self._callers if not each.connection.accepted]
-            if len(strangers) >= STRANGERS:
-                strangers[0].abort()  # a client of ours sends its key at once
-            made = _Caller(self, self._key)
-            self._callers[made] = None
-            return made.connection
-
-        async def listen() -> int:
-            self._server = await asyncio.get_running_loop().create_server(called, host, 0)
-            port: int = self._server.sockets[0].getsockname()[1]
-            return port
-
         if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_task(listen())
+            self._opening = asyncio.get_running_loop().create_task(self._listen(host))
         return Address(host, await self._opening, self._key)
+
+    async def _listen(self, host: str) -> int:
+        self._server = await asyncio.get_running_loop().create_server(self._new_connection, host, 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    def _new_connection(self) -> Connection:
+        strangers = [caller.connection for caller in self._callers if not caller.connection.accepted]
+        if len(strangers) >= STRANGERS:
+            strangers[0].abort()  # a client of ours sends its key at once
+        caller = _Caller(self, self._key)
+        self._callers[caller] = None
+        return caller.connection
 
     def fail(self, error: Exception) -> None:
         """Ends all items with this error, at once."""
@@ -90,20 +90,20 @@ class Service(Generic[T, R]):
             self.note(notes)
         caller.drop(ids)
 
-        async def answered(id: int, item: T) -> None:
-            try:
-                async with self._turn:
-                    result: R | Exception = await self._work(item)
-            except Exception as error:
-                # An error loses its traceback on the way to another process, but not its notes.
-                if not isinstance(error, AgoraError):
-                    error.add_note("where it was raised:\n" + "".join(traceback.format_tb(error.__traceback__)))
-                result = sendable(error)
-            if caller.tasks.pop(id, None) is not None:  # it was not dropped
-                caller.answer(id, result)
-
         for id, item in items:
-            caller.tasks[id] = asyncio.get_running_loop().create_task(answered(id, item))
+            caller.tasks[id] = asyncio.get_running_loop().create_task(self._answer(caller, id, item))
+
+    async def _answer(self, caller: "_Caller[T, R]", id: int, item: T) -> None:
+        try:
+            async with self._turn:
+                result: R | Exception = await self._work(item)
+        except Exception as error:
+            # An error loses its traceback on the way to another process, but not its notes.
+            if not isinstance(error, AgoraError):
+                error.add_note("where it was raised:\n" + "".join(traceback.format_tb(error.__traceback__)))
+            result = sendable(error)
+        if caller.tasks.pop(id, None) is not None:  # it was not dropped
+            caller.answer(id, result)
 
 
 class _Caller(Generic[T, R]):
@@ -134,11 +134,12 @@ class _Caller(Generic[T, R]):
 
     def send(self) -> None:
         """Sends the results that there are, with the number of other clients' items."""
-        results, self.results = self.results, []
+        results = self.results
+        self.results = []
         if not results:
             return
-        others = self._service.in_flight - len(self.tasks)
+        others_in_flight = self._service.in_flight - len(self.tasks)
         try:
-            self.connection.send((others, results))
+            self.connection.send((others_in_flight, results))
         except Exception:  # one of them cannot be pickled, and the others can
-            self.connection.send((others, [(id, sendable(result)) for id, result in results]))
+            self.connection.send((others_in_flight, [(id, sendable(result)) for id, result in results]))

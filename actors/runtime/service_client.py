@@ -39,7 +39,7 @@ class Client(Generic[T, R]):
         self._ready: dict[int, T] = {}  # waiting, and not sent yet
         self._notes: list[Any] = []
         self._dropped: list[int] = []
-        self._others = 0
+        self._others_in_flight = 0
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
 
@@ -51,7 +51,7 @@ class Client(Generic[T, R]):
     @property
     def load(self) -> int:
         """Items of this client, and those of others at the time of the service's last result."""
-        return self.pending + self._others
+        return self.pending + self._others_in_flight
 
     async def __call__(self, item: T) -> R:
         """The item's result. Raises what the service's work raises, and what `lost` makes."""
@@ -59,11 +59,14 @@ class Client(Generic[T, R]):
         if not self._ready:
             loop.call_soon(self._flush)  # whatever is left at the end of this turn of the event loop
         id = next(self._ids)
-        self._waiting[id], self._ready[id] = loop.create_future(), item
-        if len(self._ready) >= max(FEWEST, (len(self._waiting) - len(self._ready)) // SHARE):
+        future: asyncio.Future[R] = loop.create_future()
+        self._waiting[id] = future
+        self._ready[id] = item
+        in_flight = len(self._waiting) - len(self._ready)
+        if len(self._ready) >= max(FEWEST, in_flight // SHARE):
             self._flush()
         try:
-            return await self._waiting[id]
+            return await future
         except asyncio.CancelledError:
             if id not in self._ready:
                 if not self._dropped:
@@ -93,31 +96,28 @@ class Client(Generic[T, R]):
             if self._connecting is None or self._connecting.done():  # the event loop of an earlier one may have ended
                 self._connecting = asyncio.get_running_loop().create_task(self._connect())
             return
-        ready, self._ready = self._ready, {}
         # A caller may be cancelled and not know it yet.
-        items = [(id, item) for id, item in ready.items() if not self._waiting[id].done()]
+        items = [(id, item) for id, item in self._ready.items() if not self._waiting[id].done()]
+        self._ready = {}
         try:
             self._send(items)
         except Exception as error:  # an item that cannot be pickled
             for id, _ in items:
-                self._settle(id, error)
+                self._resolve(id, error)
 
     def _send(self, items: list[tuple[int, T]]) -> None:
         assert self._connection is not None
-        notes, self._notes = self._notes, []
-        dropped, self._dropped = self._dropped, []
-        try:
-            self._connection.send((notes, dropped, items))
-        except Exception:
-            self._notes, self._dropped = notes, dropped
-            raise
+        self._connection.send((self._notes, self._dropped, items))
+        # Not before: an item that cannot be pickled takes none of them along.
+        self._notes = []
+        self._dropped = []
 
     async def _connect(self) -> None:
         """Opens the connection, sends what waits for it, and ends it with this task."""
         loop = asyncio.get_running_loop()
         closed: asyncio.Future[str] = loop.create_future()
 
-        def close(reason: str) -> None:
+        def on_lost(reason: str) -> None:
             if not closed.done():
                 closed.set_result(reason)
 
@@ -126,7 +126,7 @@ class Client(Generic[T, R]):
             address = await self._locate()
             async with asyncio.timeout(channel.GONE_S):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._receive, close, key=address.key), address.host, address.port
+                    lambda: Connection(self._receive, on_lost, key=address.key), address.host, address.port
                 )
             self._connection = connection
             self._flush()
@@ -144,15 +144,15 @@ class Client(Generic[T, R]):
         for id in list(self._waiting):
             # Without a connection all are ready.
             if connection is None or id not in self._ready:
-                self._settle(id, self._lost(error))
+                self._resolve(id, self._lost(error))
         loop.call_soon(self._flush)  # what has become ready since
 
     def _receive(self, value: tuple[int, list[tuple[int, R | Exception]]]) -> None:
-        self._others, results = value
+        self._others_in_flight, results = value
         for id, result in results:
-            self._settle(id, result)
+            self._resolve(id, result)
 
-    def _settle(self, id: int, result: R | Exception) -> None:
+    def _resolve(self, id: int, result: R | Exception) -> None:
         future = self._waiting.get(id)
         if future is not None and not future.done():
             if isinstance(result, Exception):

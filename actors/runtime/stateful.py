@@ -37,13 +37,13 @@ class LearnerProcess(Process):
 
     hangs = False  # a step of a learner may compute for minutes
 
-    def __init__(self, made: Mapping[str, Callable[[], Any]]) -> None:
+    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
         super().__init__(capacity=1)
-        self._made = made
+        self._makers = makers
         self._objects: dict[str, Stateful] = {}
 
     async def open(self) -> None:
-        self._objects = {name: Stateful(make()) for name, make in self._made.items()}
+        self._objects = {name: Stateful(make()) for name, make in self._makers.items()}
 
     async def serve(self, item: MethodCall) -> Answer | None:
         await self.ready()
@@ -58,14 +58,15 @@ class Stateful:
     way, is answered without being made again.
     """
 
-    def __init__(self, held: Any) -> None:
-        self._object = held
+    def __init__(self, thing: Any) -> None:
+        self._object = thing
         self._last = 0
         self._answer: Answer | None = None
-        self._new = self._saved = self._state()
+        self._new = self._state()
+        self._saved = self._new
 
     def call(self, call: MethodCall) -> Answer | None:
-        """The method's answer; None where this process lacks the state. Raises what the method raises."""
+        """Returns the method's answer; None where this process lacks the state. Raises what the method raises."""
         if call.number == self._last:
             return self._answer
         if call.after != self._last:
@@ -75,8 +76,10 @@ class Stateful:
             self._object.load(pickle.loads(self._saved))
             self._last = call.after
         value = getattr(self._object, call.method)(*call.args, **call.kwargs)
-        before, self._saved = self._saved, self._state()
-        self._last, self._answer = call.number, (value, None if self._saved == before else self._saved)
+        state = self._state()
+        self._answer = (value, None if state == self._saved else state)
+        self._saved = state
+        self._last = call.number
         return self._answer
 
     def _state(self) -> bytes:
@@ -103,7 +106,9 @@ class RemoteStateful:
     async def state(self) -> Any:
         """The object's own `state` as it is now. Needs no call where an earlier one has brought it."""
         async with self._turn:
-            return await self._call("state", (), {}) if self._state is None else pickle.loads(self._state)
+            if self._state is None:
+                return await self._call("state", (), {})
+            return pickle.loads(self._state)
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         async def call(*args: Any, **kwargs: Any) -> Any:
@@ -128,5 +133,6 @@ class RemoteStateful:
         value, state = answer
         # Not before: a call that was cancelled is undone by the next one, which comes after the one before it.
         self._after = self._number
-        self._state = self._state if state is None else state
+        if state is not None:
+            self._state = state
         return value

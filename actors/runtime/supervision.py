@@ -16,9 +16,13 @@ from actors.runtime.remote import OUT_OF_MEMORY, RESTARTS, Actor, loss, one_line
 START_S = 120.0  # all comes up, unless there is a model to load that takes longer
 STARTS = 3
 RETRY_S = 2.0
-PULSE_S, AGAIN_S = 5.0, 1.0
+PULSE_S = 5.0
+AGAIN_S = 1.0
 STARTING = 2  # times as long as a process that is up may a new one be without a sign of life
 LESS = "as memory ran out and processes were killed: use fewer replicas or agents, or a smaller model"
+
+HUNG = "hung"
+LOST = "was lost"
 
 LOG = logging.getLogger(__name__)
 OnEvent = Callable[[str], None]
@@ -33,22 +37,23 @@ async def wait_until_up(actor: Actor, starts: float = STARTS) -> Actor:
 
     Raises ClusterError when it has died `starts` times, and where it cannot be started.
     """
-    killed_before = kills()
-    process: str | None = None
-    died: set[str] = set()
+    killed = kills()
+    dead_processes: set[str] = set()
     while True:
+        # While Ray restarts an actor every call fails: only a process that has answered is one that can die.
+        process = ""
         try:
-            # While Ray restarts an actor every call fails: only a process that has answered is one that can die.
-            process = None
             _, process = await actor.call("pulse")
             await actor.call("ready")
             return actor
         except (RayActorError, OutOfMemoryError, ModelLost) as error:
-            died |= {process} if process else set()
-            gone = await actor.given_up(error)
-            if len(died) >= starts or gone:
-                times = RESTARTS + 1 if gone else len(died)
-                reason = LESS if kills() > killed_before or loss(error) == OUT_OF_MEMORY else one_line(error)
+            if process:
+                dead_processes.add(process)
+            given_up = await actor.given_up(error)
+            if len(dead_processes) >= starts or given_up:
+                times = RESTARTS + 1 if given_up else len(dead_processes)
+                for_memory = kills() > killed or loss(error) == OUT_OF_MEMORY
+                reason = LESS if for_memory else one_line(error)
                 raise ClusterError(f"{actor.title} died {times} times while it was starting: {reason}") from error
         except Exception as error:
             failed = ": the model could not be loaded" if actor.kind == "replica" else " could not be started"
@@ -65,39 +70,47 @@ async def supervise(actor: Actor, on_event: OnEvent, hung_s: float) -> None:
     Only the driver supervises: of two supervisors, the second would end the new process.
     """
     process: str | None = None
-    killed_before, words = kills(), asyncio.create_task(_last_words(actor))
+    killed = kills()
+    words = asyncio.create_task(_last_words(actor))
     try:
         while True:
-            if words.done() and not _said(words):  # it was not there, and Ray knew nothing
+            if words.done() and not words.result():  # the process was not there, and Ray knew nothing
                 words = asyncio.create_task(_last_words(actor))
-            stalled_s, lost, answering = 0.0, False, process
+            fault = ""
             try:
-                stalled_s, answering = await _pulse(actor, hung_s)
+                stalled_s, answering_process = await _pulse(actor, hung_s)
                 # Another process that answers means that Ray has restarted the actor between two pulses.
-                lost = process not in (None, answering) or bool(_said(words))
+                restarted = process is not None and process != answering_process
+                process = answering_process
+                if stalled_s >= hung_s:
+                    fault = HUNG
+                elif restarted or (words.done() and words.result()):
+                    fault = LOST
             except TimeoutError:
-                stalled_s = hung_s
+                fault = HUNG
             except RayError as error:  # of the actor, or of the node that it was on
-                lost = True
+                fault = LOST
                 if await actor.given_up(error):
                     _report(on_event, f"{actor.title} has died {RESTARTS + 1} times and is started no more")
                     return
-            hung = stalled_s >= hung_s
-            if hung:
-                await actor.restart()
-            if hung or lost:
+
+            if fault:
+                if fault == HUNG:
+                    await actor.restart()
                 await asyncio.wait([words], timeout=AGAIN_S)
-                reason = _said(words)
+                reason = words.result() if words.done() else ""
                 words.cancel()
-                killed, killed_before = killed_before, kills()
-                for_memory = killed_before > killed or reason == OUT_OF_MEMORY
-                how = f", {LESS}," if for_memory else f" ({reason})" if reason else ""
-                _report(on_event, f"{actor.title} {'hung' if hung else 'was lost'}{how} and is started again")
-                noticed = time.monotonic()
+                if kills() > killed or reason == OUT_OF_MEMORY:
+                    details = f", {LESS},"
+                else:
+                    details = f" ({reason})" if reason else ""
+                killed = kills()
+                _report(on_event, f"{actor.title} {fault}{details} and is started again")
+                noticed_s = time.monotonic()
                 if await _up_again(actor, hung_s):
-                    _report(on_event, f"{actor.title} is up again after {time.monotonic() - noticed:.0f} s")
-                answering, words = None, asyncio.create_task(_last_words(actor))
-            process = answering
+                    _report(on_event, f"{actor.title} is up again after {time.monotonic() - noticed_s:.0f} s")
+                process = None
+                words = asyncio.create_task(_last_words(actor))
             await asyncio.sleep(PULSE_S)
     finally:
         words.cancel()
@@ -110,10 +123,6 @@ async def _last_words(actor: Actor) -> str:
         return words
     except RayError as error:
         return OUT_OF_MEMORY if loss(error) == OUT_OF_MEMORY else ""
-
-
-def _said(words: asyncio.Task[str]) -> str:
-    return words.result() if words.done() else ""
 
 
 async def watch_head(address: str, on_event: OnEvent) -> None:
@@ -144,15 +153,16 @@ async def _answers(address: str) -> bool:
 
 
 async def _pulse(actor: Actor, hung_s: float) -> tuple[float, str]:
-    """The actor's sign of life. Raises TimeoutError where there is none."""
-    asked: asyncio.Task[tuple[float, str]] = asyncio.create_task(actor.call("pulse"))
+    """Returns the actor's sign of life. Raises TimeoutError where there is none."""
+    pulse: asyncio.Task[tuple[float, str]] = asyncio.create_task(actor.call("pulse"))
     try:
         # Twice: where it was this process that stood still, the answer is there a moment later.
         for wait_s in (hung_s, AGAIN_S):
-            if (await asyncio.wait([asked], timeout=wait_s))[0]:
-                return asked.result()
+            await asyncio.wait([pulse], timeout=wait_s)
+            if pulse.done():
+                return pulse.result()
     finally:
-        asked.cancel()
+        pulse.cancel()
     raise TimeoutError
 
 
@@ -165,9 +175,13 @@ async def _up_again(actor: Actor, hung_s: float) -> bool:
     """Returns once the actor is up, or False when it never will be. A process that shows no sign of life is ended."""
     ready = asyncio.create_task(wait_until_up(actor, starts=math.inf))
     # There is no pulse before the process is there, which takes a while.
-    wait_s = patience_s = STARTING * hung_s
+    patience_s = STARTING * hung_s
+    wait_s = patience_s
     try:
-        while not (await asyncio.wait([ready], timeout=wait_s))[0]:
+        while True:
+            await asyncio.wait([ready], timeout=wait_s)
+            if ready.done():
+                return ready.exception() is None
             try:
                 await _pulse(actor, hung_s)  # there is one while a model is being loaded
                 wait_s = hung_s
@@ -176,6 +190,5 @@ async def _up_again(actor: Actor, hung_s: float) -> bool:
                 # On a machine that is busy enough every start takes so long, and would be ended for good.
                 patience_s *= 2
                 wait_s = patience_s
-        return ready.exception() is None
     finally:
         ready.cancel()

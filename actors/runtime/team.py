@@ -9,18 +9,16 @@ from typing import Protocol, Self
 
 from actors.agents.role_agent import RoleAgent
 from actors.backends.redaction import without_keys
-from actors.errors import AgentLost, UserError
+from actors.errors import UserError
 from actors.messages import Message, Role, Turn, Usage
 from actors.models import Model
-from actors.runtime.remote import Actor, loss
-from actors.runtime.service_client import Client
 from actors.settings import AgentSettings
 
 TurnResult = tuple[Message, Usage]
 
 
 def make_agent(role: Role, model: Model, settings: AgentSettings) -> RoleAgent:
-    """Our own agent, or an AutoGen agent where the role names one. All instances of a role share it."""
+    """Returns our own agent, or an AutoGen agent where the role names one. All instances of a role share it."""
     if role.agent is None:
         return RoleAgent(role, model, settings)
     from actors.autogen.hosted import HostedAgent  # AutoGen takes longer to import than everything else here together
@@ -29,12 +27,12 @@ def make_agent(role: Role, model: Model, settings: AgentSettings) -> RoleAgent:
 
 
 def roles_held(agents: Iterable[Role]) -> dict[str, Role]:
-    """The roles that agents have, each once, by name."""
+    """Returns the roles that agents have, each once, by name."""
     return {agent.played: replace(agent, name=agent.played, of=None) for agent in agents}
 
 
 def instances_of(agents: Iterable[Role]) -> dict[str, str]:
-    """The role of each agent that is one of several of it, by the agent's name."""
+    """Returns the role of each agent that is one of several of it, by the agent's name."""
     return {agent.name: agent.of for agent in agents if agent.of}
 
 
@@ -42,7 +40,7 @@ class AgentClient(Protocol):
     """Asks the agents of one role: a `Client`, agents of this process, or a test's own."""
 
     def __call__(self, item: Turn) -> Awaitable[TurnResult]:
-        """The result of a turn. Raises AgentLost."""
+        """Returns the result of a turn. Raises AgentLost."""
 
     def note(self, note: str) -> None:
         """Lets the agents forget a discussion, with the next turn at the latest."""
@@ -68,9 +66,9 @@ class LiveTeam:
         self, agents: Mapping[str, AgentClient], name: str = "", instances: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         self._agents = dict(agents)
-        self._before = f"{name}/" if name else ""
-        several = set(instances.values())
-        self._role_of = {**{role: role for role in agents if role not in several}, **instances}
+        self._prefix = f"{name}/" if name else ""
+        shared_roles = set(instances.values())
+        self._role_of = {role: role for role in agents if role not in shared_roles} | dict(instances)
         self.usage: dict[str, Usage] = {agent: Usage() for agent in self._role_of}
         self._noted: Callable[[Turn, float, Usage], None] | None = None
 
@@ -79,9 +77,9 @@ class LiveTeam:
         replayed."""
         if turn.agent not in self._role_of:
             raise UserError(f"a method asks {turn.agent!r}; the run's agents are {', '.join(self._role_of)}")
-        own = replace(turn, discussion=f"{self._before}{turn.discussion}") if self._before else turn
+        team_turn = replace(turn, discussion=f"{self._prefix}{turn.discussion}") if self._prefix else turn
         asked_s = time.monotonic()
-        message, usage = await self._agents[self._role_of[turn.agent]](own)
+        message, usage = await self._agents[self._role_of[turn.agent]](team_turn)
         # Only of answers: a turn that is lost with its process reports no usage.
         self.usage[turn.agent] += usage
         if self._noted:
@@ -92,7 +90,7 @@ class LiveTeam:
     def close(self, discussion: str) -> None:
         """Lets all agents forget a discussion. No more turns of it may come."""
         for agent in self._agents.values():
-            agent.note(f"{self._before}{discussion}")
+            agent.note(f"{self._prefix}{discussion}")
 
     async def part(self) -> None:
         """Lets agents forget what was closed since their last turns, and leaves them to other teams."""
@@ -110,23 +108,31 @@ class LiveTeam:
         return metered
 
 
+class RoleSource(Protocol):
+    """Agents of one role that were launched. Can be sent to other processes."""
+
+    def client(self) -> AgentClient:
+        """Returns a client for this process."""
+
+    async def unload(self) -> None:
+        """Closes what the client's process has loaded."""
+
+
 @dataclass(frozen=True, slots=True)
-class RemoteAgents:
+class Agents:
     """Agents that were launched, for whoever holds discussions in any process.
 
-    actors: by role; instances: the role of each agent that is one of several of it.
+    sources: by role; instances: the role of each agent that is one of several of it.
     """
 
-    actors: Mapping[str, Actor]
+    sources: Mapping[str, RoleSource]
     instances: Mapping[str, str]
 
     def team(self, name: str = "") -> LiveTeam:
-        """A team of these agents. `name` keeps its discussions apart from other teams'."""
-
-        def client(role: str, actor: Actor) -> Client[Turn, TurnResult]:
-            return Client(actor.address, lambda error: AgentLost(f"agent lost: {role}: {loss(error)}"))
-
-        return LiveTeam({role: client(role, actor) for role, actor in self.actors.items()}, name, self.instances)
+        """Returns a team of these agents. `name` keeps its discussions apart from other teams'."""
+        return LiveTeam({role: source.client() for role, source in self.sources.items()}, name, self.instances)
 
     async def close(self) -> None:
-        """Nothing to do: agents close what they hold open when they end."""
+        """Closes the models and caches that this process has loaded for them."""
+        for source in self.sources.values():
+            await source.unload()

@@ -68,7 +68,7 @@ async def test_an_instance_remembers_its_own_turns_alone_and_all_forget_a_closed
 async def test_instances_ask_the_model_of_their_role_in_another_process_too() -> None:
     roles = [*CRITICS, SCIENTIST]
     agents = runtime().launch_agents(roles, AgentSettings(), others={CRITIC.name: ("theirs", None)})
-    assert list(agents.roles) == [CRITIC.name, SCIENTIST.name]
+    assert list(agents.sources) == [CRITIC.name, SCIENTIST.name]
     for team in (agents.team(), pickle.loads(pickle.dumps(agents)).team()):
         said = [await team.ask(Turn("d", QUESTION, role.name, 1, seed=0)) for role in roles]
         assert [message.answer for message in said] == ["theirs"] * 3 + ["ours"]

@@ -169,7 +169,7 @@ async def test_a_replica_that_others_have_filled_is_full_for_a_sender_that_has_h
     first.model.open.clear()
     sent = [asyncio.ensure_future(ann.complete(request(n))) for n in range(4)]
     await until(lambda: first.model.working == 4)
-    ours[0].complete._others = 4  # what its next result would tell
+    ours[0].complete._others_in_flight = 4  # what its next result would tell
     sent += [asyncio.ensure_future(bob.complete(request(n))) for n in range(10, 13)]
     await until(lambda: second.model.working + first.model.working == 7)
     for far in fars:
