@@ -134,22 +134,6 @@ def test_a_picture_stands_upright(form: str, orientation: int, file: Callable[[b
         assert np.abs(np.asarray(picture).astype(int) - np.asarray(STRIPES)).max() < 8
 
 
-@pytest.mark.parametrize(
-    ("name", "corner", "size"),
-    [
-        ("transparent_logo.png", WHITE, (240, 90)),
-        ("grey16.png", [0] * 3, (240, 90)),
-        ("rotated_exif6.jpg", WHITE, (240, 90)),
-    ],
-)
-def test_pictures_met_outside(shared_data: Path, name: str, corner: list[int], size: tuple[int, int]) -> None:
-    path = shared_data / "outside" / name
-    for picture in (read_picture(path), sent(path)):
-        assert picture.size == size
-        assert np.asarray(picture)[0, 0].tolist() == corner
-        assert len(np.unique(np.asarray(picture)[:, :, 0])) > 50
-
-
 def test_a_file_that_shows_its_stored_pixels_is_sent_as_it_is(file: Callable[[bytes], Path]) -> None:
     for form in ("JPEG", "PNG", "WEBP", "GIF"):
         path = file(saved(STRIPES, form))

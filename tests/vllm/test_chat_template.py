@@ -58,7 +58,6 @@ async def test_a_model_without_a_template_cannot_chat(tiny_model: Path, tmp_path
         await taken_by(tmp_path, None)
 
 
-OUTSIDE = Path("../shared/data/outside")
 DATED = """{%- if date_string is not defined %}{%- set date_string = strftime_now("%d %b %Y") %}{%- endif -%}
 Today: {{ date_string }}
 {%- for message in messages -%}{{ message.role }}: {{ message.content }}
@@ -69,17 +68,23 @@ LISTS = """{%- for message in messages -%}{{ message.role }}:
 {%- endfor -%}{%- endfor -%}"""
 
 
-def template(name: str, own: str) -> list[str]:
-    path = OUTSIDE / f"template_{name}.jinja"
-    return [own, *([path.read_text(encoding="utf-8")] if path.exists() else [])]
+# As templates of models are: with a date where the engine gives none, and with marks around each turn.
+DATED_OR_NOT = """{%- if strftime_now is defined -%}{%- set day = strftime_now("%d %b %Y") -%}
+{%- else -%}{%- set day = "26 Jul 2024" -%}{%- endif -%}Today: {{ day }}
+{%- for message in messages -%}<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endfor -%}<|im_start|>assistant"""
+MARKED_LISTS = """{%- for message in messages -%}<|im_start|>{{ message.role }}
+{%- for part in message.content -%}{%- if part.type == "text" -%}{{ part.text }}{%- endif -%}{%- endfor -%}<|im_end|>
+{% endfor -%}<|im_start|>assistant"""
 
 
-@pytest.mark.parametrize("text", template("todays_date", DATED))
+@pytest.mark.parametrize("text", [DATED, DATED_OR_NOT])
 async def test_a_template_with_todays_date_gets_a_fixed_one(text: str, tiny_model: Path, tmp_path: Path) -> None:
     assert (await found(tmp_path, text)).dated
 
 
-@pytest.mark.parametrize("text", template("lists_only", LISTS))
+@pytest.mark.parametrize("text", [LISTS, MARKED_LISTS])
 async def test_a_template_that_takes_lists_only_gets_lists(text: str, tiny_model: Path, tmp_path: Path) -> None:
     applied = await found(tmp_path, text)
     assert not applied.dated

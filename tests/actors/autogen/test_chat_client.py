@@ -155,12 +155,13 @@ class Choice(BaseModel):
     answer: str
 
 
-OUTSIDE = Path("../shared/data/outside/json_output_of_thinking_models.txt")
 SURROUNDED = [
     'As in [1], {"answer": "A"} is wrong. So: {"answer":"D"}.',
     '[THINK]A?[/THINK]Here it is:\n```json\n{"answer":"D"}\n```\nAnything else?',
     '{"answer":"D"} See [2].',
-    *(OUTSIDE.read_text(encoding="utf-8").split("\n---\n") if OUTSIDE.exists() else ()),
+    '<think>is it {"answer":"A"}?</think>\n{"answer":"D"}',
+    '{"answer":"D"}\n\nI hope that this helps!',
+    '\ufeff{"answer":"D"}\n',
 ]
 
 
