@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from actors.agents.roles import SINGLE
-from actors.backends import openai_model
+from actors.backends import openai_endpoint
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_model import VllmModel
 from actors.messages import Completion, Question, Request, Status, Trace
@@ -100,7 +100,7 @@ async def test_a_server_tells_the_tokens_of_a_reply(served: OpenAIModel, questio
 async def test_faults_on_the_way_change_no_text(
     served: OpenAIModel, question: Question, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openai_model, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(openai_endpoint, "FIRST_PAUSE_S", 0.05)
     asked = requests(question)
     smooth = [(await served.complete(one)).text for one in asked]
     proxy = FaultyProxy(served.settings.base_url, spoiled=2)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from actors.backends import openai_model
+from actors.backends import openai_endpoint
 from actors.backends.model_settings import DeclaredAbilities, ModelSettings
-from actors.backends.openai_layout import SCHEMA
+from actors.backends.openai_abilities import SCHEMA
 from actors.backends.openai_model import OpenAIModel
 from actors.messages import Abilities, Kind, Request, Source
 from actors.prompting.form import Form, schema
@@ -24,7 +24,7 @@ REQUEST = Request("q", "", "Be brief.", "Which?", "You doubt.")
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_model, "FIRST_PAUSE_S", 0.005)
+    monkeypatch.setattr(openai_endpoint, "FIRST_PAUSE_S", 0.005)
 
 
 def refused(message: str, status: int = 400) -> Told:

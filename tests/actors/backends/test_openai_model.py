@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from pydantic import SecretStr
 
-from actors.backends import openai_model
+from actors.backends import openai_endpoint, openai_model
 from actors.backends.model_settings import DeclaredAbilities, ModelSettings
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.openai_reply import EndpointFault, Why, read_reply
@@ -38,8 +38,8 @@ ALL_DECLARED = DeclaredAbilities(pictures=True, schema=True, likelihoods=True, c
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_model, "FIRST_PAUSE_S", 0.005)
-    monkeypatch.setattr(openai_model, "FIRST_WAIT_S", 0.005)
+    monkeypatch.setattr(openai_endpoint, "FIRST_PAUSE_S", 0.005)
+    monkeypatch.setattr(openai_endpoint, "FIRST_WAIT_S", 0.005)
 
 
 async def never(_: Asked) -> Told:
@@ -749,7 +749,7 @@ async def test_a_model_keeps_to_its_rate() -> None:
 
 async def test_what_a_request_did_not_take_is_there_for_the_next() -> None:
     async with endpoint(tokens_per_minute=600) as (model, server):
-        assert openai_model.estimated_tokens(REQUEST) > 500
+        assert openai_endpoint.estimated_tokens(REQUEST) > 500
         async with asyncio.timeout(30):
             for _ in range(3):
                 await model.complete(REQUEST)
