@@ -1,7 +1,7 @@
 """Makes one of our roles an AutoGen agent for any AutoGen team. The prompts are the simulator's."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from actors.agents.role_agent import RoleAgent
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import source_of
 from actors.autogen.hosted import HostedAgent
+from actors.errors import MemoryLost
 from actors.messages import Heard, Message, Modality, Question, Role, Status, Turn, derive_seed
 from actors.prompting.prompt import message_text, shared_part
 from actors.prompting.reply import parse_reply
@@ -104,7 +105,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         super().__init__(name=name or role.name, description=role.instruction)
         self._role = role
         self._client = model_client
-        self._first = round
+        self._first_round = round
         self._weights = None if weights is None else dict(weights)
         self._earlier = tuple(earlier)
         self._seed = seed
@@ -121,48 +122,50 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         """Takes one turn after these messages. Raises MemoryLost where one under an `earlier` name is missing."""
         for message in messages:
             if message.source == USER:
-                self._state = RoleChatAgentState(question=_question(message), round=self._first)
+                self._state = RoleChatAgentState(question=_question(message), round=self._first_round)
             # The team returns the agent's messages, which `own` has already.
             elif message.source != self.name:
                 self._state.last[message.source] = _message(message, self._state.round)
-        state, role = self._state, self._role
-        weights = self._weights
-        if weights is None:
-            # Messages under earlier names are memory and not heard.
-            senders = [name for name in state.last if name not in self._earlier]
-            weights = {name: 1 / len(senders) for name in senders}
-        heard = (
-            # A message of an earlier round comes over a temporal edge.
-            Heard(state.last[name], weight, temporal=state.last[name].round < state.round)
-            for name, weight in weights.items()
-            if name in state.last and state.last[name].status is Status.OK
-        )
-        recalled = [state.last[name] for name in self._earlier if name in state.last] + state.own
+        state = self._state
+        remembered = [state.last[name] for name in self._earlier if name in state.last]
+        if len(remembered) < len(self._earlier):
+            raise MemoryLost(f"{self.name}: {len(remembered)} of {len(self._earlier)} earlier turns are there")
         turn = Turn(
             discussion=self.name,
             question=state.question,
-            agent=role.name,
+            agent=self._role.name,
             round=state.round,
-            seed=derive_seed(self._seed, state.question.id, state.round, role.name),
-            heard=tuple(heard),
-            recall=len(self._earlier) + len(state.own),
+            seed=derive_seed(self._seed, state.question.id, state.round, self._role.name),
+            heard=tuple(self._heard()),
+            memories=(*remembered, *state.own),
         )
-        memory = self._agent.memory
-        for own in recalled:
-            memory.remember(replace(turn, round=own.round), own)
         try:
             taking = asyncio.ensure_future(self._agent.take(turn))
             cancellation_token.link_future(taking)
             answer, _ = await taking
         finally:
             # AutoGen can save and load `self._state`, which has the turns.
-            memory.forget([turn.discussion])
+            self._agent.memory.forget([turn.discussion])
         state.own.append(answer)
         state.round += 1
         return Response(chat_message=text_message(answer, self.name))
 
+    def _heard(self) -> Iterator[Heard]:
+        """Yields the senders' last messages, as far as there are any that can be read."""
+        messages = self._state.last
+        weights = self._weights
+        if weights is None:
+            # Messages under earlier names are memory and not heard.
+            senders = [name for name in messages if name not in self._earlier]
+            weights = {name: 1 / len(senders) for name in senders}
+        for name, weight in weights.items():
+            message = messages.get(name)
+            if message is not None and message.status is Status.OK:
+                # A message of an earlier round comes over a temporal edge.
+                yield Heard(message, weight, temporal=message.round < self._state.round)
+
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
-        self._state = RoleChatAgentState(round=self._first)
+        self._state = RoleChatAgentState(round=self._first_round)
 
     async def save_state(self) -> Mapping[str, Any]:
         return self._state.model_dump(mode="json")
@@ -175,7 +178,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
             role=self._role,
             model_client=self._client.dump_component(),
             name=self.name,
-            round=self._first,
+            round=self._first_round,
             weights=self._weights,
             earlier=list(self._earlier),
             seed=self._seed,
@@ -193,9 +196,12 @@ def text_message(answer: Message, source: str) -> TextMessage:
     metadata = {MESSAGE: _MESSAGES.dump_json(answer).decode(), "status": answer.status.value}
     if answer.answer is not None:
         metadata["answer"] = answer.answer
-    text = message_text(answer, safe_line(answer.content))
+    if answer.status is Status.FAILED:
+        text = f"(failed: {answer.error})"
+    else:
+        text = message_text(answer, safe_line(answer.content))
     return TextMessage(
-        content=f"(failed: {answer.error})" if answer.status is Status.FAILED else text,
+        content=text,
         source=source,
         metadata=metadata,
         models_usage=RequestUsage(answer.prompt_tokens, answer.completion_tokens),
@@ -212,10 +218,11 @@ def _message(message: BaseChatMessage, round: int) -> Message:
     packed = message_of(message)
     if packed is not None:
         return packed
-    text, source = message.to_model_text(), message.source
+    text = message.to_model_text()
+    source = message.source
     # A message without an answer in our form is heard as text.
-    read = parse_reply(text) or Message("", source, round, content=text)
-    return replace(read, id=f"{round}/{source}", agent=source, round=round)
+    parsed = parse_reply(text) or Message("", source, round, content=text)
+    return replace(parsed, id=f"{round}/{source}", agent=source, round=round)
 
 
 def _question(message: BaseChatMessage) -> Question:
@@ -227,4 +234,5 @@ def _question(message: BaseChatMessage) -> Question:
         # The text is also the id, so that equal questions get equal seeds.
         return Question(id=text, text=text)
     text = "\n".join(part for part in message.content if isinstance(part, str))
-    return Question(text, text, evidence=tuple(source_of(part) for part in message.content if isinstance(part, Image)))
+    pictures = [source_of(part) for part in message.content if isinstance(part, Image)]
+    return Question(id=text, text=text, evidence=tuple(pictures))

@@ -69,8 +69,8 @@ def source_of(image: Image) -> Source:
     path = folder / f"{digest}.png"
     if not path.exists():
         # Renamed when complete: other processes may read or write the same picture.
-        written, name = tempfile.mkstemp(dir=path.parent, suffix=".png")
-        with os.fdopen(written, "wb") as file:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".png")
+        with os.fdopen(descriptor, "wb") as file:
             pixels.save(file, format="PNG")
         os.replace(name, path)
     identity = f"picture-{digest[:8]}"
@@ -82,50 +82,62 @@ def task_text(request: Request) -> str:
     return f"{request.system}\n{request.shared}\n{request.own}"
 
 
-def laid_out(messages: Sequence[LLMMessage], own: Sequence[str], task: Request | None = None) -> Request:
+def laid_out(messages: Sequence[LLMMessage], form: Sequence[str], task: Request | None = None) -> Request:
     """Returns a conversation as a request, without seed and limits.
 
-    System messages become `system`, the user's first message becomes `shared`, and the rest follows `own`, sections
+    System messages become `system`, the user's first message becomes `shared`, and the rest follows `form`, sections
     about the form of the reply. A conversation that opens with `task` keeps that request's system, shared and own part.
     """
     system = "\n".join(message.content for message in messages if isinstance(message, SystemMessage))
-    later = [message for message in messages if not isinstance(message, SystemMessage)]
+    conversation = [message for message in messages if not isinstance(message, SystemMessage)]
     opening = ""
     images: list[Source] = []
-    if later and isinstance(first := later[0], UserMessage):
-        opening, later = _text(first, images), later[1:]
-    rest = [_section(message, images) for message in later]
+    if conversation and isinstance(conversation[0], UserMessage):
+        opening = _text(conversation[0], images)
+        del conversation[0]
+    sections = [*form, *(_section(message, images) for message in conversation)]
     # Only an equal text shares the cached prefix.
     if task is not None and opening == task_text(task):
-        instructions = [f"{INSTRUCTIONS}\n{_plain(system)}"] if system else []
+        if system:
+            sections.insert(0, f"{INSTRUCTIONS}\n{_indented(system)}")
         pictures = dict.fromkeys((*task.images, *images))
-        return replace(task, own="\n".join((task.own, *instructions, *own, *rest)), images=tuple(pictures))
+        return replace(task, own="\n".join((task.own, *sections)), images=tuple(pictures))
+
     shared = opening if _HEADING.search(opening) else f"{QUESTION}\n{opening}"
-    digest = hashlib.blake2b("\x1f".join((shared, *(image.id for image in images))).encode(), digest_size=8).hexdigest()
-    pictures = dict.fromkeys(images)
-    return Request("chat", digest, system, shared, "\n".join((*own, *rest)), tuple(pictures))
+    identity = "\x1f".join((shared, *(image.id for image in images)))
+    return Request(
+        id="chat",
+        prefix=hashlib.blake2b(identity.encode(), digest_size=8).hexdigest(),
+        system=system,
+        shared=shared,
+        own="\n".join(sections),
+        images=tuple(dict.fromkeys(images)),
+    )
 
 
 def _section(message: LLMMessage, images: list[Source]) -> str:
     """One message as a section. Its pictures are added to `images`."""
     if isinstance(message, SystemMessage):
-        return f"{INSTRUCTIONS}\n{_plain(message.content)}"
+        return f"{INSTRUCTIONS}\n{_indented(message.content)}"
     if isinstance(message, UserMessage):
-        return f"{MESSAGE}\n[{message.source}] {_plain(_text(message, images))}"
+        return f"{MESSAGE}\n[{message.source}] {_indented(_text(message, images))}"
     if isinstance(message, AssistantMessage):
-        thought = f"{MESSAGE}\n[you] {_plain(message.thought)}\n" if message.thought else ""
+        thought = f"{MESSAGE}\n[you] {_indented(message.thought)}\n" if message.thought else ""
         if isinstance(message.content, str):
-            return f"{thought}{MESSAGE}\n[you] {_plain(message.content)}"
-        calls = []
+            return f"{thought}{MESSAGE}\n[you] {_indented(message.content)}"
+        lines = [f"{thought}{TOOL_CALL}"]
         for call in message.content:
             try:
                 arguments = json.loads(call.arguments)
             except ValueError:
                 arguments = {}
-            calls.append(call_line(call.name, arguments if isinstance(arguments, dict) else {}))
-        return "\n".join([f"{thought}{TOOL_CALL}", *calls])
-    results = (f"[{r.name}] {'Error: ' if r.is_error else ''}{_plain(r.content)}" for r in message.content)
-    return f"{TOOL_RESULT}\n" + "\n".join(results)
+            lines.append(call_line(call.name, arguments if isinstance(arguments, dict) else {}))
+        return "\n".join(lines)
+    lines = [TOOL_RESULT]
+    for result in message.content:
+        error = "Error: " if result.is_error else ""
+        lines.append(f"[{result.name}] {error}{_indented(result.content)}")
+    return "\n".join(lines)
 
 
 def _text(message: UserMessage, images: list[Source]) -> str:
@@ -140,7 +152,7 @@ def _text(message: UserMessage, images: list[Source]) -> str:
     return "\n".join(part if isinstance(part, str) else f"[{part.id}]" for part in sources)
 
 
-def _plain(text: str) -> str:
+def _indented(text: str) -> str:
     """The text with headings indented, so that none is taken for the request's."""
     return _HEADING.sub(" ", text)
 
@@ -172,11 +184,12 @@ def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[tuple[str
     """
     # Models put calls in code fences without being asked to.
     lines = [line for line in text.strip().splitlines() if not line.strip().startswith("```")]
-    first = next((i for i, line in enumerate(lines) if line.strip().startswith(CALL)), None)
-    if first is None:
+    call_numbers = [number for number, line in enumerate(lines) if line.strip().startswith(CALL)]
+    if not call_numbers:
         return text, ()
+    thought = "\n".join(lines[: call_numbers[0]]).strip()
+    rest = "\n".join(lines[call_numbers[0] :]).strip()
     decoder = json.JSONDecoder()
-    rest = "\n".join(lines[first:]).strip()
     calls = []
     while rest:
         if not rest.startswith(CALL):
@@ -189,9 +202,10 @@ def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[tuple[str
             return text, ()
         if not isinstance(parsed, dict) or parsed.keys() != {"tool", "arguments"}:
             return text, ()
-        tool, arguments = parsed["tool"], parsed["arguments"]
+        tool = parsed["tool"]
+        arguments = parsed["arguments"]
         if not isinstance(tool, str) or tool not in names or not isinstance(arguments, dict):
             return text, ()
         calls.append((tool, arguments))
         rest = rest[end:].lstrip()
-    return "\n".join(lines[:first]).strip(), tuple(calls)
+    return thought, tuple(calls)

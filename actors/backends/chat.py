@@ -27,16 +27,31 @@ def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: b
     A picture without a file is described in words. Without a `system_turn`, its text opens the user turn. `pictures`
     are content parts, one for each picture with a file, in order.
     """
-    # The number by which the text refers to a picture, and its title.
-    labelled = [(f"[{source.id}] {safe_line(source.title)}".rstrip(), source) for source in request.images]
-    shown = [label for label, source in labelled if source.image is not None]
-    described = [f"{label}: {safe_line(source.text)}" for label, source in labelled if source.image is None]
-    text = "\n".join([request.shared, *([DESCRIPTIONS, *described] if described else []), request.own])
-    messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}] if system_turn else []
-    opening = "" if system_turn else f"{request.system}\n"
+    labels = []
+    descriptions = []
+    for source in request.images:
+        # The number by which the text refers to a picture, and its title.
+        label = f"[{source.id}] {safe_line(source.title)}".rstrip()
+        if source.image is None:
+            descriptions.append(f"{label}: {safe_line(source.text)}")
+        else:
+            labels.append(label)
+    if descriptions:
+        descriptions.insert(0, DESCRIPTIONS)
+    text = "\n".join([request.shared, *descriptions, request.own])
+
+    messages: list[dict[str, Any]] = []
+    opening = ""
+    if system_turn:
+        messages.append({"role": "system", "content": request.system})
+    else:
+        opening = f"{request.system}\n"
+    content: str | list[dict[str, Any]]
     if pictures:
-        named = [part for label, picture in zip(shown, pictures, strict=True) for part in (_text(label), dict(picture))]
-        content: Any = [*([_text(opening)] if opening else []), *named, _text(text)]
+        content = [_text(opening)] if opening else []
+        for label, picture in zip(labels, pictures, strict=True):
+            content += [_text(label), dict(picture)]
+        content.append(_text(text))
     else:  # text alone is no list with one part: models that only read text take nothing else
         content = f"{opening}{text}"
     messages.append({"role": "user", "content": content})
@@ -49,19 +64,23 @@ def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: b
 
 def pictures_in_words(request: Request, most: int | None = 0) -> Request:
     """Returns the request for a model that reads at most `most` pictures. Further ones are described."""
-    shown = [source for source in request.images if source.image is not None]
-    if most is None or len(shown) <= most:
+    if most is None:
         return request
-    kept = shown[:most]
-    return replace(
-        request, images=tuple(source if source in kept else replace(source, image=None) for source in request.images)
-    )
+    images = []
+    for source in request.images:
+        if source.image is not None:
+            if most > 0:
+                most -= 1
+            else:
+                source = replace(source, image=None)
+        images.append(source)
+    return replace(request, images=tuple(images))
 
 
 def picture_urls(request: Request) -> list[dict[str, Any]]:
     """Reads a request's picture files as content parts. Raises OSError, which names the picture that cannot be read."""
-    shown = (source.image for source in request.images if source.image is not None)
-    return [{"type": "image_url", "image_url": {"url": data_url(path)}} for path in shown]
+    paths = [source.image for source in request.images if source.image is not None]
+    return [{"type": "image_url", "image_url": {"url": data_url(path)}} for path in paths]
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -68,8 +68,13 @@ class VllmBackend(Backend):
     def dependencies(self) -> Mapping[str, Any]:
         """Includes the files of a local folder, which change with further training."""
         model = self.settings
-        known = {"dtype": model.dtype, "max_model_len": model.max_model_len, "engine": model.engine}
-        return {**known, **declared_layout(model), **files_of(model.name)}
+        return {
+            "dtype": model.dtype,
+            "max_model_len": model.max_model_len,
+            "engine": model.engine,
+            **declared_layout(model),
+            **files_of(model.name),
+        }
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
         """Fills in what vLLM needs on a CPU.
@@ -81,27 +86,26 @@ class VllmBackend(Backend):
         """
         if cluster_gpus:
             return self, ""
-        model, declared = self.settings, declared_type(self.settings.name)
+        model = self.settings
         engine = {key: value for key, value in ON_A_CPU.items() if key not in model.engine}
-        taken = {f"engine.{key}": value for key, value in engine.items()}
-        dtype = model.dtype
-        if dtype == "auto" and declared:
-            dtype = "bfloat16" if declared != "float32" and computes_bfloat16() else "float32"
-            taken["dtype"] = dtype
-        hang_s = model.hang_s
-        if hang_s is None:
-            hang_s = taken["hang_s"] = HANG_ON_A_CPU_S
+        filled_in: dict[str, Any] = {}
+        weights_type = declared_type(model.name)
+        if model.dtype == "auto" and weights_type:
+            is_bfloat16 = weights_type != "float32" and computes_bfloat16()
+            filled_in["dtype"] = "bfloat16" if is_bfloat16 else "float32"
+        if model.hang_s is None:
+            filled_in["hang_s"] = HANG_ON_A_CPU_S
+        settings = replace(model, **filled_in, engine={**model.engine, **engine})
+
+        filled_in |= {f"engine.{key}": value for key, value in engine.items()}
         if model.replicas is None:
-            taken["replicas"] = self.replicas
-        if not taken:
+            filled_in["replicas"] = self.replicas
+        if not filled_in:
             return self, ""
-        settings = replace(model, dtype=dtype, hang_s=hang_s, engine={**model.engine, **engine})
-        # As on the command line.
-        shown = " ".join(
-            f"{self.key}.{name}={value if isinstance(value, str) else json.dumps(value)}"
-            for name, value in sorted(taken.items())
-        )
-        return replace(self, settings=settings), f"vLLM on a CPU, with what was not set: {shown}"
+        words = []  # as on the command line
+        for name, value in sorted(filled_in.items()):
+            words.append(f"{self.key}.{name}={value if isinstance(value, str) else json.dumps(value)}")
+        return replace(self, settings=settings), f"vLLM on a CPU, with what was not set: {' '.join(words)}"
 
     def gpu_share(self) -> float:
         return float(self.settings.engine.get("gpu_memory_utilization", GPU_SHARE))
@@ -130,12 +134,12 @@ class VllmBackend(Backend):
 
 def check_engine_arguments(engine: Mapping[str, Any], key: str) -> None:
     """Raises UserError, which names `key`, for an argument that the installed vLLM does not have."""
-    known = known_arguments()
+    arguments = known_arguments()
     for name in engine:
         if name in SETTINGS:
             raise UserError(f"{key}.engine.{name}: use {key}.{SETTINGS[name]} instead")
-        if known and name not in known:
-            raise UserError(f"{key}.engine: vLLM has no argument {name!r}.{near_miss(name, known)}")
+        if arguments and name not in arguments:
+            raise UserError(f"{key}.engine: vLLM has no argument {name!r}.{near_miss(name, arguments)}")
 
 
 def known_arguments() -> list[str]:
@@ -144,13 +148,12 @@ def known_arguments() -> list[str]:
     source = Path((spec and spec.origin) or "").parent / "engine" / "arg_utils.py"
     if not source.is_file():
         return []
-    return [
-        field.target.id
-        for definition in ast.parse(source.read_text(encoding="utf-8")).body
-        if isinstance(definition, ast.ClassDef) and definition.name in ("EngineArgs", "AsyncEngineArgs")
-        for field in definition.body
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-    ]
+    names: list[str] = []
+    for definition in ast.parse(source.read_text(encoding="utf-8")).body:
+        if isinstance(definition, ast.ClassDef) and definition.name in ("EngineArgs", "AsyncEngineArgs"):
+            targets = [statement.target for statement in definition.body if isinstance(statement, ast.AnnAssign)]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return names
 
 
 def declared_type(name: str) -> str:
@@ -172,8 +175,12 @@ def declared_type(name: str) -> str:
         return ""
     # A model that reads pictures may have it in the configuration of its text part alone.
     parts = [config, config.get("text_config")] if isinstance(config, dict) else []
-    named = [part.get("dtype") or part.get("torch_dtype") for part in parts if isinstance(part, dict)]
-    return next((name for name in named if isinstance(name, str)), "")
+    for part in parts:
+        if isinstance(part, dict):
+            dtype = part.get("dtype") or part.get("torch_dtype")
+            if isinstance(dtype, str):
+                return dtype
+    return ""
 
 
 def files_of(name: str) -> dict[str, Any]:
@@ -181,8 +188,11 @@ def files_of(name: str) -> dict[str, Any]:
     folder = Path(name)
     if not folder.is_dir():
         return {}
-    states = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
-    return {"files": [(file, state.st_size, state.st_mtime_ns) for file, state in states]}
+    files = []
+    for path in sorted(folder.iterdir()):
+        status = path.stat()
+        files.append((path.name, status.st_size, status.st_mtime_ns))
+    return {"files": files}
 
 
 def token_counter(name: str, engine: Mapping[str, Any]) -> Callable[[str], int] | None:
@@ -218,5 +228,5 @@ def computes_bfloat16() -> bool:
     """
     import torch
 
-    able = torch.cpu.get_capabilities()
-    return any(able.get(name) for name in BFLOAT16_ARITHMETIC)
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name) for name in BFLOAT16_ARITHMETIC)

@@ -92,32 +92,36 @@ async def find_template(renderer: Any, thinking: bool | None = None) -> Template
         arguments = {"add_generation_prompt": True, "strftime_now": day.strftime, **template_arguments(thinking)}
         return ChatParams(chat_template_content_format=form, chat_template_kwargs=arguments)
 
-    async def rendered(applied: Any, with_picture: bool = False, system_turn: bool = False) -> str:
-        pictures = [Image.new("RGB", (64, 64))] if with_picture else []
-        probe = replace(PROBE, images=(PICTURE,)) if with_picture else PROBE
-        _, prompt = await renderer.render_messages_async(turns(probe, pictures, system_turn), applied)
+    async def rendered(chat_parameters: Any, with_picture: bool = False, system_turn: bool = False) -> str:
+        probe = PROBE
+        pictures = []
+        if with_picture:
+            probe = replace(PROBE, images=(PICTURE,))
+            pictures = [Image.new("RGB", (64, 64))]
+        _, prompt = await renderer.render_messages_async(turns(probe, pictures, system_turn), chat_parameters)
         text: str = prompt.get("prompt") or renderer.get_tokenizer().decode(prompt["prompt_token_ids"])
         return text
 
-    applied = parameters()
+    chat_parameters = parameters()
     try:
-        plain = await rendered(applied)
-        if PROBE.shared not in plain:
-            applied = parameters("openai")
-            plain = await rendered(applied)
+        text = await rendered(chat_parameters)
+        if PROBE.shared not in text:
+            chat_parameters = parameters("openai")
+            text = await rendered(chat_parameters)
     except VLLMClientError as error:
         raise ValueError(str(error)) from error
-    if PROBE.shared not in plain:
+    if PROBE.shared not in text:
         raise ValueError("its chat template leaves out the question")
-    tomorrow = parameters(applied.chat_template_content_format, DAY + timedelta(days=1))
-    taken = {}
+
+    system_turn = {}
     for with_picture in (False, True):
         try:
-            taken[with_picture] = PROBE.system in await rendered(applied, with_picture, system_turn=True)
+            system_turn[with_picture] = PROBE.system in await rendered(chat_parameters, with_picture, system_turn=True)
         except (VLLMClientError, ValueError):
-            taken[with_picture] = False
-    LOG.info("its chat template takes a system turn without pictures: %s, with pictures: %s", taken[False], taken[True])
-    return Template(applied, taken, plain != await rendered(tomorrow))
+            system_turn[with_picture] = False
+    LOG.info("its chat template takes a system turn without pictures and with pictures: %s", list(system_turn.values()))
+    tomorrow = parameters(chat_parameters.chat_template_content_format, DAY + timedelta(days=1))
+    return Template(chat_parameters, system_turn, dated=text != await rendered(tomorrow))
 
 
 class VllmModel:
@@ -132,7 +136,7 @@ class VllmModel:
         self._engine: Any = None
         self._processes: list[psutil.Process] = []
         self._watcher: Watcher | None = None
-        self._lost: asyncio.Future[str] | None = None
+        self._loss: asyncio.Future[str] | None = None
         self._heartbeat: asyncio.Task[None] | None = None
         self._in_flight = 0
         self._kills = kills()
@@ -145,46 +149,51 @@ class VllmModel:
         name = self.settings.name
         if name.startswith(("/", "./", "../", "~")) and not Path(name).exists():
             # vLLM would take it for a Hugging Face id.
-            folder = f"there is no such folder on {platform.node()}; give one or a Hugging Face id"
-            raise ValueError(f"vLLM cannot load {name!r}: {folder}")
+            raise ValueError(
+                f"vLLM cannot load {name!r}: there is no such folder on {platform.node()}; give one or a Hugging Face "
+                "id"
+            )
         try:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(f"no vLLM here ({error}): pip install '.[vllm]'") from error
-        LOG.info("loading %s", self.settings.name)
-        began = time.monotonic()
-        others = set(multiprocessing.active_children())
+        LOG.info("loading %s", name)
+        start_s = time.monotonic()
+        earlier_children = set(multiprocessing.active_children())
         try:
             self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**self._arguments()))
         except Exception as error:  # the model's code and its dependencies may raise anything
-            kill(descendants(set(multiprocessing.active_children()) - others))
+            kill(descendants(set(multiprocessing.active_children()) - earlier_children))
             reason = str(error) if isinstance(error, OSError | ValueError | RuntimeError) else repr(error)
-            raise ValueError(f"vLLM cannot load {self.settings.name!r}: {one_line(reason)}") from error
-        self._processes = descendants(set(multiprocessing.active_children()) - others)
+            raise ValueError(f"vLLM cannot load {name!r}: {one_line(reason)}") from error
+        self._processes = descendants(set(multiprocessing.active_children()) - earlier_children)
         self._watcher = Watcher(process.pid for process in self._processes)
-        self._lost = asyncio.get_running_loop().create_future()
-        LOG.info("%s is loaded after %.0f s", self.settings.name, time.monotonic() - began)
+        self._loss = asyncio.get_running_loop().create_future()
+        LOG.info("%s is loaded after %.0f s", name, time.monotonic() - start_s)
         try:
             self._template = await find_template(self._engine.renderer, self.settings.thinking)
         except ValueError as error:
             await self.close()
-            raise ValueError(f"{self.settings.name!r} cannot chat: {one_line(str(error))}") from error
+            raise ValueError(f"{name!r} cannot chat: {one_line(str(error))}") from error
         declared = self.settings.abilities
         if declared.system_turn is not None:
             self._template = replace(self._template, system_turn=dict.fromkeys((False, True), declared.system_turn))
         processor = self._engine.renderer.mm_processor  # a model that reads no pictures has none
-        most = processor.info.allowed_mm_limits.get("image", 0) if processor is not None else 0
-        date = (f"{DAY:%d %b %Y} as today's date", "its chat template would write another one each day")
+        most_pictures = 0 if processor is None else processor.info.allowed_mm_limits.get("image", 0)
+        adapted: list[tuple[str, str]] = []
+        if self._template.dated:
+            date = f"{DAY:%d %b %Y} as today's date"
+            adapted.append((date, "its chat template would write another one each day"))
         self._abilities = declared.over(
             Abilities(
-                pictures=most > 0,
+                pictures=most_pictures > 0,
                 schema=True,
                 likelihoods=True,
                 system_turn=self._template.system_turn[False],
                 context_tokens=self._engine.model_config.max_model_len,
-                most_pictures=most or None,
-                adapted=(date,) if self._template.dated else (),
+                most_pictures=most_pictures or None,
+                adapted=tuple(adapted),
             )
         )
 
@@ -217,11 +226,11 @@ class VllmModel:
         Cancelling the call removes the request from the engine. Raises ModelError where the engine failed this request,
         and ModelLost where it is dead, hangs, or was closed.
         """
-        lost = self._lost
-        if lost is None:
+        loss = self._loss
+        if loss is None:
             raise RuntimeError("VllmModel.complete before start")
-        if lost.done():
-            raise ModelLost(lost.result())
+        if loss.done():
+            raise ModelLost(loss.result())
         from vllm.exceptions import VLLMClientError
 
         work = asyncio.create_task(self._generate(request))
@@ -230,10 +239,10 @@ class VllmModel:
             self._heartbeat = asyncio.create_task(self._watch(self._engine))
         try:
             # vLLM lets requests wait for ever when their engine is killed or hangs.
-            ends: set[asyncio.Future[Any]] = {work, lost}
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            futures: set[asyncio.Future[Any]] = {work, loss}
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                raise ModelLost(lost.result())
+                raise ModelLost(loss.result())
             return work.result()
         except (VLLMClientError, ValueError) as error:
             return refused(request, str(error))
@@ -242,7 +251,7 @@ class VllmModel:
         except Exception as error:
             if self._engine is None or self._engine.errored:
                 self._lose()
-                raise ModelLost(lost.result()) from error
+                raise ModelLost(loss.result()) from error
             raise ModelError(one_line(f"vLLM failed: {type(error).__name__}: {error}")) from error
         finally:
             self._in_flight -= 1
@@ -251,24 +260,25 @@ class VllmModel:
                 await asyncio.wait({work}, timeout=ABORT_S)
 
     async def _generate(self, request: Request) -> Completion:
-        able, template = self._abilities, self._template
-        assert able is not None
+        abilities = self._abilities
+        template = self._template
+        assert abilities is not None
         assert template is not None
-        request = pictures_in_words(request, able.most_pictures if able.pictures else 0)
+        request = pictures_in_words(request, abilities.most_pictures if abilities.pictures else 0)
         try:
             pictures = await asyncio.to_thread(open_pictures, request)
         except OSError as error:
             return refused(request, str(error))
         renderer = self._engine.renderer
-        laid_out = turns(request, pictures, template.system_turn[bool(pictures)])
-        messages = without_special_tokens(laid_out, renderer.get_tokenizer())
+        messages = turns(request, pictures, template.system_turn[bool(pictures)])
+        messages = without_special_tokens(messages, renderer.get_tokenizer())
         for _ in range(2):
             # Of any length: vLLM's limit would count a picture as one token and end there.
             tokenization = replace(renderer.default_chat_tok_params, max_total_tokens=None)
             _, (prompt,) = await renderer.render_chat_async([messages], template.parameters, tokenization)
-            unfit = too_long(request, len(prompt["prompt_token_ids"]), self._engine.model_config.max_model_len)
-            if unfit is not None:
-                return unfit
+            refusal = too_long(request, len(prompt["prompt_token_ids"]), self._engine.model_config.max_model_len)
+            if refusal is not None:
+                return refusal
             final = await self._run(prompt, request)
             # vLLM sends a picture to its engine once, and later only its digest. Where a request ended in between (too
             # long, cancelled) the engine lacks the picture, reports an error, and gets it with the next attempt.
@@ -288,16 +298,16 @@ class VllmModel:
         )
 
     def _tokens(self, reply: Any) -> Tokens:
-        """The tokens of the reply's text, with probabilities after a schema has excluded tokens."""
-        chosen = [entry[token] for token, entry in zip(reply.token_ids, reply.logprobs or (), strict=False)]
-        tokens = of_text([(token.decoded_token or "", token.logprob) for token in chosen], reply.text)
-        if tokens or not chosen:
+        """Returns the tokens of the reply's text, with probabilities after a schema has excluded tokens."""
+        likelihoods = [entry[token] for token, entry in zip(reply.token_ids, reply.logprobs or (), strict=False)]
+        tokens = of_text([(token.decoded_token or "", token.logprob) for token in likelihoods], reply.text)
+        if tokens or not likelihoods:
             return tokens
         # Bytes that are no characters: vLLM decodes them differently one by one than together.
         tokenizer = self._engine.renderer.get_tokenizer()
         decode = partial(tokenizer.decode, skip_special_tokens=True)
         parts = pieces(decode, list(reply.token_ids), reply.text)
-        return tuple((part, token.logprob) for part, token in zip(parts, chosen, strict=True))
+        return tuple((part, token.logprob) for part, token in zip(parts, likelihoods, strict=True))
 
     async def _run(self, prompt: Any, request: Request) -> Any:
         from vllm import SamplingParams
@@ -323,37 +333,39 @@ class VllmModel:
         """
         beats = max(1, round(self.hang_s / BEAT_S))
         while self._in_flight:
-            sign = asyncio.create_task(engine.is_sleeping())
+            answer = asyncio.create_task(engine.is_sleeping())
             try:
                 for _ in range(beats):
-                    await asyncio.wait({sign}, timeout=BEAT_S)
-                    if sign.done() or engine.errored:
+                    await asyncio.wait({answer}, timeout=BEAT_S)
+                    if answer.done() or engine.errored:
                         break
                 else:
                     return self._lose(f"vLLM's engine has not answered for {self.hang_s:g} s")
-                if engine.errored or sign.exception() is not None:
+                if engine.errored or answer.exception() is not None:
                     return self._lose()
             finally:
-                sign.cancel()
+                answer.cancel()
             await asyncio.sleep(BEAT_S)
 
     def _lose(self, reason: str = "") -> None:
-        assert self._lost is not None
-        death = "was killed because memory ran out" if kills() > self._kills else "died"
-        reason = reason or f"vLLM's engine {death}"
-        if not self._lost.done():
+        assert self._loss is not None
+        if not reason:
+            death = "was killed because memory ran out" if kills() > self._kills else "died"
+            reason = f"vLLM's engine {death}"
+        if not self._loss.done():
             LOG.error("%s: %s", self.settings.name, reason)
-            self._lost.set_result(reason)
+            self._loss.set_result(reason)
             kill(self._processes)
 
     async def close(self) -> None:
         """Stops the engine's processes, which may take seconds. Requests in flight are lost. Closing twice does no
         harm."""
-        engine, self._engine = self._engine, None
-        if engine is None or self._lost is None:
+        engine = self._engine
+        self._engine = None
+        if engine is None or self._loss is None:
             return
-        if not self._lost.done():
-            self._lost.set_result("the model was closed")
+        if not self._loss.done():
+            self._loss.set_result("the model was closed")
         if self._heartbeat is not None:
             self._heartbeat.cancel()
         engine.shutdown()
@@ -371,9 +383,11 @@ def cpu_arguments(engine: Mapping[str, Any]) -> dict[str, Any]:
     arguments: dict[str, Any] = {"enable_chunked_prefill": False}
     # A configured share of the memory takes precedence.
     if "gpu_memory_utilization" not in engine:
-        given = os.environ.get("VLLM_CPU_KVCACHE_SPACE", "")
-        configured = int(engine.get("kv_cache_memory_bytes") or CPU_CACHE_BYTES)
-        arguments["kv_cache_memory_bytes"] = int(given) * 2**30 if given.isdigit() else configured
+        gigabytes = os.environ.get("VLLM_CPU_KVCACHE_SPACE", "")
+        if gigabytes.isdigit():
+            arguments["kv_cache_memory_bytes"] = int(gigabytes) * 2**30
+        else:
+            arguments["kv_cache_memory_bytes"] = int(engine.get("kv_cache_memory_bytes") or CPU_CACHE_BYTES)
     return arguments
 
 
