@@ -401,6 +401,9 @@ class Usage:
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)[:-1]))
 
+    def __sub__(self, other: "Usage") -> "Usage":
+        return Usage(*(getattr(self, field.name) - getattr(other, field.name) for field in fields(self)[:-1]))
+
     @staticmethod
     def of(completion: "Completion") -> "Usage":
         """Returns the usage of one completion."""

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Count, Record, Share
 
@@ -50,13 +49,15 @@ class Explained(Record):
     tokens: Count
     recorded: Count
     suspects: tuple[str, ...] = ()
+    REMEDY: ClassVar[str] = "remove it, and explain the run again"
 
     @property
     def culprits(self) -> list[str]:
         """Agents that change the answer, alone or with a turn."""
-        return [each.of.rpartition("/")[2] for each in self.effects if each.changed and each.kind in ("turn", "agent")]
+        decisive = [effect for effect in self.effects if effect.changed and effect.kind in ("turn", "agent")]
+        return [effect.of.rpartition("/")[2] for effect in decisive]
 
 
 def explained(run: RunFolder) -> Iterator[Explained]:
     """Reads the explained answers of a run. None where nothing was explained. Raises UserError for a damaged file."""
-    return jsonl.records(run.path / ATTRIBUTION, Explained.decode, "remove it, and explain the run again")
+    return Explained.read(run.path / ATTRIBUTION)

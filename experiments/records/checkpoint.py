@@ -38,7 +38,8 @@ class Checkpoint:
         state = {name: np.asarray(array, order="C") for name, array in self.state.items()}
         about = {"stage": self.stage, "step": self.step, "sizes": self.sizes, "digests": self.digests}
         # One entry: safetensors writes several in an order that changes from process to process.
-        write_atomically(path, save(state, {"about": json.dumps(about | {"digest": digest(state, about)})}))
+        metadata = {"about": json.dumps(about | {"digest": digest(state, about)})}
+        write_atomically(path, save(state, metadata))
 
     @staticmethod
     def read(path: Path) -> "Checkpoint":
@@ -49,8 +50,7 @@ class Checkpoint:
             with safe_open(path, framework="np") as file:
                 about = asdict(_About.decode((file.metadata() or {})["about"]))
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-            stated = about.pop("digest")
-            if digest(state, about) != stated:
+            if about.pop("digest") != digest(state, about):
                 raise ValueError("its content has changed")
             return Checkpoint(state=state, **about)
         # Everything that a damaged header, missing field or wrong type can raise has one remedy.

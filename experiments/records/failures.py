@@ -44,8 +44,7 @@ class Breaker:
 
     def turn(self, method: str, message: Message) -> None:
         """Counts a turn. Raises TooManyFailures."""
-        # Not the dummy agents' turns, for which no model is asked.
-        if message.calls or message.status is not Status.OK:
+        if is_counted(message):
             self.count(("all turns", f"method {method}", message.agent), message.status, message.error)
 
     def count(self, parts: Iterable[str], status: Status, error: str) -> None:
@@ -56,18 +55,30 @@ class Breaker:
         for window in windows.values():
             window.append((status, error))
         if status is Status.FAILED:
-            failed = {part: [error for ended, error in window if ended is status] for part, window in windows.items()}
-            reached = [part for part in failed if len(failed[part]) >= self.settings.most]
-            if reached:
-                # A method or an agent that fails more than all turns do is at fault, and is named.
-                part = max(reached, key=lambda part: len(failed[part]) / len(windows[part]))
-                raise TooManyFailures(
-                    f"{part}: {len(failed[part]):,} of the last {len(windows[part]):,} failed (failures.share="
-                    f"{self.settings.share:g}), most often: {commonest(failed[part])}"
-                )
+            self._check_failed(windows)
+        elif status is Status.UNPARSED:
+            self._check_unread(windows)
+
+    def _check_failed(self, windows: dict[str, deque[tuple[Status, str]]]) -> None:
+        """Raises TooManyFailures, with the part that fails most, where one of the windows has too many failed turns."""
+        worst_part, worst_errors, worst_share = "", list[str](), 0.0
         for part, window in windows.items():
-            unread = status is Status.UNPARSED and len(window) == self.settings.window
-            if unread and all(ended is not Status.OK for ended, _ in window):
+            errors = [error for status, error in window if status is Status.FAILED]
+            # A method or an agent that fails more than all turns do is at fault, and is named.
+            share = len(errors) / len(window)
+            if len(errors) >= self.settings.most and share > worst_share:
+                worst_part, worst_errors, worst_share = part, errors, share
+        if worst_part:
+            raise TooManyFailures(
+                f"{worst_part}: {len(worst_errors):,} of the last {len(windows[worst_part]):,} failed (failures.share="
+                f"{self.settings.share:g}), most often: {commonest(worst_errors)}"
+            )
+
+    def _check_unread(self, windows: dict[str, deque[tuple[Status, str]]]) -> None:
+        """Raises TooManyFailures for a full window without any reply that could be read."""
+        for part, window in windows.items():
+            is_full = len(window) == self.settings.window
+            if is_full and all(status is not Status.OK for status, _ in window):
                 raise TooManyFailures(
                     f"{part}: none of the last {len(window):,} replies could be read, most often: "
                     f"{commonest([error for _, error in window])}"
@@ -75,14 +86,22 @@ class Breaker:
 
     def check(self, what: str, traces: Iterable[Trace], remedy: str = "", questions: bool = True) -> None:
         """Raises TooManyFailures where too many turns failed, with `questions` also those failed for their question."""
-        turns = [turn for trace in traces for turn in trace.turns if turn.calls or turn.status is not Status.OK]
-        failed = [turn.error for turn in turns if turn.status is Status.FAILED]
-        counted = failed if questions else [error for error in failed if not of_question(error)]
-        if len(counted) > self.settings.share * len(turns):
+        turns: list[Message] = []
+        for trace in traces:
+            turns += filter(is_counted, trace.turns)
+        errors = [turn.error for turn in turns if turn.status is Status.FAILED]
+        if not questions:
+            errors = [error for error in errors if not of_question(error)]
+        if len(errors) > self.settings.share * len(turns):
             raise TooManyFailures(
-                f"{what}: {len(counted):,} of {len(turns):,} turns failed, from which nothing is concluded "
-                f"(failures.share={self.settings.share:g}), most often: {commonest(counted)}{remedy}"
+                f"{what}: {len(errors):,} of {len(turns):,} turns failed, from which nothing is concluded "
+                f"(failures.share={self.settings.share:g}), most often: {commonest(errors)}{remedy}"
             )
+
+
+def is_counted(message: Message) -> bool:
+    """False for a turn of a dummy agent, for which no model is asked."""
+    return message.calls > 0 or message.status is not Status.OK
 
 
 def of_question(error: str) -> bool:
@@ -93,12 +112,17 @@ def of_question(error: str) -> bool:
 def kind_of(error: str) -> str:
     """Returns the reason of a failed turn in a printable line, with its numbers as N."""
     # A page can show it, whatever a model or an endpoint wrote.
-    line = _NUMBER.sub("N", "".join(char if char.isprintable() else " " for char in error))
-    return " ".join(line.split())[:200] or UNREAD
+    printable = "".join(char if char.isprintable() else " " for char in error)
+    return " ".join(_NUMBER.sub("N", printable).split())[:200] or UNREAD
 
 
 def commonest(errors: Iterable[str]) -> str:
     """Returns the last of the errors of the kind that most of them are."""
-    latest = {kind_of(error): error for error in errors}
-    counted = Counter(map(kind_of, errors))
-    return " ".join(latest[max(counted, key=counted.__getitem__)].split())[:300] or UNREAD
+    counts: Counter[str] = Counter()
+    latest: dict[str, str] = {}
+    for error in errors:
+        kind = kind_of(error)
+        counts[kind] += 1
+        latest[kind] = error
+    [(kind, _)] = counts.most_common(1)
+    return " ".join(latest[kind].split())[:300] or UNREAD

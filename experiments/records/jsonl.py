@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Callable, Collection, Container, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO, FileIO
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, TypeVar
@@ -34,6 +33,8 @@ LINE_BYTES = 64_000_000  # far above any record; a file without line breaks must
 READ_BYTES = 1 << 20
 COMPRESS_BYTES = 2**24  # shorter files stay plain
 LEVEL = 6  # traces become a thirteenth; at the highest level a twentieth less, in half as much time again
+GZIP_HEADER = 16 + zlib.MAX_WBITS  # makes zlib write one, in which it leaves the time at 0
+OPEN_ATTEMPTS = 8
 LOOK_S = 0.05  # longer than a viewer holds the lock to see whether a run goes on
 DAMAGED = "restore it from a copy, or start a new run"
 
@@ -44,8 +45,9 @@ def compressed(path: Path) -> Path:
 
 def files(folder: Path, pattern: str) -> list[Path]:
     """Plain paths of the files that match a pattern in either form, sorted."""
-    packed = (path.with_suffix("") for path in folder.glob(f"{pattern}.gz"))
-    return sorted({*folder.glob(pattern), *packed})
+    plain_paths = set(folder.glob(pattern))
+    plain_paths.update(path.with_suffix("") for path in folder.glob(f"{pattern}.gz"))
+    return sorted(plain_paths)
 
 
 @contextmanager
@@ -54,7 +56,7 @@ def content(path: Path) -> Iterator[BinaryIO]:
     with ExitStack() as stack:
         file: BinaryIO = BytesIO()
         # Several times: its writer may be replacing one form by the other.
-        for form in (path, compressed(path)) * 8:
+        for form in (path, compressed(path)) * OPEN_ATTEMPTS:
             try:
                 file = stack.enter_context(form.open("rb") if form is path else unpacked(form))
                 break
@@ -70,10 +72,13 @@ def content(path: Path) -> Iterator[BinaryIO]:
             raise UserError(f"{form} is damaged ({error}); {DAMAGED}") from error
 
 
-def pieces(path: Path, size: int) -> Iterator[bytes]:
+def pieces(path: Path, size: int = sys.maxsize) -> Iterator[bytes]:
     """Yields the first `size` bytes of a file's content, a piece at a time."""
     with content(path) as file:
-        while size > 0 and (piece := file.read(min(size, READ_BYTES))):
+        while size > 0:
+            piece = file.read(min(size, READ_BYTES))
+            if not piece:
+                return
             yield piece
             size -= len(piece)
 
@@ -86,14 +91,18 @@ def lines(path: Path) -> Iterator[bytes]:
 def placed(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yields each complete line with the place of its first byte. Raises UserError for damage and endless lines."""
     with content(path) as file:
-        offset = 0
+        place = 0
         while line := file.readline(LINE_BYTES):  # bytes: a half-written last line may end inside a character
             if not line.endswith(b"\n"):
                 if len(line) == LINE_BYTES:
-                    raise UserError(f"{path} has a line of more than {LINE_BYTES:,} bytes, which is no record")
+                    raise endless_line(path)
                 return
-            yield offset, line
-            offset += len(line)
+            yield place, line
+            place += len(line)
+
+
+def endless_line(path: Path) -> UserError:
+    return UserError(f"{path} has a line of more than {LINE_BYTES:,} bytes, which is no record")
 
 
 def seekable(path: Path) -> BinaryIO:
@@ -109,16 +118,18 @@ def seekable(path: Path) -> BinaryIO:
     return file
 
 
-def records(path: Path, decode: Callable[[str], T], remedy: str, only: Container[int] | None = None) -> Iterator[T]:
-    """Decodes the complete lines. `only` holds the positions to decode, from 0. Raises UserError like `decoded`."""
+def records(
+    path: Path, decode: Callable[[str], T], remedy: str, positions: Container[int] | None = None
+) -> Iterator[T]:
+    """Decodes the complete lines, or those at some positions, from 0. Raises UserError like `decoded`."""
     for position, line in enumerate(lines(path)):
         # Decoding is the expensive part; other lines are only skipped.
-        if only is None or position in only:
+        if positions is None or position in positions:
             yield decoded(path, position + 1, line, decode, remedy)
 
 
 def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], remedy: str) -> T:
-    """One decoded line; `number` counts from 1. Raises UserError, ending in `remedy`, when it cannot be decoded."""
+    """Decodes a line. `number` counts from 1. Raises UserError, ending in `remedy`, when it cannot be decoded."""
     try:
         return decode(line.decode())
     # JSON of another kind fails in `decode` in many ways; the user needs the file, the line and a remedy.
@@ -131,13 +142,13 @@ def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], re
 
 def lock(file: FileIO) -> None:
     """Keeps other processes from writing a file and its folder. Raises UserError, and closes it, where one does."""
-    for left in (1, 0):
+    for attempts_left in (1, 0):
         try:
             # The kernel releases the lock when the process dies, so no stale lock stops a resumption.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError as error:
-            if left:
+            if attempts_left:
                 time.sleep(LOOK_S)
                 continue
             file.close()
@@ -150,27 +161,27 @@ def append(file: FileIO, line: str, sync: bool = False) -> int:
 
     Returns the bytes added. Raises UserError when there is no room, and then removes what was written of the line.
     """
-    written = line.encode() + b"\n"
-    before = None
+    content = line.encode() + b"\n"
+    size_before = None
     try:
         status = os.fstat(file.fileno())
-        before = status.st_size
+        size_before = status.st_size
         # A deleted file still takes writes, which no reader would ever find.
         if not status.st_nlink:
             raise OSError(errno.ENOENT, "it was deleted during the run", file.name)
         # One call for the whole line, so that a killed run leaves at most its last line torn.
-        if file.write(written) != len(written):
+        if file.write(content) != len(content):
             # A nearly full disk takes a part of the line without an error.
             raise OSError(errno.ENOSPC, "no space left for a whole line", file.name)
         # A killed process loses nothing without it, but a power cut may.
         if sync:
             os.fsync(file.fileno())
     except OSError as error:
-        if before is not None:
+        if size_before is not None:
             with suppress(OSError):
-                os.ftruncate(file.fileno(), before)
+                os.ftruncate(file.fileno(), size_before)
         raise UserError(f"cannot write {file.name}: {error}; make room and resume the run") from error
-    return len(written)
+    return len(content)
 
 
 def append_to(path: Path, line: str) -> None:
@@ -184,17 +195,17 @@ def append_to(path: Path, line: str) -> None:
 
 def cut(path: Path) -> None:
     """Cuts off an incomplete last line of a plain file. Raises UserError where it is longer than any record."""
-    if path.exists():
-        size = path.stat().st_size
-        begins = max(0, size - LINE_BYTES)
-        # Only the end: a sparse file may have a size that no memory holds.
-        with path.open("rb") as file:
-            file.seek(begins)
-            newline = file.read(LINE_BYTES).rfind(b"\n")
-        if newline < 0 and begins:
-            raise UserError(f"{path} has a line of more than {LINE_BYTES:,} bytes, which is no record")
-        # Without any newline `rfind` gives -1, and the file becomes empty.
-        os.truncate(path, begins + newline + 1)
+    if not path.exists():
+        return
+    begins = max(0, path.stat().st_size - LINE_BYTES)
+    # Only the end: a sparse file may have a size that no memory holds.
+    with path.open("rb") as file:
+        file.seek(begins)
+        newline = file.read(LINE_BYTES).rfind(b"\n")
+    if newline < 0 and begins:
+        raise endless_line(path)
+    # Without any newline `rfind` gives -1, and the file becomes empty.
+    os.truncate(path, begins + newline + 1)
 
 
 def cut_to(path: Path, size: int, without: Collection[int] = ()) -> None:
@@ -220,18 +231,24 @@ def cut_to(path: Path, size: int, without: Collection[int] = ()) -> None:
 def make_plain(path: Path) -> None:
     """Makes a compressed file plain, so that it can be appended to. Raises OSError without room."""
     packed = compressed(path)
-    if packed.exists():
-        if not path.exists():
-            write_atomically(path, pieces(path, sys.maxsize))
-        packed.unlink()
+    if not packed.exists():
+        return
+    if not path.exists():
+        write_atomically(path, pieces(path))
+    packed.unlink()
 
 
 def compress(path: Path) -> None:
     """Compresses a finished file, if it is long. The same lines give the same bytes. Raises OSError without room."""
-    if path.exists() and path.stat().st_size >= COMPRESS_BYTES:
-        # 16 + 15 makes zlib write a gzip header, in which it leaves the time at 0.
-        packer = zlib.compressobj(LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
-        parts = chain(pieces(path, sys.maxsize), [b""])  # none is empty but the end
-        write_atomically(compressed(path), (packer.compress(part) if part else packer.flush() for part in parts))
-        # Only now: a kill leaves one of them whole.
-        path.unlink()
+    if not path.exists() or path.stat().st_size < COMPRESS_BYTES:
+        return
+
+    def packed_pieces() -> Iterator[bytes]:
+        packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_HEADER)
+        for piece in pieces(path):
+            yield packer.compress(piece)
+        yield packer.flush()
+
+    write_atomically(compressed(path), packed_pieces())
+    # Only now: a kill leaves one of them whole.
+    path.unlink()

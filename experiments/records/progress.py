@@ -50,45 +50,62 @@ class Progress:
 
     def _table(self) -> Table:
         """Draws a bar for each phase under way. One line counts finished ones, so that a run fits a screen."""
-        over = [bar for bar in self._bars if bar.done >= bar.total]
+        finished_bars = [bar for bar in self._bars if bar.is_finished]
+        open_bars = [bar for bar in self._bars if not bar.is_finished]
+        room = self._console.width - BAR_WIDTH - 1
         table = Table.grid(padding=(0, 1))
         # The last phase stays, so that the screen is never without one.
-        for bar in [bar for bar in self._bars if bar not in over] or over[-1:]:
-            line, room = bar.line, self._console.width - BAR_WIDTH - 1
+        for bar in open_bars or finished_bars[-1:]:
             # The turns, and then the bar itself, are left out where figures would be cut.
+            line = bar.line
             if len(line) > room:
                 line = line.rpartition("; ")[0] or line
-            drawn = ProgressBar(max(1, bar.total), bar.done if bar.total else 1, width=BAR_WIDTH)
-            table.add_row(drawn if len(line) <= room else "", Text(line))
-        if len(over) > 1:
-            table.add_row("", Text(f"phases that are over: {len(over)}", "dim"))
+            if len(line) > room:
+                table.add_row("", Text(line))
+            elif bar.total:
+                table.add_row(ProgressBar(bar.total, bar.done, width=BAR_WIDTH), Text(line))
+            else:
+                table.add_row(ProgressBar(1, 1, width=BAR_WIDTH), Text(line))
+        if len(finished_bars) > 1:
+            table.add_row("", Text(f"phases that are over: {len(finished_bars)}", "dim"))
         return table
 
     def print(self, line: str, folded: bool = False) -> None:
         """Prints a line above the bars, which may be folded. One that trials of a sweep repeat is printed once."""
         if line not in self._printed:
             self._printed.add(line)
+            shown = fill(visible(line), LINE) if folded else visible(line)
             # As Text: rich would read square brackets as markup, and names between colons as emoji.
-            self._console.print(Text(fill(visible(line), LINE) if folded else visible(line)), soft_wrap=True)
+            self._console.print(Text(shown), soft_wrap=True)
 
 
 class Bar:
     """Progress of one phase. Prints plain lines where it has a console."""
 
     def __init__(self, console: Console | None, name: str, total: int, done: int) -> None:
-        self.total, self.done = total, done
-        self._console, self._name, self._before = console, name, done
+        self.total = total
+        self.done = done
+        self._console = console
+        self._name = name
+        self._done_at_start = done
         # Monotonic: a clock that is set back must not give negative rates.
-        self._begun = self._printed_at = self._last = time.monotonic()
+        self._started_at = time.monotonic()
+        self._printed_at = self._started_at
+        self._advanced_at = self._started_at
         self._note = ""
         self._turns = 0
 
-    def advance(self, n: int = 1, note: str = "") -> None:
-        """Counts `n` more units; shows a new note at once."""
-        changed = note not in ("", self._note)
-        self.done, self._note = self.done + n, note
+    @property
+    def is_finished(self) -> bool:
+        return self.done >= self.total
+
+    def advance(self, units: int = 1, note: str = "") -> None:
+        """Counts more units; shows a new note at once."""
+        is_new_note = note not in ("", self._note)
+        self.done += units
+        self._note = note
         # The last unit is always printed: a log must end with the phase complete.
-        self._print(at_once=changed or self.done >= self.total)
+        self._print(at_once=is_new_note or self.is_finished)
 
     def turn(self) -> None:
         """Counts a finished turn: a sign of life before the first unit is done."""
@@ -100,25 +117,35 @@ class Bar:
         """Phase in one line: its note, or its rate and the time left."""
         if self._note:
             return f"{self._name}: {self.done:,}/{self.total:,}, {visible(self._note)}"
-        now = self._last if self.done >= self.total else time.monotonic()
-        return plain(self._name, self.done, self.total, self.done - self._before, now - self._begun, self._turns)
+        until = self._advanced_at if self.is_finished else time.monotonic()
+        return plain(
+            self._name,
+            done=self.done,
+            total=self.total,
+            fresh=self.done - self._done_at_start,
+            elapsed_s=until - self._started_at,
+            turns=self._turns,
+        )
 
     def _print(self, at_once: bool = False) -> None:
         """Prints a plain line, at most every `PLAIN_EVERY_S` seconds."""
-        self._last = time.monotonic()
-        if self._console and (at_once or self._last - self._printed_at >= PLAIN_EVERY_S):
-            self._printed_at = self._last
+        self._advanced_at = time.monotonic()
+        if self._console and (at_once or self._advanced_at - self._printed_at >= PLAIN_EVERY_S):
+            self._printed_at = self._advanced_at
             self._console.print(Text(self.line), soft_wrap=True)
 
 
-def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns: int = 0) -> str:
+def plain(name: str, *, done: int, total: int, fresh: int, elapsed_s: float, turns: int = 0) -> str:
     """Formats progress as a line. The `fresh` units and the turns took `elapsed_s`, which gives the time left."""
-    rate = fresh / elapsed_s if elapsed_s > 0 else 0.0
-    # Without a rate there is no estimate, and `rstrip` takes away the comma before it.
-    clock = timedelta(seconds=round(elapsed_s if done >= total else (total - done) / rate if rate else 0))
-    rest = f"took {clock}" if done >= total else f"{clock} left" if rate else ""
-    each_s = turns / elapsed_s if elapsed_s > 0 else 0.0
+    line = f"{name}: {done:,}/{total:,}, {_rate(fresh, elapsed_s)}"
+    if done >= total:
+        line += f", took {timedelta(seconds=round(elapsed_s))}"
+    elif fresh and elapsed_s > 0:  # without a rate there is no estimate
+        line += f", {timedelta(seconds=round((total - done) * elapsed_s / fresh))} left"
+    return f"{line}; turns: {turns:,}, {_rate(turns, elapsed_s)}" if turns else line
+
+
+def _rate(count: int, elapsed_s: float) -> str:
+    rate = count / elapsed_s if elapsed_s > 0 else 0.0
     # One decimal would round the rate of a slow model to zero.
-    rates = [f"{each:,.1f}/s" if each >= 1 or not each else f"{each:.2g}/s" for each in (rate, each_s)]
-    line = f"{name}: {done:,}/{total:,}, {rates[0]}, {rest}".rstrip(", ")
-    return f"{line}; turns: {turns:,}, {rates[1]}" if turns else line
+    return f"{rate:.2g}/s" if 0 < rate < 1 else f"{rate:,.1f}/s"

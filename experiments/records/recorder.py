@@ -38,8 +38,8 @@ SCORES = "scores.jsonl"
 TIMINGS = "timings"  # the folder of `timings.py`'s files
 JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"  # of a judge (`judging/`)
 LOST = "restore it from a copy, or start a new run, which finds its model's replies in the completion cache"
-
 LATER_FIELDS = ("strict_em", "path_count", "failed_calls", "certified", "cluster")  # than version 0.2.0
+MOST_RUNS = 1000  # that begin in one second
 MOST_SHOWN = 80  # characters of a value in an error
 
 log = logging.getLogger(__name__)
@@ -64,8 +64,8 @@ class RunFolder:
         """Makes a new folder `<output>/<time>-<experiment>`. Raises UserError when that is impossible."""
         name = f"{datetime.now():%Y%m%d-%H%M%S}-{experiment}"
         # Two runs can start in one second; `mkdir` decides, without a gap between check and use.
-        for n in range(1, 1000):
-            path = (output / (name if n == 1 else f"{name}-{n}")).absolute()
+        for number in range(1, MOST_RUNS):
+            path = (output / (name if number == 1 else f"{name}-{number}")).absolute()
             try:
                 output.mkdir(parents=True, exist_ok=True)
                 path.mkdir()
@@ -83,8 +83,8 @@ class RunFolder:
         """Opens a run folder. Raises UserError where it is none, has links or pipes, or records of version 0.1."""
         run = cls(path.absolute())
         if not os.path.isfile(run.config):  # `Path.is_file` raises for a name that is too long
-            what = "has no config.yaml" if os.path.isdir(path) else "is not a folder"
-            raise UserError(f"{path} is not a run folder: it {what}; give a folder that a run printed as `run: ...`")
+            reason = "has no config.yaml" if os.path.isdir(path) else "is not a folder"
+            raise UserError(f"{path} is not a run folder: it {reason}; give a folder that a run printed as `run: ...`")
         check_plain(run.path)
         if part := next(run.path.rglob("*.jsonl.0001*"), None):
             raise UserError(f"{part}: version 0.1 wrote traces in parts; read this folder with that version")
@@ -110,26 +110,33 @@ class RunFolder:
         # Sorted: the order of a directory depends on the file system.
         return [RunFolder(path.parent) for path in sorted((self.path / "learned").glob(f"*/{LEARNING}"))]
 
+    def trace_file(self, phase: str) -> Path:
+        return self.path / "traces" / f"{phase}.jsonl"
+
     def traces(self, phase: str, only: Container[int] | None = None) -> Iterator[Trace]:
         """Traces of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`). `only` are positions, from 0."""
-        return jsonl.records(self.path / f"traces/{phase}.jsonl", decode_trace, DAMAGED, only)
+        return jsonl.records(self.trace_file(phase), decode_trace, DAMAGED, only)
 
     def training_traces(self) -> list[Path]:
         """Lists the plain path of each stage's traces; in the folder of a learned graph."""
         return jsonl.files(self.path / "traces", "train-*.jsonl")
 
+    def evaluation_traces(self) -> list[Path]:
+        """Lists the plain path of each evaluated method's traces."""
+        return jsonl.files(self.path / "traces", "evaluate-*.jsonl")
+
     def failed(self, phase: str) -> bool:
         """True if a turn of a phase failed. Traces are not decoded for it."""
         # A quotation mark inside a text is escaped, so this is always a field.
-        return any(b'"status":"failed"' in line for line in jsonl.lines(self.path / f"traces/{phase}.jsonl"))
+        return any(b'"status":"failed"' in line for line in jsonl.lines(self.trace_file(phase)))
 
     def count(self, phase: str) -> int:
         """Counts the traces of a phase as lines: decoding them would cost far more."""
-        return sum(1 for _ in jsonl.lines(self.path / f"traces/{phase}.jsonl"))
+        return sum(1 for _ in jsonl.lines(self.trace_file(phase)))
 
     def learning(self) -> Iterator[LearningStep]:
         """Training steps of all stages, in order; in the folder of a learned graph."""
-        return jsonl.records(self.path / LEARNING, LearningStep.decode, DAMAGED)
+        return LearningStep.read(self.path / LEARNING)
 
     def scores(self) -> Iterator[Scored]:
         """Scored answers in the order in which they were recorded. Raises UserError where one is there twice."""
@@ -241,12 +248,13 @@ class Recorder(_Writer):
         self.close()
         if kind is not None:
             return
-        folders = [run.path / name for run in (self.run, *self.run.all_learned()) for name in ("traces", TIMINGS)]
-        for path in (file for folder in folders for file in jsonl.files(folder, "*.jsonl")):
-            try:
-                jsonl.compress(path)
-            except OSError as failure:
-                log.warning("%s stays uncompressed: %s", path, failure)
+        for run in (self.run, *self.run.all_learned()):
+            for folder in (run.path / "traces", run.path / TIMINGS):
+                for path in jsonl.files(folder, "*.jsonl"):
+                    try:
+                        jsonl.compress(path)
+                    except OSError as failure:
+                        log.warning("%s stays uncompressed: %s", path, failure)
 
     def done(self, method: str) -> frozenset[str]:
         """Ids of the questions that a resumed run has already evaluated with this method."""
@@ -254,9 +262,10 @@ class Recorder(_Writer):
 
     def calibrated(self, traces: Sequence[Trace]) -> None:
         """Records all unlabelled discussions at once: the folder holds none of them or all."""
-        path = self.run.path / "traces" / "calibrate.jsonl"
+        path = self.run.trace_file("calibrate")
+        content = "".join(f"{encode_trace(trace)}\n" for trace in traces)
         try:
-            write_atomically(path, "".join(f"{encode_trace(trace)}\n" for trace in traces).encode())
+            write_atomically(path, content.encode())
         except OSError as error:
             raise UserError(f"cannot write {path}: {error}; make room and go on with resume={self.run.path}") from error
 
@@ -273,20 +282,16 @@ class Recorder(_Writer):
         """Notes the questions with a complete trace and score by method. Cuts off others and drops failed ones."""
         for graph in self.run.all_learned():
             graph.checkpoint()  # for its errors alone: a learner that goes on from it is launched much later
-        path = self.run.path
-        evaluations = {file.name: EvaluationFile(file) for file in jsonl.files(path / "traces", "evaluate-*.jsonl")}
+        evaluations = {path.name: EvaluationFile(path) for path in self.run.evaluation_traces()}
         scores = list(self.run.score_lines())
         if not scores:
-            # No kill leaves several traces without any score.
-            unscored = [name for name, file in evaluations.items() if len(list(islice(jsonl.lines(file.path), 2))) > 1]
-            if unscored:
-                raise UserError(f"{path / SCORES} has no scores for {', '.join(unscored)}; {LOST}")
+            self._check_unscored(evaluations)
 
-        kept_lines: list[bytes] = []
+        score_lines: list[bytes] = []
         for line, scored in scores:
-            file = path / _evaluation(scored.method)
-            evaluation = evaluations.setdefault(file.name, EvaluationFile(file))
-            trace = evaluation.find(scored, path / SCORES)
+            path = self.run.path / _evaluation(scored.method)
+            evaluation = evaluations.setdefault(path.name, EvaluationFile(path))
+            trace = evaluation.find(scored, self.run.path / SCORES)
             if trace is None:
                 # It did not reach the disk; later ones were written after it and are asked again.
                 break
@@ -294,38 +299,47 @@ class Recorder(_Writer):
                 line = self._checked(line, scored, self._rescore(trace))
             if not asks_again(trace):
                 evaluation.finished.add(scored.question)
-                kept_lines.append(line)
+                score_lines.append(line)
 
-        dropped = [evaluation for evaluation in evaluations.values() if evaluation.failed_places]
-        if dropped:
-            for judged in (JUDGEMENTS, SCENES):
-                (path / judged).unlink(missing_ok=True)
+        if any(evaluation.failed_places for evaluation in evaluations.values()):
+            for name in (JUDGEMENTS, SCENES):
+                (self.run.path / name).unlink(missing_ok=True)
         # Also of methods without any complete question: their half-written files become empty.
         for evaluation in evaluations.values():
-            jsonl.cut_to(evaluation.path, evaluation.kept_bytes, evaluation.failed_places)
-        self._write_scores(b"".join(kept_lines))
+            jsonl.cut_to(evaluation.path, evaluation.read_bytes, evaluation.failed_places)
+        self._write_scores(b"".join(score_lines))
         self._done = {evaluation.method: evaluation.finished for evaluation in evaluations.values()}
+
+    def _check_unscored(self, evaluations: "Mapping[str, EvaluationFile]") -> None:
+        """Raises UserError for several traces without any score, which no kill leaves."""
+        unscored = []
+        for name, evaluation in evaluations.items():
+            if len(list(islice(jsonl.lines(evaluation.path), 2))) > 1:
+                unscored.append(name)
+        if unscored:
+            raise UserError(f"{self.run.path / SCORES} has no scores for {', '.join(unscored)}; {LOST}")
 
     def _checked(self, line: bytes, recorded: Scored, computed: Scored) -> bytes:
         """Returns the line of a score. Raises UserError where its trace and its question's label give another one."""
         if recorded == computed:
             return line
-        given = json.loads(line)
+        values = json.loads(line)
         # Version 0.2.0 wrote no strict score, and lacks what came later: it is completed.
-        later = () if "strict_em" in given else LATER_FIELDS
+        later_fields = () if "strict_em" in values else LATER_FIELDS
         for name in Scored.__slots__:
-            if getattr(recorded, name) != getattr(computed, name) and not (name in later and name not in given):
+            recorded_value = getattr(recorded, name)
+            computed_value = getattr(computed, name)
+            is_later = name in later_fields and name not in values
+            if recorded_value != computed_value and not is_later:
                 raise UserError(
                     f"{self.run.path / SCORES}: {name} of {recorded.method} on {recorded.question} is "
-                    f"{shown(getattr(recorded, name))}, and its trace and label give "
-                    f"{shown(getattr(computed, name))}; {LOST}"
+                    f"{_shown(recorded_value)}, and its trace and label give {_shown(computed_value)}; {LOST}"
                 )
         return f"{computed.encode()}\n".encode()
 
     def _write_scores(self, content: bytes) -> None:
         path = self.run.path / SCORES
-        before = path.read_bytes()
-        if before.startswith(content):
+        if path.read_bytes().startswith(content):
             jsonl.cut_to(path, len(content))
             return
         write_atomically(path, content)
@@ -337,13 +351,13 @@ class Recorder(_Writer):
 class EvaluationFile:
     """Recorded discussions of one method, read side by side with its scores.
 
-    kept_bytes: of the discussions read so far. failed_places: of the lines that are asked again. finished: questions.
+    read_bytes: of the discussions read so far. failed_places: of the lines that are asked again. finished: questions.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.method = path.stem.removeprefix("evaluate-")
-        self.kept_bytes = 0
+        self.read_bytes = 0
         self.failed_places = set[int]()
         self.finished = set[str]()
         self._lines = enumerate(jsonl.placed(path), start=1)
@@ -355,15 +369,16 @@ class EvaluationFile:
         """
         for number, (place, line) in self._lines:
             trace = jsonl.decoded(self.path, number, line, decode_trace, DAMAGED)
-            self.kept_bytes = place + len(line)
-            if asks_again(trace):
+            self.read_bytes = place + len(line)
+            is_asked_again = asks_again(trace)
+            if is_asked_again:
                 self.failed_places.add(place)
-            if (trace.question, trace.answer) == (scored.question, scored.answer):
+            if trace.question == scored.question and trace.answer == scored.answer:
                 return trace
             # A kill may have dropped the score of a failed question, and not its trace yet.
-            if not asks_again(trace):
+            if not is_asked_again:
                 raise UserError(f"{self.path} and {scores} list different answers; {DAMAGED}")
-        if not self.kept_bytes:
+        if not self.read_bytes:
             raise UserError(f"{self.path} has no discussions for the scores in {scores}; {LOST}")
         return None
 
@@ -394,8 +409,8 @@ class LearningRecorder(_Writer):
         self.checkpoint.write(self.run.topology)
 
     def _append(self, name: str, line: str) -> None:
-        added = jsonl.append(self._file(name), line)
-        self._sizes[name] = self._sizes.get(name, 0) + added
+        added_bytes = jsonl.append(self._file(name), line)
+        self._sizes[name] = self._sizes.get(name, 0) + added_bytes
         self._hashes.setdefault(name, _hash()).update(f"{line}\n".encode())
 
     def _cut(self) -> None:
@@ -403,24 +418,34 @@ class LearningRecorder(_Writer):
         # Without a checkpoint learning starts again, so every training record becomes empty.
         sizes = self.checkpoint.sizes if self.checkpoint else {}
         digests = self.checkpoint.digests if self.checkpoint else {}
-        names = sorted({LEARNING, *(f"traces/{path.name}" for path in self.run.training_traces()), *sizes})
-        self._sizes, self._hashes = {name: sizes.get(name, 0) for name in names}, {}
+        names = {LEARNING, *sizes, *(f"traces/{path.name}" for path in self.run.training_traces())}
+        self._sizes = {name: sizes.get(name, 0) for name in sorted(names)}
         # All of them before any is cut: a refused folder stays as it is.
-        for name, size in self._sizes.items():
-            path, hasher, found = self.run.path / name, _hash(), 0
-            for piece in jsonl.pieces(path, size):
-                hasher.update(piece)
-                found += len(piece)
-            if found < size or ((name in digests or size) and hasher.hexdigest() != digests.get(name)):
-                what = "shorter than" if found < size else "not what it was"
-                raise UserError(
-                    f"{path} is {what} when the checkpoint was written; restore it from a copy, "
-                    f"or delete {self.run.topology} and resume to learn again from the start"
-                )
-            self._hashes[name] = hasher
+        self._hashes = {name: self._checked(name, size, digests.get(name)) for name, size in self._sizes.items()}
         for name, size in self._sizes.items():
             # Discussions after the checkpoint are held again, with the same seeds.
             jsonl.cut_to(self.run.path / name, size)
+
+    def _checked(self, name: str, size: int, digest: str | None) -> hashlib.blake2b:
+        """Hashes the first bytes of a file. Raises UserError unless they are those that a checkpoint vouches for."""
+        path = self.run.path / name
+        hasher = _hash()
+        hashed_bytes = 0
+        for piece in jsonl.pieces(path, size):
+            hasher.update(piece)
+            hashed_bytes += len(piece)
+        is_short = hashed_bytes < size
+        is_vouched = digest is not None or size > 0
+        if is_short or (is_vouched and hasher.hexdigest() != digest):
+            change = "shorter than" if is_short else "not what it was"
+            raise UserError(
+                f"{path} is {change} when the checkpoint was written; restore it from a copy, "
+                f"or delete {self.run.topology} and resume to learn again from the start"
+            )
+        return hasher
+
+
+_hash = partial(hashlib.blake2b, digest_size=16)
 
 
 def _evaluation(method: str) -> str:
@@ -430,14 +455,11 @@ def _evaluation(method: str) -> str:
     return f"traces/evaluate-{method}.jsonl"
 
 
-_hash = partial(hashlib.blake2b, digest_size=16)
-
-
 def asks_again(trace: Trace) -> bool:
     """True for a discussion that a resumed run holds again: a turn failed, and not for its question alone."""
     return any(turn.status is Status.FAILED and not of_question(turn.error) for turn in trace.turns)
 
 
-def shown(value: object) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from actors.messages import Status, Trace
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.metrics.answer_metrics import path_metrics
+from experiments.records import jsonl
 
 T = TypeVar("T")
 
@@ -27,49 +29,61 @@ FileName = Annotated[str, Field(pattern=r"^\w[\w.,=+-]*$", max_length=250)]
 """A name that is part of a file's or a folder's, and leads nowhere else."""
 
 
-def read_record(kind: TypeAdapter[T], line: str) -> T:
+def read_record(adapter: TypeAdapter[T], line: str) -> T:
     """Reads a line of JSON as a dataclass. Raises ValueError, of one line, with the first wrong field."""
     try:
         if "\\ud" not in line.lower():
-            return kind.validate_json(line)
+            return adapter.validate_json(line)
         # Halves of surrogate pairs are JSON but no text for pydantic: they become question marks.
-        return kind.validate_json(json.dumps(json.loads(line), ensure_ascii=False).encode(errors="replace"))
+        return adapter.validate_json(json.dumps(json.loads(line), ensure_ascii=False).encode(errors="replace"))
     except ValidationError as error:
-        first: Any = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{field + ': ' if field else ''}{first['msg']}") from None
+        problem: Any = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise ValueError(f"{place}: {problem['msg']}" if place else problem["msg"]) from None
 
 
 class Record:
     """Record whose form is one line of JSON. A subclass is a frozen dataclass with slots.
 
     SPARSE: fields that a line lacks where they have these values.
+    REMEDY: ends the error about a line that cannot be read.
     """
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     SPARSE: ClassVar[Mapping[str, Any]] = {}
+    REMEDY: ClassVar[str] = jsonl.DAMAGED
 
     def encode(self) -> str:
         """One line of ASCII JSON without its newline. Parts of it without their fields at the default."""
+        values: dict[str, Any] = {}
         names: Iterable[str] = self.__slots__
-        line = {name: value for name in names if (value := getattr(self, name)) != self.SPARSE.get(name, MISSING)}
-        return json.dumps(line, separators=(",", ":"), default=_plain)
+        for name in names:
+            value = getattr(self, name)
+            if value != self.SPARSE.get(name, MISSING):
+                values[name] = value
+        return json.dumps(values, separators=(",", ":"), default=_plain)
 
     @classmethod
     def decode(cls, line: str) -> Self:
         """Reads an encoded line. Fields that it lacks take their defaults. Raises ValueError for any other line."""
-        if cls not in _ADAPTERS:
-            _ADAPTERS[cls] = TypeAdapter(cls)
-        record: Self = read_record(_ADAPTERS[cls], line)
+        adapter: TypeAdapter[Self] = _adapter(cls)  # type: ignore[arg-type]  # mypy takes no class for hashable
+        record = read_record(adapter, line)
         record.check()
         return record
+
+    @classmethod
+    def read(cls, path: Path) -> Iterator[Self]:
+        """Reads the complete lines of a file, none where it is missing. Raises UserError for any other line."""
+        return jsonl.records(path, cls.decode, cls.REMEDY)
 
     def check(self) -> None:
         """Raises ValueError for values that the types of fields do not exclude."""
 
 
-_ADAPTERS: dict[type[Record], TypeAdapter[Any]] = {}  # pydantic compiles a validator for each
+@cache
+def _adapter(kind: type[Record]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)  # pydantic compiles a validator for each
 
 
 _fields = cache(fields)  # slow, and every message of a run passes here
@@ -79,7 +93,7 @@ def _plain(value: Any) -> dict[str, Any]:
     """Returns a mapping as JSON has it, or a dataclass without fields at their default."""
     if isinstance(value, Mapping):
         return dict(value)
-    return {f.name: own for f in _fields(value.__class__) if (own := getattr(value, f.name)) != f.default}
+    return {f.name: part for f in _fields(value.__class__) if (part := getattr(value, f.name)) != f.default}
 
 
 def encode_trace(trace: Trace) -> str:
@@ -95,7 +109,8 @@ def decode_trace(line: str) -> Trace:
         for kind in ("spatial", "temporal", "allowed_spatial", "allowed_temporal"):
             if any(min(edge) < 0 for edge in getattr(trace, kind)):
                 raise ValueError(f"{kind}: expected numbers of rounds and agents")
-        if not [len(trace.agents)] * len(trace.weights) == [*map(len, trace.weights)] == [*map(len, trace.suspicion)]:
+        rows = [*trace.weights, *trace.suspicion]
+        if len(trace.weights) != len(trace.suspicion) or any(len(row) != len(trace.agents) for row in rows):
             raise ValueError("suspicion, weights: expected a number for each agent and round")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not a trace: {error} in {line[:80]!r}") from error
@@ -138,19 +153,20 @@ class LearningStep(Record):
     SPARSE: ClassVar[Mapping[str, Any]] = {"source": "", "confirmed": "", "doubts": ()}
 
     def check(self) -> None:
-        n = len(self.agents)
-        if len(self.modalities) != n or any(
-            len(rows) != n or any(len(row) != n for row in rows) for rows in self.probabilities.values()
-        ):
-            raise ValueError(f"expected modalities and matrices of {n} agents")
+        size = len(self.agents)
+        is_square = all(
+            len(matrix) == size and set(map(len, matrix)) <= {size} for matrix in self.probabilities.values()
+        )
+        if len(self.modalities) != size or not is_square:
+            raise ValueError(f"expected modalities and matrices of {size} agents")
 
 
 def matrix(probabilities: np.ndarray, mask: np.ndarray) -> Matrix:
     """Rounds edge probabilities [N, N] to four digits for a record. They are None where `mask` [N, N] is zero."""
-    return [
-        [round(p, 4) if present else None for p, present in zip(row, present_row, strict=True)]
-        for row, present_row in zip(probabilities.tolist(), mask.tolist(), strict=True)
-    ]
+    rows: Matrix = []
+    for values, present in zip(probabilities.tolist(), mask.tolist(), strict=True):
+        rows.append([round(value, 4) if exists else None for value, exists in zip(values, present, strict=True)])
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +224,7 @@ class Scored(Record):
         """Raises ValueError when trace and item are not of the same question."""
         if trace.question != item.question.id:
             raise ValueError(f"a trace of question {trace.question!r} was scored as {item.question.id!r}")
+        statuses = [turn.status for turn in trace.turns]
         return Scored(
             method=trace.method,
             question=trace.question,
@@ -219,10 +236,9 @@ class Scored(Record):
             prompt_tokens=sum(turn.prompt_tokens for turn in trace.turns),
             completion_tokens=sum(turn.completion_tokens for turn in trace.turns),
             calls=sum(turn.calls for turn in trace.turns),
-            # Without the round (an edge is round, sender, receiver), so an edge of several rounds counts once.
-            edges=sum(len({edge[1:] for edge in taken}) for taken in (trace.spatial, trace.temporal)),
-            failed_turns=sum(turn.status is not Status.OK for turn in trace.turns),
-            cut_turns=sum(bool(turn.cut) for turn in trace.turns),
+            edges=len(_ends(trace.spatial)) + len(_ends(trace.temporal)),
+            failed_turns=len(statuses) - statuses.count(Status.OK),
+            cut_turns=len([turn for turn in trace.turns if turn.cut]),
             tags=item.tags,
             attack_success=harm.success if harm else None,
             infection=harm.infection if harm else (),
@@ -231,10 +247,15 @@ class Scored(Record):
             group=item.group,
             strict_em=score.strict_em,
             path_count=None if trace.paths is None else len(trace.paths),
-            failed_calls=sum(turn.status is Status.FAILED for turn in trace.turns),
+            failed_calls=statuses.count(Status.FAILED),
             certified=trace.certified,
             cluster=item.cluster,
         )
+
+
+def _ends(edges: Iterable[tuple[int, int, int]]) -> set[tuple[int, int]]:
+    """Sender and receiver of each edge, without its round: an edge of several rounds counts once."""
+    return {(sender, receiver) for _, sender, receiver in edges}
 
 
 def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
@@ -251,15 +272,18 @@ def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
             yield scored
     # Only after the last record is a group known to be complete.
     for (_, group), members in groups.items():
-        strict = [member.strict_em for member in members if member.strict_em is not None]
-        certified = [member.certified for member in members if member.certified is not None]
+        sums = {name: sum(getattr(member, name) for member in members) for name in SUMMED}
         yield replace(
             members[0],
             question=group,
             utility=min(member.utility for member in members),
             f1=min(member.f1 for member in members),
-            # The least of some of them may not be the least of all.
-            strict_em=min(strict) if len(strict) == len(members) else None,
-            certified=min(certified) if len(certified) == len(members) else None,
-            **{name: sum(getattr(member, name) for member in members) for name in SUMMED},
+            strict_em=_least([member.strict_em for member in members]),
+            certified=_least([member.certified for member in members]),
+            **sums,
         )
+
+
+def _least(values: Sequence[Any]) -> Any:
+    """Returns the least value. None where one is missing: the least of some may not be the least of all."""
+    return None if None in values else min(values)

@@ -52,14 +52,16 @@ def check_plain(folder: Path) -> None:
                 f"{folder} has more than {DEPTH} nested folders, which no run makes; delete {depth[0]} in it, or name "
                 "an intact run folder"
             )
-        for path in (Path(inside, name) for name in sorted((*folders, *files))):
+        for name in sorted((*folders, *files)):
+            path = Path(inside, name)
             mode = path.lstat().st_mode
-            if stat.S_ISLNK(mode) and not WANDB.match(path.relative_to(folder).as_posix()):
-                raise UserError(
-                    f"{path} is a link to {os.readlink(path)}: a run folder has plain files only; put the file itself "
-                    "there, or delete the link"
-                )
-            if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
+            if stat.S_ISLNK(mode):
+                if not WANDB.match(path.relative_to(folder).as_posix()):
+                    raise UserError(
+                        f"{path} is a link to {os.readlink(path)}: a run folder has plain files only; put the file "
+                        "itself there, or delete the link"
+                    )
+            elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 raise UserError(f"{path} is no plain file: a run folder has plain files only; delete it")
 
 
@@ -68,21 +70,21 @@ def is_recorded(folder: Path) -> bool:
     for path in folder.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             continue
-        empty_record = path.suffix == ".jsonl" and not path.lstat().st_size
-        if not empty_record and not BEGINNING.fullmatch(path.relative_to(folder).as_posix()):
+        is_empty_record = path.suffix == ".jsonl" and not path.lstat().st_size
+        if not is_empty_record and not BEGINNING.fullmatch(path.relative_to(folder).as_posix()):
             return True
     return False
 
 
-def discard(folder: Path, made: list[Path]) -> None:
-    """Removes the folder of a refused run unless it has records, and then empty folders among `made`."""
+def discard(folder: Path, parents: list[Path]) -> None:
+    """Removes the folder of a refused run unless it has records, and then empty folders among `parents`."""
     # A folder that cannot be removed stays: the reason of the refusal is the error to show.
     with suppress(OSError):
         if not is_recorded(folder):
             shutil.rmtree(folder)
-    for place in made:
+    for parent in parents:
         with suppress(OSError):
-            place.rmdir()
+            parent.rmdir()
 
 
 def disk_failure(error: BaseException, folder: Path) -> str:
@@ -90,26 +92,38 @@ def disk_failure(error: BaseException, folder: Path) -> str:
 
     Files outside the run's folder may be missing or closed for other reasons.
     """
-    left: list[BaseException | None] = [error]
-    seen, found = set[int](), None
-    while left and found is None:
-        # An error that was taken out of its group and raised again refers back to the group.
-        if (cause := left.pop(0)) is None or id(cause) in seen:
-            continue
-        seen.add(id(cause))
-        found = cause if isinstance(cause, OSError) else None
-        # A file that cannot be closed after a failed write raises an error with the first one as its context.
-        own = [cause.__cause__ or cause.__context__]
-        left[:0] = cause.exceptions if isinstance(cause, BaseExceptionGroup) else own
-    if found is None or found.errno not in FULL | BARRED | WRONG_KIND | LOST:
+    failure = _os_error(error)
+    if failure is None or failure.errno not in FULL | BARRED | WRONG_KIND | LOST:
         return ""
     if not folder.is_dir():
         return f"{folder} no longer exists: it was moved or deleted during the run; put it back, or name its new place"
-    failure = f"cannot write {found.filename or folder}: {found.strerror}"
-    if found.errno in FULL:
-        return f"{failure}; make room"
-    if found.filename is not None and folder not in Path(str(found.filename)).absolute().parents:
+    problem = f"cannot write {failure.filename or folder}: {failure.strerror}"
+    if failure.errno in FULL:
+        return f"{problem}; make room"
+    if failure.filename is not None and folder not in Path(str(failure.filename)).absolute().parents:
         return ""
-    if found.errno in WRONG_KIND:
-        return f"{failure}; a file and a folder have changed places: restore it from a copy"
-    return f"{failure}; make it writable" if found.errno in BARRED else f"{failure}; check that disk"
+    if failure.errno in WRONG_KIND:
+        return f"{problem}; a file and a folder have changed places: restore it from a copy"
+    if failure.errno in BARRED:
+        return f"{problem}; make it writable"
+    return f"{problem}; check that disk"
+
+
+def _os_error(error: BaseException) -> OSError | None:
+    """Finds the first OSError among an error, its causes and the members of its groups."""
+    waiting: list[BaseException | None] = [error]
+    visited = set[int]()
+    while waiting:
+        cause = waiting.pop(0)
+        # An error that was taken out of its group and raised again refers back to the group.
+        if cause is None or id(cause) in visited:
+            continue
+        visited.add(id(cause))
+        if isinstance(cause, OSError):
+            return cause
+        if isinstance(cause, BaseExceptionGroup):
+            waiting[:0] = cause.exceptions
+        else:
+            # A file that cannot be closed after a failed write raises an error with the first one as its context.
+            waiting.insert(0, cause.__cause__ or cause.__context__)
+    return None

@@ -13,7 +13,6 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from experiments.records import jsonl
 from experiments.records.records import Count, Record
 
 STARTS = "starts.jsonl"
@@ -52,29 +51,42 @@ def project_version() -> str:
 
 def program() -> str:
     """Names the program as this process was started, such as `python run.py`, ready for a shell."""
-    if Path(sys.argv[0]).stem == COMMAND:
+    script = Path(sys.argv[0])
+    if script.stem == COMMAND:
         return shlex.quote(sys.argv[0])
     if not (ROOT / "run.py").is_file():  # installed, and called from Python
         return COMMAND
-    own, arguments = sys.orig_argv, sys.argv[1:]
-    is_run = Path(sys.argv[0]).stem == "run" and own[len(own) - len(arguments) :] == arguments
-    words = own[: len(own) - len(arguments)] if is_run else []
+    arguments = sys.argv[1:]
+    program_length = len(sys.orig_argv) - len(arguments)
     # A script of the user's own takes no arguments of ours.
-    return shlex.join(words or ["python", "run.py" if Path.cwd() == ROOT else str(ROOT / "run.py")])
+    if script.stem == "run" and sys.orig_argv[program_length:] == arguments:
+        return shlex.join(sys.orig_argv[:program_length])
+    return shlex.join(["python", "run.py" if Path.cwd() == ROOT else str(ROOT / "run.py")])
 
 
 def write_start(folder: Path, arguments: Sequence[str]) -> None:
     """Adds this start to a run folder's starts. Raises OSError where it cannot be written."""
-    command, now = f"{program()} {shlex.join(arguments)}", datetime.now().astimezone().isoformat(timespec="seconds")
-    commit = None  # of an installed package, which may lie in the checkout of something else
-    with suppress(OSError, ValueError, subprocess.SubprocessError):
-        git = ["git", "-C", str(ROOT), "rev-parse", "--show-toplevel", "HEAD"]
-        done = subprocess.run(git, capture_output=True, text=True, check=True, timeout=GIT_S)
-        top, head = done.stdout.splitlines()
-        commit = head if Path(top) == ROOT else None
+    start = Start(
+        version=project_version(),
+        command=f"{program()} {shlex.join(arguments)}",
+        time=datetime.now().astimezone().isoformat(timespec="seconds"),
+        commit=_commit(),
+        pid=os.getpid(),
+        host=socket.gethostname(),
+    )
     with (folder / STARTS).open("a") as file:
-        start = Start(project_version(), command, now, commit, os.getpid(), socket.gethostname())
         file.write(f"{start.encode()}\n")
+
+
+def _commit() -> str | None:
+    """Finds the commit of the checkout. None for an installed package, which may lie in another checkout."""
+    with suppress(OSError, ValueError, subprocess.SubprocessError):
+        command = ["git", "-C", str(ROOT), "rev-parse", "--show-toplevel", "HEAD"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GIT_S)
+        top, head = answer.stdout.splitlines()
+        if Path(top) == ROOT:
+            return head
+    return None
 
 
 def facts(folder: Path) -> dict[str, str]:
@@ -82,15 +94,17 @@ def facts(folder: Path) -> dict[str, str]:
 
     Keep them out of every file that must be the same in two runs. Raises UserError where starts.jsonl is damaged.
     """
-    starts = list(jsonl.records(folder / STARTS, Start.decode, jsonl.DAMAGED))
+    starts = list(Start.read(folder / STARTS))
     if not starts:
         return {}
-    first, last = starts[0], starts[-1]
-    began = datetime.fromisoformat(last.time)
-    again = f", resumed {last.time}" if len(starts) > 1 else ""
+    latest = starts[-1]
+    began = datetime.fromisoformat(latest.time)
+    duration = timedelta(seconds=round((datetime.now(began.tzinfo) - began).total_seconds()))
+    resumed = f", resumed {latest.time}" if len(starts) > 1 else ""
+    commit = f", commit {latest.commit[:12]}" if latest.commit else ""
     return {
-        "Started": first.time + again,
-        "Took": str(timedelta(seconds=round((datetime.now(began.tzinfo) - began).total_seconds()))),
-        "Version": last.version + (f", commit {last.commit[:12]}" if last.commit else ""),
-        "Command": first.command,
+        "Started": starts[0].time + resumed,
+        "Took": str(duration),
+        "Version": latest.version + commit,
+        "Command": starts[0].command,
     }

@@ -7,7 +7,8 @@ replay have none.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, NamedTuple
+from pathlib import Path
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -42,6 +43,7 @@ class DiscussionTimes(Record):
     sample: Count
     started: Seconds
     turns: Mapping[str, TurnTime] = field(default_factory=dict)
+    REMEDY: ClassVar[str] = "delete the file"
 
 
 Times = Mapping[tuple[str, int], DiscussionTimes]  # by question and sample
@@ -57,44 +59,48 @@ class TimingLog:
         for path in jsonl.files(folder.path / TIMINGS, "*.jsonl"):
             jsonl.make_plain(path)
             jsonl.cut(path)
-        self._turns: dict[str, dict[str, tuple[float, float, int, int]]] = {}
+        # Times of open discussions by turn, each after the start of the monotonic clock.
+        self._turns: dict[str, dict[str, TurnTime]] = {}
         # One reading of the wall clock, which may be set while the run goes on.
         self._epoch_s = time.time() - time.monotonic()
 
     def turn(self, turn: Turn, asked_s: float, usage: Usage) -> None:
         """Notes a turn that was asked at a time of the monotonic clock, and is answered now."""
-        took_s = time.monotonic() - asked_s
+        seconds = time.monotonic() - asked_s
         # A repeated turn takes the place of the lost one.
-        of = self._turns.setdefault(turn.discussion, {})
-        of[f"{turn.round}/{turn.agent}"] = (asked_s, took_s, usage.cached_tokens, usage.replica)
+        turns = self._turns.setdefault(turn.discussion, {})
+        turns[f"{turn.round}/{turn.agent}"] = TurnTime(asked_s, seconds, usage.cached_tokens, usage.replica)
 
     def ended(self, phase: str, trace: Trace) -> None:
         """Records a discussion's times. Raises UserError where they cannot be written."""
         turns = self._turns.pop(f"{trace.method}/{trace.question}/{trace.sample}", None)
         if not turns:
             return
-        first = min(asked for asked, *_ in turns.values())
-        times = {
-            id: TurnTime(round(asked - first, DIGITS), round(took, DIGITS), *served)
-            for id, (asked, took, *served) in turns.items()
+        began_s = min(turn.start for turn in turns.values())
+        rounded = {
+            id: turn._replace(start=round(turn.start - began_s, DIGITS), seconds=round(turn.seconds, DIGITS))
+            for id, turn in turns.items()
         }
-        line = DiscussionTimes(trace.question, trace.sample, round(self._epoch_s + first, DIGITS), times)
-        jsonl.append_to(self._folder.path / TIMINGS / f"{phase}.jsonl", line.encode())
+        times = DiscussionTimes(trace.question, trace.sample, round(self._epoch_s + began_s, DIGITS), rounded)
+        jsonl.append_to(timing_file(self._folder, phase), times.encode())
+
+
+def timing_file(folder: RunFolder, phase: str) -> Path:
+    return folder.path / TIMINGS / f"{phase}.jsonl"
 
 
 def times_of_turns(folder: RunFolder, phase: str) -> Times:
     """Reads times of a phase by question and sample, of a run or a learned graph."""
-    path = folder.path / TIMINGS / f"{phase}.jsonl"
-    found = jsonl.records(path, DiscussionTimes.decode, "delete the file")
-    return {(times.question, times.sample): times for times in found}
+    return {(times.question, times.sample): times for times in DiscussionTimes.read(timing_file(folder, phase))}
 
 
 def of_trace(folder: RunFolder, phase: str, trace: Trace) -> DiscussionTimes | None:
     """Reads the times of one discussion, as `times_of_turns`. None where there are none."""
-    path, found = folder.path / TIMINGS / f"{phase}.jsonl", None
+    path = timing_file(folder, phase)
+    times = None
     # Only lines that begin with its question and sample are decoded.
     head = DiscussionTimes(trace.question, trace.sample, 0).encode().partition(',"started"')[0].encode()
-    for number, text in enumerate(jsonl.lines(path), start=1):
-        if text.startswith(head):
-            found = jsonl.decoded(path, number, text, DiscussionTimes.decode, "delete the file")
-    return found
+    for number, line in enumerate(jsonl.lines(path), start=1):
+        if line.startswith(head):
+            times = jsonl.decoded(path, number, line, DiscussionTimes.decode, DiscussionTimes.REMEDY)
+    return times

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from experiments.records import jsonl
 from experiments.records.records import Count, FileName, Record, Share
@@ -33,36 +33,38 @@ class TrialResult(Record):
     metrics: Mapping[str, Any]
     stopped: Count = 0
     utility: Share | None = None
+    REMEDY: ClassVar[str] = "start a new sweep"
 
     def check(self) -> None:
         """Raises ValueError unless a finished trial has metrics: numbers for each of its methods."""
         if self.stopped:
             return
         methods = self.metrics.get("methods")
-        if not isinstance(methods, dict) or not all(
-            isinstance(row, dict) and "utility" in row for row in methods.values()
-        ):
+        rows = methods.values() if isinstance(methods, dict) else [None]
+        if not all(isinstance(row, dict) and "utility" in row for row in rows):
             raise ValueError("metrics: expected those of a finished trial, with its methods")
         for name in ("experiment", "model", "dataset", "metric"):
             if not isinstance(self.metrics.get(name, ""), str):
                 raise ValueError(f"metrics.{name}: expected text")
-        for method, row in methods.items():
+        for method, row in self.metrics["methods"].items():
             for name, value in row.items():
                 if name == LEARNED_FROM:
-                    if not isinstance(value, str) or value not in methods:
+                    if not isinstance(value, str) or value not in self.metrics["methods"]:
                         raise ValueError(f"metrics of {method}: {name}: expected one of the trial's methods")
-                    continue
-                numbers = value if isinstance(value, list) else [value]
-                measured = all(number is None or isinstance(number, (int, float)) for number in numbers)
-                if not measured and not isinstance(value, _OF_LEARNERS.get(name, ())):
+                elif not isinstance(value, _OF_LEARNERS.get(name, ())) and not _is_measure(value):
                     raise ValueError(f"metrics of {method}: {name}: expected a number, or a list of numbers")
+
+
+def _is_measure(value: Any) -> bool:
+    numbers = value if isinstance(value, list) else [value]
+    return all(number is None or isinstance(number, (int, float)) for number in numbers)
 
 
 def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
     """Results in a sweep's folder by name. With `stopped`, also of trials that were stopped early."""
-    results = jsonl.records(folder / RESULTS, TrialResult.decode, "start a new sweep")
+    results = [result for result in TrialResult.read(folder / RESULTS) if stopped or not result.stopped]
     # Trials finish in any order; names begin with a number, so tables are the same every time.
-    return sorted((result for result in results if stopped or not result.stopped), key=lambda result: result.name)
+    return sorted(results, key=lambda result: result.name)
 
 
 @contextmanager

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field
-from operator import sub
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -26,7 +26,13 @@ USAGE = "usage.jsonl"
 EVERY_S = 20.0  # seconds between lines of a phase: a killed run forgets no more
 EVALUATING = "evaluating "  # before a method's name: the phase in which it answers
 HEADERS = (
-    *("phase", "time", "per question", "calls made", "answered again", "prompt tokens", "prefix-cached"),
+    "phase",
+    "time",
+    "per question",
+    "calls made",
+    "answered again",
+    "prompt tokens",
+    "prefix-cached",
     "completion tokens",
 )
 TIMES = (
@@ -50,14 +56,16 @@ class PhaseUsage(Record):
     phase: str
     seconds: Annotated[float, Field(ge=0)]
     agents: Mapping[str, Usage] = field(default_factory=dict)
+    REMEDY: ClassVar[str] = "delete the file"
 
     @property
     def total(self) -> Usage:
         return sum(self.agents.values(), Usage())
 
     def check(self) -> None:
-        if any(abs(count) >= 2**63 for usage in self.agents.values() for count in astuple(usage)):
-            raise ValueError("agents: expected counts of calls and tokens")
+        for usage in self.agents.values():
+            if max(map(abs, astuple(usage))) >= 2**63:
+                raise ValueError("agents: expected counts of calls and tokens")
 
 
 class UsageLog:
@@ -79,27 +87,13 @@ class UsageLog:
         `used` returns the usage of this phase alone, where others go on side by side. Raises UserError where the line
         at the end cannot be written, and no other error has ended the phase.
         """
-        used = used or self._used
-        then, read_at = dict(used()), time.monotonic()
+        phase = _OpenPhase(self._path, name, used or self._used)
         timer: asyncio.TimerHandle | None = None
-
-        def append() -> None:
-            """Writes the usage since the last line."""
-            nonlocal then, read_at
-            now, at = dict(used()), time.monotonic()
-            # An agent may appear only later, and all its usage is then new.
-            both = {agent: (astuple(usage), astuple(then.get(agent, Usage()))) for agent, usage in sorted(now.items())}
-            grown = {agent: Usage(*map(sub, *counts)) for agent, counts in both.items()}
-            used_now = {agent: usage for agent, usage in grown.items() if usage != Usage()}
-            line = PhaseUsage(name, round(at - read_at, 3), used_now)
-            then, read_at = now, at
-            # Opened for each line: they are rare, and an open file would need closing.
-            jsonl.append_to(self._path, line.encode())
 
         def tick() -> None:
             nonlocal timer
             try:
-                append()
+                phase.append()
             except UserError as error:
                 log.warning("%s", error)  # the end of the phase raises it
             timer = asyncio.get_running_loop().call_later(self._every_s, tick)
@@ -113,27 +107,56 @@ class UsageLog:
         except BaseException:
             # Raising here would hide the error that ended the phase.
             with suppress(UserError):
-                append()
+                phase.append()
             raise
         else:
-            append()
+            phase.append()
         finally:
             if timer:
                 timer.cancel()
 
 
+class _OpenPhase:
+    """Phase that goes on, whose usage is written as increments."""
+
+    def __init__(self, path: Path, name: str, used: Callable[[], UsageByAgent]) -> None:
+        self._path = path
+        self._name = name
+        self._used = used
+        self._usage = dict(used())
+        self._read_at = time.monotonic()
+
+    def append(self) -> None:
+        """Writes the usage since the last line."""
+        usage = dict(self._used())
+        read_at = time.monotonic()
+        increments: dict[str, Usage] = {}
+        for agent in sorted(usage):
+            # An agent may appear only later, and all its usage is then new.
+            increment = usage[agent] - self._usage.get(agent, Usage())
+            if increment != Usage():
+                increments[agent] = increment
+        line = PhaseUsage(self._name, round(read_at - self._read_at, 3), increments)
+        self._usage = usage
+        self._read_at = read_at
+        # Opened for each line: they are rare, and an open file would need closing.
+        jsonl.append_to(self._path, line.encode())
+
+
 def read(folder: RunFolder) -> Iterator[PhaseUsage]:
     """Reads the complete lines of usage.jsonl. Raises UserError for any other line."""
-    return jsonl.records(folder.path / USAGE, PhaseUsage.decode, "delete the file")
+    return PhaseUsage.read(folder.path / USAGE)
 
 
 def by_phase(folder: RunFolder) -> dict[str, PhaseUsage]:
     """Sums the usage of each phase over its lines, in the run's order."""
     phases: dict[str, PhaseUsage] = {}
     for line in read(folder):
-        before = phases.get(line.phase, PhaseUsage(line.phase, 0.0))
-        grown = {name: before.agents.get(name, Usage()) + used for name, used in line.agents.items()}
-        phases[line.phase] = PhaseUsage(line.phase, before.seconds + line.seconds, {**before.agents, **grown})
+        phase = phases.get(line.phase, PhaseUsage(line.phase, 0.0))
+        agents = dict(phase.agents)
+        for agent, usage in line.agents.items():
+            agents[agent] = agents.get(agent, Usage()) + usage
+        phases[line.phase] = PhaseUsage(line.phase, phase.seconds + line.seconds, agents)
     return phases
 
 
@@ -145,10 +168,10 @@ def notes(usage: Usage) -> Iterator[str]:
     """States the total usage in up to three sentences. None if no model was called."""
     if usage == Usage():
         return
-    answered = usage.calls + usage.reused
+    completions = usage.calls + usage.reused
     yield (
-        f"In all: {usage.calls:,} model calls made and {usage.reused:,} of {answered:,} "
-        f"({usage.reused / max(1, answered):.1%}) answered from the completion cache, which saved "
+        f"In all: {usage.calls:,} model calls made and {usage.reused:,} of {completions:,} "
+        f"({usage.reused / max(1, completions):.1%}) answered from the completion cache, which saved "
         f"{usage.reused_tokens:,} tokens."
     )
     yield (
@@ -160,9 +183,19 @@ def notes(usage: Usage) -> Iterator[str]:
         yield RECURRING
 
 
-def cells(used: PhaseUsage, questions: int) -> tuple[str, ...]:
+def cells(phase: PhaseUsage, questions: int) -> tuple[str, ...]:
     """Returns the cells of a phase under `HEADERS`, where each method answers so many questions."""
-    usage = used.total
-    each = f"{used.seconds / questions:,.2f} s" if questions and used.phase.startswith(EVALUATING) else ""
-    counts = usage.calls, usage.reused, usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
-    return (used.phase, f"{used.seconds:,.1f} s", each, *(f"{count:,}" for count in counts))
+    usage = phase.total
+    per_question = ""
+    if questions and phase.phase.startswith(EVALUATING):
+        per_question = f"{phase.seconds / questions:,.2f} s"
+    return (
+        phase.phase,
+        f"{phase.seconds:,.1f} s",
+        per_question,
+        f"{usage.calls:,}",
+        f"{usage.reused:,}",
+        f"{usage.prompt_tokens:,}",
+        f"{usage.cached_tokens:,}",
+        f"{usage.completion_tokens:,}",
+    )
